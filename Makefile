@@ -23,6 +23,9 @@ help: ## list the targets
 build: ## build the static binary bin/holdfast
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
+build-grpc: ## build the static binary bin/holdfast-grpc, which serves gRPC too
+	cd server/grpc && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/holdfast-grpc ./cmd/holdfast-grpc
+
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
@@ -31,15 +34,20 @@ test: ## run every test of the module and of its benchmarks, after installing wh
 	./scripts/services run go test -timeout 20m -shuffle=on -skip BehindAPooler ./...
 	./scripts/services run --pooler go test -count=1 -run BehindAPooler ./backend/postgres
 	cd bench && go test ./...
+	cd server/grpc && go test ./...
 
 test-race: ## run the tests under the race detector, but for those that show nothing more with it
 	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" ./...
+	cd server/grpc && go test -race ./...
 
 faults: build ## kill -9, full disks, lost databases and worse, against real processes (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
 	go test -count=1 -tags faults -timeout $(or $(FAULTS_TIMEOUT),30m) ./faults/...
 
-interop: build ## drive the binary with the official Go client
-	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) go test -count=1 ./...
+interop: build build-grpc ## drive the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
+	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go test -count=1 ./...
+
+conformance: ## run an official kit and write its score to docs/conformance.md (KIT=path of the kit)
+	go run ./examples/conformance/kits -kit "$(KIT)" -docs docs/conformance.md $(KIT_FLAGS)
 
 bench: build ## compare with the official Go SDK and a bare echo server
 	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) $(BENCH_FLAGS)
@@ -48,10 +56,12 @@ bench: build ## compare with the official Go SDK and a bare echo server
 check: ## formatting, vet, lint, tidiness
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	go vet ./...
+	cd server/grpc && go vet ./...
 	./scripts/check-mod
 	go run $(GOLANGCI) run ./...
+	cd server/grpc && go run $(GOLANGCI) run ./...
 
 fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each; FUZZ="rpc a2a": these packages)
 	./scripts/fuzz $(or $(FUZZTIME),30s) $(FUZZ)
 
-.PHONY: help build run test test-race faults interop bench check fuzz
+.PHONY: help build build-grpc run test test-race faults interop conformance bench check fuzz

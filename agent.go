@@ -111,7 +111,7 @@ func newWebhookService(cfg Config, st store.Store, budget *memory.Budget) (*webh
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
 	if len(w.Keys) == 0 && st.Info().Durable {
-		cfg.Logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-key or PUSH_SECRET_KEYS")
+		cfg.Logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-keys-file or HOLDFAST_WEBHOOK_ENCRYPTION_KEYS")
 	}
 	wc := cfg.webhook(policy)
 	wc.Store, wc.Sender, wc.Memory = st, sender, budget
@@ -147,6 +147,10 @@ func (a *Agent) Start(ctx context.Context) error {
 // Handler returns the agent's HTTP handler: JSON-RPC, server-sent events, the agent card and
 // health checks. Mount it at the root of any server.
 func (a *Agent) Handler() http.Handler { return a.server }
+
+// Server returns the agent's server, for transports with a listener of their own such as
+// server/grpc.
+func (a *Agent) Server() *server.Server { return a.server }
 
 // Stop stops the agent. It accepts no new work and waits for running handlers until ctx is
 // done; after that it cancels their contexts and requeues their tasks. It also delivers due
@@ -188,8 +192,11 @@ func (a *Agent) ListenAndServe(ctx context.Context, addr string) error {
 	return a.Serve(ctx, ln)
 }
 
-// Serve is like [Agent.ListenAndServe] for a listener, which it closes.
-func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
+// Serve is like [Agent.ListenAndServe] for a listener, which it closes. transports serve other
+// listeners meanwhile, such as the function Serve of package server/grpc. They must return when the
+// agent's server stops. If one returns earlier, the agent stops. Serve does not call them if the
+// agent cannot be started.
+func (a *Agent) Serve(ctx context.Context, ln net.Listener, transports ...func() error) error {
 	if err := a.Start(ctx); err != nil {
 		err = errors.Join(err, ln.Close())
 		if errors.Is(err, engine.ErrStarted) {
@@ -199,11 +206,16 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	served := make(chan error, 1)
-	go func() { served <- a.server.Serve(serveCtx, ln) }()
+	transports = append(transports, func() error { return a.server.Serve(serveCtx, ln) })
+	served := make(chan error)
+	for _, serve := range transports {
+		go func() { served <- serve() }()
+	}
+	running := len(transports)
+	var failed error
 	select {
-	case err := <-served:
-		return errors.Join(err, a.Stop(serveCtx))
+	case failed = <-served:
+		running--
 	case <-ctx.Done():
 	}
 	// Stop the engine first, so that open streams receive the last events of their tasks.
@@ -211,6 +223,9 @@ func (a *Agent) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	stopped := a.engine.Stop(grace)
 	stopServing()
-
-	return errors.Join(<-served, stopped, a.stopWebhook(grace), a.closeStore())
+	a.server.Drain()
+	for range running {
+		failed = errors.Join(failed, <-served)
+	}
+	return errors.Join(failed, stopped, a.stopWebhook(grace), a.closeStore())
 }

@@ -61,6 +61,7 @@ func TestNewReportsAllConfigErrors(t *testing.T) {
 		{Name: "a", MaxAttempts: -1, DataDir: t.TempDir()},
 		{Name: "a", Tokens: []holdfast.Token{{}}, DataDir: t.TempDir()},
 		{Name: "a", Dialect: "latin", DataDir: t.TempDir()},
+		{Name: "a", HTTPErrors: "1.1", DataDir: t.TempDir()},
 	} {
 		if a, err := holdfast.New(cfg, holdfast.HandlerFunc(shout)); err == nil {
 			t.Errorf("New(%+v) = nil, want an error", cfg)

@@ -1,6 +1,8 @@
 package holdfast
 
 import (
+	"context"
+	"crypto"
 	"log/slog"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config configures an [Agent]. Only Name is required. Zero fields take the documented
+// Config configures an [Agent]. Only Name is required. Zero fields have the documented
 // default.
 type Config struct {
 	// Name, Description and Version appear on the agent card.
@@ -20,13 +22,27 @@ type Config struct {
 	// URL is the address at which clients reach the agent, for the agent card. Default: the
 	// address to which the request for the card was sent.
 	URL string
+	// Interfaces are further addresses of the agent on its card, such as that of a gRPC server.
+	// Default: none.
+	Interfaces []a2a.AgentInterface
 	// Provider appears on the agent card. The card has no provider if it is nil.
 	Provider *a2a.AgentProvider
 	// Skills appear on the agent card. Default: one skill with the agent's name.
 	Skills []a2a.AgentSkill
+	// Extensions of the protocol that the agent adds appear on the agent card. Calls that do not
+	// list a required one are rejected.
+	Extensions []a2a.AgentExtension
 	// InputModes and OutputModes are the media types that the agent accepts and produces.
-	// Default "text/plain" each.
+	// Messages with a part that neither InputModes nor a skill's InputModes match are rejected;
+	// "*/*" accepts all. Default "text/plain" each.
 	InputModes, OutputModes []string
+
+	// Admit, if not nil, decides whether a message is accepted, before anything is stored, for
+	// example by its contextId or its sender. The message has the ids that the client sent, and
+	// must not be modified. To reject it, return an error of package a2a, such as
+	// a2a.Invalid("message.contextId", "is unknown"). The client gets any other error as an
+	// internal error. A message that repeats an accepted one gets the first response in any case.
+	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
 
 	// Store holds all durable data. The caller closes it. Default: a SQLite file in DataDir,
 	// which the Agent closes.
@@ -45,6 +61,11 @@ type Config struct {
 	// with member names in snake_case, for clients of agents made with Bindu. The agent
 	// accepts requests in both. Default "a2a".
 	Dialect string
+	// HTTPErrors is the patch version of A2A 1.0 that determines the HTTP statuses of errors over
+	// HTTP+JSON: "1.0.1", or "1.0.0", which has 409 for a task that cannot be canceled, 415 for a
+	// media type and 502 for an invalid response of an agent. Over gRPC, errors of 1.0.0 have the
+	// status UNIMPLEMENTED for unsupported operations and versions. Default "1.0.1".
+	HTTPErrors string
 
 	// Concurrency is the maximum number of turns that run at once. Default 256.
 	Concurrency int
@@ -105,9 +126,33 @@ type Config struct {
 	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
 	// it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration
+	// MessageWait is how long a stream that starts a task waits, before its first item, for a
+	// handler that answers with [Turn.Say]. The wait ends earlier when the handler reports a
+	// status or an artifact, or ends its turn; then the stream starts with the task. Set it, such
+	// as to 1 s, for a handler that uses Say. Default 0: streams start with the task at once.
+	MessageWait time.Duration
 	// CORSOrigins are the web origins from which browsers may call the agent. "*" allows any.
 	// Default none.
 	CORSOrigins []string
+
+	// ExtendedCard returns the agent card of an authenticated caller, for example with more skills
+	// than the public one, or nil if the caller has none. card is a copy of the public card. The
+	// agent sets the interfaces of the result. It needs Tokens or an Authenticator and must be
+	// safe for concurrent use. Default: no extended card.
+	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
+
+	// CardKeys are Ed25519 keys, or ECDSA keys on P-256. The first signs the agent card. The key set at
+	// /.well-known/jwks.json has all, so that cards that the others signed remain valid. All
+	// replicas must have the same keys. Default: the card is not signed.
+	CardKeys []crypto.Signer
+
+	// StreamingOff rejects message/stream and tasks/resubscribe, and the agent card declares no
+	// streaming, for example behind a proxy that buffers responses.
+	StreamingOff bool
+	// JSONErrors makes the error of a call over JSON-RPC a JSON response in every case, as the
+	// official kit for A2A 1.0 requires. By default the error of a streaming method is an event if
+	// the client accepts only events: the official client in Go reads no other errors.
+	JSONErrors bool
 
 	// Webhooks configures the delivery of task events to webhooks, which is on by default.
 	Webhooks Webhooks
@@ -120,7 +165,7 @@ type Config struct {
 }
 
 // Webhooks configures the delivery of task events to the URLs that clients register. Zero
-// fields take the documented default.
+// fields have the documented default.
 type Webhooks struct {
 	// Off rejects new webhooks and pauses delivery to registered ones.
 	Off bool
@@ -153,6 +198,10 @@ type Webhooks struct {
 	// unencrypted.
 	Keys [][]byte
 
+	// Format is the format of the requests to webhooks whose registration names none, and to
+	// URL: "event", "task" (the task, as A2A 0.3 describes it) or "stream-response" (A2A 1.0).
+	// Registrations by A2A 1.0 get "stream-response" in any case. Default "event".
+	Format a2a.PayloadFormat
 	// PerTask is the maximum number of webhooks of a task, default 10. PerMinute is the
 	// number of webhooks that a principal may save per minute, default 100.
 	PerTask, PerMinute int
@@ -173,7 +222,7 @@ type Webhooks struct {
 
 // Files configures how [Turn.ReadFile] fetches files by URI. Only hosts on the public
 // internet can be reached, as for webhooks. RequireHTTPS, NAT64, EgressProxy and the user
-// agent of [Webhooks] apply here too. Zero fields take the documented default.
+// agent of [Webhooks] apply here too. Zero fields have the documented default.
 type Files struct {
 	// Off disables fetching.
 	Off bool

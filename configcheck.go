@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
@@ -71,6 +73,7 @@ func (c Config) complete() (Config, *config.Error) {
 	e.Require(c.Name == "", "Name")
 	e.Reject(c.Store != nil && c.DataDir != "", "DataDir", nil, "and Store must not both be set")
 	e.Reject(c.Dialect != "" && c.Dialect != "a2a" && c.Dialect != "bindu", "Dialect", c.Dialect, `"a2a" or "bindu"`)
+	e.Reject(c.HTTPErrors != "" && c.HTTPErrors != "1.0.1" && c.HTTPErrors != "1.0.0", "HTTPErrors", c.HTTPErrors, `"1.0.1" or "1.0.0"`)
 	if len(c.Tokens) > 0 {
 		tokens, err := server.NewTokens(c.Tokens)
 		e.Add("Tokens", err)
@@ -127,8 +130,23 @@ func (c *Config) engine() engine.Config {
 		Retention:     c.Retention,
 		Limits:        c.Limits,
 		MultiOwner:    c.Authenticator != nil,
+		InputModes:    c.inputModes(),
 		OutputModes:   c.OutputModes,
+		Admit:         c.Admit,
 	}
+}
+
+// inputModes returns the media types that the agent or one of its skills accepts.
+func (c *Config) inputModes() []string {
+	modes := slices.Clone(c.InputModes)
+	for i := range c.Skills {
+		for _, mode := range c.Skills[i].InputModes {
+			if !slices.Contains(modes, mode) {
+				modes = append(modes, mode)
+			}
+		}
+	}
+	return modes
 }
 
 // server returns the settings of the server.
@@ -136,17 +154,23 @@ func (c *Config) server() server.Config {
 	return server.Config{
 		Card: a2a.AgentCard{
 			Name: c.Name, Description: c.Description, Version: c.Version, URL: c.URL,
-			Provider: c.Provider, Skills: c.Skills,
+			Provider: c.Provider, Skills: c.Skills, AdditionalInterfaces: c.Interfaces,
+			Capabilities:      a2a.AgentCapabilities{Extensions: c.Extensions},
 			DefaultInputModes: c.InputModes, DefaultOutputModes: c.OutputModes,
 		},
-		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}},
+		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}, v10.Codec{Errors100: c.HTTPErrors == "1.0.0"}},
 		Authenticator:   c.Authenticator,
+		ExtendedCard:    c.ExtendedCard,
+		CardKeys:        c.CardKeys,
+		StreamingOff:    c.StreamingOff,
+		JSONErrors:      c.JSONErrors,
 		MaxBodyBytes:    c.MaxBodyBytes,
 		MaxLists:        c.MaxLists,
 		MaxStreams:      c.MaxStreams,
 		MaxBatchBytes:   c.MaxBatchBytes,
 		ReadCacheBytes:  c.ReadCacheBytes,
 		BlockingTimeout: c.BlockingTimeout,
+		MessageWait:     c.MessageWait,
 		CORSOrigins:     c.CORSOrigins,
 		StopGrace:       blockingGrace,
 		Logger:          c.Logger,
@@ -158,7 +182,7 @@ func (c *Config) webhook(policy safehttp.Policy) webhook.Config {
 	w := &c.Webhooks
 	return webhook.Config{
 		NewID: newID, Policy: policy, UserAgent: w.userAgent(), Logger: c.Logger,
-		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys,
+		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys, Format: w.Format,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: w.Lease,
 		KeepAttempts: webhookRetention(c.Retention.Age(engine.RetainAttempts)), KeepDead: webhookRetention(c.Retention.Age(engine.RetainDeadLetters)),

@@ -20,8 +20,9 @@
 // If a process dies, its unfinished tasks run again, in the next process or on another
 // replica: the handler is called with [Turn.Attempt] greater than 1. [Step] makes work
 // durable: a later attempt returns a step's stored result instead of repeating the step. The
-// events and artifacts of a task are therefore stored exactly once. Effects on other systems
-// happen at least once, and more than once only if the process dies within the step.
+// events and artifacts of a task are therefore stored exactly once. The effects of a
+// step on other systems happen at least once: they happen again if the process dies, or the step
+// returns an error, before the result is stored.
 //
 // # Concurrency
 //

@@ -128,6 +128,49 @@ func ExampleTurn_History() {
 	// after "hi" you say "cracker"
 }
 
+// This handler greets with a message in place of a task, and does other work as tasks.
+func ExampleTurn_Say() {
+	agent, err := holdfast.New(holdfast.Config{Name: "clerk", Store: inmem.New()}, holdfast.HandlerFunc(func(_ context.Context, t *holdfast.Turn) error {
+		if t.Text() == "hi" {
+			return t.Say("Hello, what can I do?")
+		}
+		return t.Reply("Done.")
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agent.Serve(ctx, ln) }()
+
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, text := range []string{"hi", "file this"} {
+		result, err := c.Send(ctx, client.SendParams{Message: client.Text(text), Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch answer := result.(type) {
+		case *a2a.Message:
+			fmt.Println("message:", answer.Text())
+		case *a2a.Task:
+			fmt.Println("task:", answer.Status.Message.Text())
+		}
+	}
+
+	stop()
+	<-served
+	// Output:
+	// message: Hello, what can I do?
+	// task: Done.
+}
+
 // A client registers a webhook for the events of its task. Receivers on this machine must be
 // allowed; receivers with public addresses need no configuration.
 func ExampleWebhooks() {

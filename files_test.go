@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // newFileHost starts a file server on loopback and counts its requests.
@@ -63,7 +64,7 @@ var reader = holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) er
 
 func sendFile(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
 	t.Helper()
-	r := holdfasttest.New(t, reader, holdfast.Config{Files: files, RetryDelay: time.Millisecond, MaxAttempts: 3})
+	r := holdfasttest.New(t, reader, holdfast.Config{InputModes: []string{"*/*"}, Files: files, RetryDelay: time.Millisecond, MaxAttempts: 3})
 	return r.SendMessage(holdfasttest.Message(a2a.FilePart{File: f}))
 }
 
@@ -284,11 +285,12 @@ func TestFileFetchesAreLimitedPerOwner(t *testing.T) {
 	for range 5 {
 		fetch("a")
 	}
-	for until := time.Now().Add(10 * time.Second); !strings.Contains(call("GET", "/health", "a", ""), `"files":{"fetching":2,"waiting":3}`); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("health = %s, want 2 files being fetched and 3 waiting", call("GET", "/health", "a", ""))
+	await.Success(t, func() error {
+		if health := call("GET", "/health", "a", ""); !strings.Contains(health, `"files":{"fetching":2,"waiting":3}`) {
+			return fmt.Errorf("health = %s, want 2 files being fetched and 3 waiting", health)
 		}
-	}
+		return nil
+	})
 	fetch("b")
 	for n := 1; ; n++ {
 		if path := <-requested; path == "/b" {

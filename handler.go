@@ -45,7 +45,7 @@ var (
 var ErrEnded = engine.ErrEnded
 
 // Retry marks an error as temporary. The turn runs again after a delay that grows with each
-// attempt. The task fails after [Config.MaxAttempts]. Retry(nil) is nil.
+// attempt. After [Config.MaxAttempts] attempts the task fails. Retry(nil) is nil.
 func Retry(err error) error { return engine.Retry(err) }
 
 // Step runs fn and stores its result. A later attempt of the turn returns the stored result
@@ -91,7 +91,7 @@ type Turn struct {
 // TaskID returns the task's ID.
 func (t *Turn) TaskID() string { return t.turn.TaskID() }
 
-// ContextID returns the ID of the task's conversation.
+// ContextID returns the ID of the task's context, that is, of its conversation.
 func (t *Turn) ContextID() string { return t.turn.ContextID() }
 
 // Owner returns the ID of the principal that owns the task.
@@ -147,7 +147,7 @@ func (t *Turn) Data() []a2a.DataPart {
 	return data
 }
 
-// History returns up to limit of the newest messages of the conversation before this turn,
+// History returns up to limit of the newest messages of the task's context before this turn,
 // oldest first. They are the messages of the context's earlier tasks, in the order in which
 // the tasks were created, followed by those of this task. If limit is 0, it is 100. The
 // result has at most 1,000 messages and about 8 MiB ([engine.Limits.PageBytes]).
@@ -161,7 +161,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 // TaskHistory returns the messages of this task before this turn, oldest first.
 func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
 
-// Context returns the record of the task's conversation: its name, status, tags, metadata
+// Context returns the task's context: its name, status, tags, metadata
 // and the IDs of its newest 1,000 tasks. Each call reads the store.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) { return t.turn.Context(ctx) }
 
@@ -234,6 +234,16 @@ func (t *Turn) Flush() error { return t.turn.Flush() }
 // Reply completes the task with a message. Use it as: return t.Reply("...").
 func (t *Turn) Reply(text string, more ...a2a.Part) error {
 	return t.turn.Reply(parts(text, more)...)
+}
+
+// Say completes the task with a message that answers the client in place of the task. Use it for
+// answers that need no task, such as: return t.Say("Hello!"). The client gets the message alone if
+// its message started the task, it waits for the answer, it registered no webhook, and the
+// handler reported nothing else, such as a status or an artifact. A stream also requires
+// [Config.MessageWait]. Otherwise, Say is like [Turn.Reply]. The task is stored in any case: a
+// repeated request gets the same message, and clients can list and read the task.
+func (t *Turn) Say(text string, more ...a2a.Part) error {
+	return t.turn.Say(parts(text, more)...)
 }
 
 // RequireInput pauses the task with a question. The client's next message starts a new

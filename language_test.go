@@ -58,7 +58,7 @@ func TestTextsUsePlainEnglish(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if path != "." && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bin", "testdata", "stopwords"}, d.Name()) {
+			if path != "." && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bin", "node_modules", "testdata", "stopwords"}, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,40 +19,47 @@ const module = "github.com/holdfast-dev/holdfast"
 // rows is the layer table of docs/design.md: a package imports only packages of lower rows
 // and its own sub-packages. The longest matching prefix determines the row.
 var rows = map[string]int{
-	"internal/wire":      0,
-	"internal/content":   0,
-	"internal/summarize": 0,
-	"a2a":                1,
-	"a2a/ap2":            2,
-	"a2a/v03":            2,
-	"a2a/v10":            2,
-	"internal/memory":    2,
-	"store":              3,
-	"rpc":                3,
-	"internal/safehttp":  0,
-	"internal/config":    0,
-	"internal/migrate":   3,
-	"internal/runtime":   0,
-	"store/rules":        4,
-	"store/storetest":    4,
-	"store/encoding":     4,
-	"client":             4,
-	"internal/transfer":  4,
-	"backend/internal":   5,
-	"engine":             5,
-	"webhook":            5,
-	"backend":            6,
-	"server":             6,
-	".":                  7,
-	"holdfasttest":       8,
-	"internal/agents":    9,
-	"internal/cli":       10,
-	"faults":             10,
-	"cmd":                11,
+	"internal/wire":         0,
+	"internal/content":      0,
+	"internal/pdftext":      0,
+	"internal/summarize":    1,
+	"a2a":                   1,
+	"a2a/ap2":               2,
+	"a2a/v03":               3,
+	"a2a/v10":               2,
+	"internal/memory":       2,
+	"store":                 3,
+	"rpc":                   3,
+	"internal/safehttp":     0,
+	"internal/config":       0,
+	"internal/signature":    0,
+	"internal/migrate":      3,
+	"internal/runtime":      0,
+	"store/rules":           4,
+	"store/storetest":       4,
+	"store/encoding":        4,
+	"internal/cardsig":      2,
+	"client":                4,
+	"internal/transfer":     4,
+	"backend/internal":      5,
+	"engine":                5,
+	"webhook":               5,
+	"backend":               6,
+	"server/internal":       6,
+	"server/internal/cards": 7,
+	"server/jsonrpc":        7,
+	"server/rest":           7,
+	"server":                8,
+	".":                     9,
+	"holdfasttest":          10,
+	"internal/agents":       11,
+	"internal/cli":          12,
+	"faults":                12,
+	"cmd":                   13,
 }
 
 // standardOnly are the packages that import only the standard library and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "rpc", "client", "engine", "webhook", "server", "internal/wire", "internal/content", "internal/config", "internal/safehttp", "internal/migrate", "internal/memory", "internal/runtime"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/cardsig", "internal/config", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()
@@ -159,6 +167,9 @@ func eachFile(t *testing.T, mode parser.Mode, f func(pkg, file string, parsed *a
 			case "bench", "interop", "testdata", ".git", "node_modules", "examples", "holdfast-data":
 				return fs.SkipDir
 			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != "." {
+				return fs.SkipDir // another module
+			}
 			return nil
 		}
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -207,5 +218,20 @@ func TestTheLibraryLinksFewModules(t *testing.T) {
 	}
 	if !seen["backend/sqlite"] || !seen["server"] {
 		t.Errorf("the walk missed packages: %v", seen)
+	}
+}
+
+// The module of gRPC is separate so that other programs need neither gRPC nor protobuf.
+func TestTheMainModuleHasNoGRPC(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"go.mod", "go.sum"} {
+		for line := range strings.Lines(read(t, file)) {
+			if strings.Contains(line, "google.golang.org/") {
+				t.Errorf("%s: %s", file, strings.TrimSpace(line))
+			}
+		}
+	}
+	if !strings.Contains(read(t, "server/grpc/go.mod"), "google.golang.org/grpc ") {
+		t.Error("server/grpc/go.mod does not require gRPC: this test checks nothing")
 	}
 }

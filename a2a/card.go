@@ -3,41 +3,41 @@ package a2a
 // AgentCard describes an agent to its clients (A2A 0.3 section 5.5). The members from ID on
 // are an extension that other agents' cards lack; [AgentCard.ValidateExtended] requires them.
 type AgentCard struct {
-	ProtocolVersion      string                    `json:"protocolVersion" wire:"required"`
+	ProtocolVersion      string                    `json:"protocolVersion" wire:"required" v10:"-"`
 	Name                 string                    `json:"name" wire:"required"`
 	Description          string                    `json:"description" wire:"required"`
-	URL                  string                    `json:"url" wire:"required"`
-	PreferredTransport   string                    `json:"preferredTransport,omitempty"`
-	AdditionalInterfaces []AgentInterface          `json:"additionalInterfaces,omitempty"`
+	URL                  string                    `json:"url" wire:"required" v10:"-"`
+	PreferredTransport   string                    `json:"preferredTransport,omitempty" v10:"-"`
+	AdditionalInterfaces []AgentInterface          `json:"additionalInterfaces,omitempty" v10:"-"`
 	IconURL              string                    `json:"iconUrl,omitempty"`
 	Provider             *AgentProvider            `json:"provider,omitempty"`
 	Version              string                    `json:"version" wire:"required"`
 	DocumentationURL     string                    `json:"documentationUrl,omitempty"`
-	Capabilities         AgentCapabilities         `json:"capabilities" wire:"required"`
+	Capabilities         AgentCapabilities         `json:"capabilities" wire:"required" v10:"-"`
 	SecuritySchemes      map[string]SecurityScheme `json:"securitySchemes,omitempty"`
-	Security             []map[string][]string     `json:"security,omitempty"`
+	Security             []map[string][]string     `json:"security,omitempty" v10:"securityRequirements"`
 	DefaultInputModes    []string                  `json:"defaultInputModes" wire:"required"`
 	DefaultOutputModes   []string                  `json:"defaultOutputModes" wire:"required"`
 	Skills               []AgentSkill              `json:"skills" wire:"required"`
 
-	SupportsAuthenticatedExtendedCard bool `json:"supportsAuthenticatedExtendedCard,omitempty"`
+	SupportsAuthenticatedExtendedCard bool `json:"supportsAuthenticatedExtendedCard,omitempty" v10:"-"`
 
 	// Signatures are over the card's canonical form (RFC 8785).
 	Signatures []AgentCardSignature `json:"signatures,omitempty"`
 
 	// ID is a UUID.
-	ID         string      `json:"id,omitempty"`
-	Kind       AgentKind   `json:"kind,omitempty"`
-	AgentTrust *AgentTrust `json:"agentTrust,omitempty"`
+	ID         string      `json:"id,omitempty" wire:"ext"`
+	Kind       AgentKind   `json:"kind,omitempty" wire:"ext"`
+	AgentTrust *AgentTrust `json:"agentTrust,omitempty" wire:"ext"`
 	// ExecutionCost is the price in credits.
-	ExecutionCost *AgentExecutionCost `json:"executionCost,omitempty"`
+	ExecutionCost *AgentExecutionCost `json:"executionCost,omitempty" wire:"ext"`
 	// NumHistorySessions is the number of sessions that the agent remembers, 0 or more.
-	NumHistorySessions *int           `json:"numHistorySessions,omitempty"`
-	ExtraData          map[string]any `json:"extraData,omitzero"`
-	DebugMode          *bool          `json:"debugMode,omitempty"`
-	DebugLevel         DebugLevel     `json:"debugLevel,omitempty"`
-	Monitoring         *bool          `json:"monitoring,omitempty"`
-	Telemetry          *bool          `json:"telemetry,omitempty"`
+	NumHistorySessions *int           `json:"numHistorySessions,omitempty" wire:"ext"`
+	ExtraData          map[string]any `json:"extraData,omitzero" wire:"ext"`
+	DebugMode          *bool          `json:"debugMode,omitempty" wire:"ext"`
+	DebugLevel         DebugLevel     `json:"debugLevel,omitempty" wire:"ext"`
+	Monitoring         *bool          `json:"monitoring,omitempty" wire:"ext"`
+	Telemetry          *bool          `json:"telemetry,omitempty" wire:"ext"`
 }
 
 // AgentKind is the kind of agent that a card describes, an extension.
@@ -70,9 +70,12 @@ func (DebugLevel) EnumNumbers() []int64 { return []int64{1, 2} }
 type AgentInterface struct {
 	URL string `json:"url" wire:"required"`
 	// Transport is JSONRPC, GRPC or HTTP+JSON, or another name.
-	Transport string `json:"transport" wire:"required"`
+	Transport string `json:"transport" wire:"required" v10:"protocolBinding"`
 	// Description is an extension.
-	Description string `json:"description,omitempty"`
+	Description string `json:"description,omitempty" wire:"ext"`
+	// ProtocolVersion and Tenant are of A2A 1.0. Tenant is to be sent in the params of requests.
+	ProtocolVersion string `json:"-" v10:"protocolVersion"`
+	Tenant          string `json:"-" v10:"tenant,omitempty"`
 }
 
 // AgentCardSignature is a JSON Web Signature over a card (A2A 0.3 section 5.5.6).
@@ -96,7 +99,7 @@ type AgentProvider struct {
 type AgentCapabilities struct {
 	Streaming              bool             `json:"streaming"`
 	PushNotifications      bool             `json:"pushNotifications"`
-	StateTransitionHistory bool             `json:"stateTransitionHistory"`
+	StateTransitionHistory bool             `json:"stateTransitionHistory,omitempty" wire:"ext"`
 	Extensions             []AgentExtension `json:"extensions,omitempty"`
 }
 
@@ -120,23 +123,23 @@ type AgentSkill struct {
 	InputModes  []string `json:"inputModes,omitempty"`
 	OutputModes []string `json:"outputModes,omitempty"`
 	// Security lists the alternative ways to authenticate for this skill.
-	Security []map[string][]string `json:"security,omitempty"`
+	Security []map[string][]string `json:"security,omitempty" v10:"securityRequirements"`
 
 	// DocumentationPath is the location of the skill's documentation.
-	DocumentationPath string `json:"documentationPath,omitempty"`
+	DocumentationPath string `json:"documentationPath,omitempty" wire:"ext"`
 	// DocumentationContent is the content of the skill's file.
-	DocumentationContent string `json:"documentationContent,omitempty"`
+	DocumentationContent string `json:"documentationContent,omitempty" wire:"ext"`
 	// MarkdownContent is the body of the skill's SKILL.md.
-	MarkdownContent    string         `json:"markdownContent,omitempty"`
-	CapabilitiesDetail map[string]any `json:"capabilitiesDetail,omitzero"`
+	MarkdownContent    string         `json:"markdownContent,omitempty" wire:"ext"`
+	CapabilitiesDetail map[string]any `json:"capabilitiesDetail,omitzero" wire:"ext"`
 	// Requirements are dependencies, such as packages.
-	Requirements map[string]any `json:"requirements,omitzero"`
+	Requirements map[string]any `json:"requirements,omitzero" wire:"ext"`
 	// Performance describes speed and limits.
-	Performance map[string]any `json:"performance,omitzero"`
-	Version     string         `json:"version,omitempty"`
-	Author      string         `json:"author,omitempty"`
+	Performance map[string]any `json:"performance,omitzero" wire:"ext"`
+	Version     string         `json:"version,omitempty" wire:"ext"`
+	Author      string         `json:"author,omitempty" wire:"ext"`
 	// AllowedTools are the tools that the skill may use.
-	AllowedTools []string `json:"allowedTools,omitempty"`
+	AllowedTools []string `json:"allowedTools,omitempty" wire:"ext"`
 	// Assessment are hints for negotiation, such as keywords.
-	Assessment map[string]any `json:"assessment,omitzero"`
+	Assessment map[string]any `json:"assessment,omitzero" wire:"ext"`
 }

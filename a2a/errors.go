@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
@@ -27,6 +28,8 @@ const (
 	CodeContentType          Code = "content_type_not_supported"
 	CodeInvalidAgentResponse Code = "invalid_agent_response"
 	CodeNoExtendedCard       Code = "extended_card_not_configured"
+	CodeExtensionRequired    Code = "extension_support_required"
+	CodeVersionNotSupported  Code = "version_not_supported"
 	CodeContextNotFound      Code = "context_not_found"
 	CodeContextNotCancelable Code = "context_not_cancelable"
 	CodeUnauthenticated      Code = "unauthenticated"
@@ -60,6 +63,8 @@ var codeTable = []codeInfo{
 	{CodeContentType, -32005, http.StatusUnsupportedMediaType, 3, false},
 	{CodeInvalidAgentResponse, -32006, http.StatusBadGateway, 10, false},
 	{CodeNoExtendedCard, -32007, http.StatusNotFound, 5, false},
+	{CodeExtensionRequired, -32008, http.StatusBadRequest, 3, false},
+	{CodeVersionNotSupported, -32009, http.StatusBadRequest, 3, false},
 	{CodeUnauthenticated, -32010, http.StatusUnauthorized, 6, false},
 	{CodeDenied, -32013, http.StatusForbidden, 6, false},
 	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
@@ -101,6 +106,22 @@ func (c Code) ExitCode() int { return c.info().exit }
 // Retryable reports whether the same request may succeed later.
 func (c Code) Retryable() bool { return c.info().retryable }
 
+// ErrorDomain is the domain of the google.rpc.ErrorInfo of errors.
+const ErrorDomain = "a2a-protocol.org"
+
+// Reason returns the reason of the code in a google.rpc.ErrorInfo. A2A has one reason for tasks
+// and for push notification configs that do not exist.
+func (c Code) Reason() string {
+	switch c {
+	case CodePushConfigNotFound:
+		return CodeTaskNotFound.Reason()
+	case CodeNoExtendedCard:
+		return "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+	default:
+		return strings.ToUpper(string(c))
+	}
+}
+
 // CodeOfJSONRPC returns the code of a JSON-RPC error number, or [CodeInternal] if the number
 // is unknown.
 func CodeOfJSONRPC(number int) Code {
@@ -126,6 +147,22 @@ func (e *Error) Error() string {
 		return e.Message
 	}
 	return e.Message + ": " + e.Err.Error()
+}
+
+// InfoMetadata returns the metadata of a google.rpc.ErrorInfo: the code, and the members of Data
+// as text.
+func (e *Error) InfoMetadata() map[string]string {
+	metadata := make(map[string]string, len(e.Data)+2)
+	for key, value := range e.Data {
+		text, ok := value.(string)
+		if !ok {
+			raw, _ := wire.Marshal(value)
+			text = string(raw)
+		}
+		metadata[key] = text
+	}
+	metadata["code"] = string(e.Code)
+	return metadata
 }
 
 // Unwrap returns the cause.

@@ -80,5 +80,8 @@ func TestMethodByName(t *testing.T) {
 		if got, ok := a2a.MethodByName(m.Name); !ok || got != m {
 			t.Errorf("MethodByName(%q) = %+v, %t", m.Name, got, ok)
 		}
+		if got, ok := a2a.MethodByName(m.NameV10); !ok || got != m {
+			t.Errorf("MethodByName(%q) = %+v, %t", m.NameV10, got, ok)
+		}
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
@@ -59,6 +62,26 @@ func validate(v reflect.Value) {
 		_ = v.Validate()
 	case interface{ Validate(time.Time) error }:
 		_ = v.Validate(time.Unix(1767225720, 0))
+	}
+}
+
+// Params with the maximum number of values per byte need memory for the values only.
+func TestV10ParamsNeedLittleMemory(t *testing.T) {
+	const n = 1 << 20
+	message := func(part string) string {
+		return `{"message":{"messageId":"m","role":1,"parts":[` + strings.Repeat(part+",", n/len(part)) + part + `]}}`
+	}
+	for text, v := range map[string]any{
+		message(`{"text":""}`): new(a2a.MessageSendParams), message(`{"data":0}`): new(a2a.MessageSendParams), message(`{"url":""}`): new(a2a.MessageSendParams),
+		message(`{"raw":""}`): new(a2a.MessageSendParams), `{"states":[` + strings.Repeat("2,", n/2) + `2]}`: new(a2a.ListTasksParams),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_ = v10.Codec{}.DecodeParams([]byte(text), v)
+		runtime.ReadMemStats(&after)
+		if times := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(text)); times > 50 {
+			t.Errorf("DecodeParams(%.70s...) allocated %.1f times the size of its input, want at most 50", text, times)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // values returns values of all struct types: those of the catalogue, with all members and with
 // the required ones, and results that are not in the catalogue.
-func values(t *testing.T) (all []reflect.Value) {
+func values(t testing.TB) (all []reflect.Value) {
 	t.Helper()
 	c := readCatalogue(t)
 	for _, name := range c.names {

@@ -23,7 +23,7 @@ type Message struct {
 	ContextID        string         `json:"contextId,omitempty"`
 	TaskID           string         `json:"taskId,omitempty"`
 	Role             Role           `json:"role" wire:"required"`
-	Parts            []Part         `json:"parts" wire:"required"`
+	Parts            []Part         `json:"parts" wire:"required" v03:"content,alias=parts"`
 	ReferenceTaskIDs []string       `json:"referenceTaskIds,omitempty"`
 	Extensions       []string       `json:"extensions,omitempty"`
 	Metadata         map[string]any `json:"metadata,omitempty"`
@@ -64,9 +64,9 @@ type Artifact struct {
 	Extensions  []string       `json:"extensions,omitempty"` // URIs
 	Metadata    map[string]any `json:"metadata,omitempty"`
 	// Append means that the parts continue an earlier chunk with the same id.
-	Append bool `json:"append,omitempty"`
+	Append bool `json:"append,omitempty" wire:"ext"`
 	// LastChunk means that no more chunks follow.
-	LastChunk bool `json:"lastChunk,omitempty"`
+	LastChunk bool `json:"lastChunk,omitempty" wire:"ext"`
 }
 
 // Text returns the text parts, joined by line breaks.

@@ -7,9 +7,10 @@ import "slices"
 type Method struct {
 	// Name is the JSON-RPC name of A2A 0.3.
 	Name string
-	// NameV10 is the JSON-RPC name of A2A 1.0, "" if it has none.
+	// NameV10 is the JSON-RPC name of A2A 1.0 and of its extensions here.
 	NameV10 string
-	// HTTPMethod and Path are the REST route of A2A 0.3, "" if it has none.
+	// HTTPMethod and Path are the REST route of A2A 0.3, "" if it has none. The codec of 1.0
+	// derives its path from them. A variable of the path is a param.
 	HTTPMethod, Path string
 	// Streaming methods respond with server-sent events.
 	Streaming bool
@@ -19,11 +20,13 @@ type Method struct {
 	Scope Scope
 	// Bulk methods read many objects at once. Servers limit how many run concurrently.
 	Bulk bool
+	// Cacheable methods have results that the caller may keep. Over HTTP GET they have an ETag.
+	Cacheable bool
 	// Extension methods are not part of A2A 0.3.
 	Extension bool
 	// Off, if not empty, is the error code of a method that is known but not supported. It
-	// has no binding.
-	Off Code
+	// has no binding. OffV10 is its code in A2A 1.0, if that differs.
+	Off, OffV10 Code
 	// Summary is a one-line description.
 	Summary string
 }
@@ -67,34 +70,34 @@ var methods = []Method{
 	{Name: MethodList, NameV10: "ListTasks", HTTPMethod: "GET", Path: "/v1/tasks", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your tasks, newest first"},
 	{Name: MethodCancel, NameV10: "CancelTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:cancel", Scope: ScopeWrite, Summary: "Cancel a task"},
 	{Name: MethodResubscribe, NameV10: "SubscribeToTask", HTTPMethod: "POST", Path: "/v1/tasks/{id}:subscribe", Streaming: true, Idempotent: true, Scope: ScopeRead, Summary: "Resume the stream of a task's updates"},
-	{Name: MethodTasksDelete, HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Scope: ScopeWrite, Summary: "Delete a finished task and its data"},
+	{Name: MethodTasksDelete, NameV10: "DeleteTask", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}", Extension: true, Scope: ScopeWrite, Summary: "Delete a finished task and its data"},
 
 	{Name: MethodPushSet, NameV10: "CreateTaskPushNotificationConfig", HTTPMethod: "POST", Path: "/v1/tasks/{id}/pushNotificationConfigs", Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Register a webhook for a task"},
 	{Name: MethodPushGet, NameV10: "GetTaskPushNotificationConfig", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Idempotent: true, Off: CodePushNotSupported, Scope: ScopeRead, Summary: "Read a webhook of a task"},
 	{Name: MethodPushList, NameV10: "ListTaskPushNotificationConfigs", HTTPMethod: "GET", Path: "/v1/tasks/{id}/pushNotificationConfigs", Idempotent: true, Off: CodePushNotSupported, Scope: ScopeRead, Summary: "List the webhooks of a task"},
 	{Name: MethodPushDelete, NameV10: "DeleteTaskPushNotificationConfig", HTTPMethod: "DELETE", Path: "/v1/tasks/{id}/pushNotificationConfigs/{configId}", Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Delete a webhook of a task"},
-	{Name: MethodDeadLetters, HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List dead letters, newest first"},
-	{Name: MethodPushReplay, HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Resend events to a webhook, starting with a given one"},
-	{Name: MethodPushAttempts, HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List a task's delivery attempts, newest first"},
-	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Off: CodeNoExtendedCard, Scope: ScopeRead, Summary: "Read the agent card for authenticated clients"},
+	{Name: MethodDeadLetters, NameV10: "ListDeadLetters", HTTPMethod: "GET", Path: "/v1/webhooks/dead", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List dead letters, newest first"},
+	{Name: MethodPushReplay, NameV10: "ReplayWebhook", HTTPMethod: "POST", Path: "/v1/tasks/{id}/webhooks:replay", Extension: true, Off: CodePushNotSupported, Scope: ScopeWrite, Summary: "Resend events to a webhook, starting with a given one"},
+	{Name: MethodPushAttempts, NameV10: "ListWebhookAttempts", HTTPMethod: "GET", Path: "/v1/tasks/{id}/webhooks/attempts", Idempotent: true, Extension: true, Off: CodePushNotSupported, Scope: ScopeRead, Bulk: true, Summary: "List a task's delivery attempts, newest first"},
+	{Name: MethodExtendedCard, NameV10: "GetExtendedAgentCard", HTTPMethod: "GET", Path: "/v1/card", Idempotent: true, Cacheable: true, Off: CodeNoExtendedCard, OffV10: CodeUnsupported, Scope: ScopeRead, Summary: "Read the agent card for authenticated clients"},
 
-	{Name: MethodContextsList, HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your contexts"},
-	{Name: MethodContextsGet, HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "Read a context, with the messages of its tasks"},
-	{Name: MethodContextsCreate, HTTPMethod: "POST", Path: "/v1/contexts", Extension: true, Scope: ScopeWrite, Summary: "Create a context"},
-	{Name: MethodContextsUpdate, HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Change a context: describe, pause, complete or archive it"},
-	{Name: MethodContextsClear, HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Delete a context with all its tasks"},
+	{Name: MethodContextsList, NameV10: "ListContexts", HTTPMethod: "GET", Path: "/v1/contexts", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your contexts"},
+	{Name: MethodContextsGet, NameV10: "GetContext", HTTPMethod: "GET", Path: "/v1/contexts/{contextId}", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "Read a context, with the messages of its tasks"},
+	{Name: MethodContextsCreate, NameV10: "CreateContext", HTTPMethod: "POST", Path: "/v1/contexts", Extension: true, Scope: ScopeWrite, Summary: "Create a context"},
+	{Name: MethodContextsUpdate, NameV10: "UpdateContext", HTTPMethod: "PATCH", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Change a context: describe, pause, complete or archive it"},
+	{Name: MethodContextsClear, NameV10: "ClearContext", HTTPMethod: "DELETE", Path: "/v1/contexts/{contextId}", Extension: true, Scope: ScopeWrite, Summary: "Delete a context with all its tasks"},
 
-	{Name: MethodFeedback, HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Scope: ScopeWrite, Summary: "Add feedback to a task"},
-	{Name: MethodFeedbackList, HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your feedback, newest first"},
+	{Name: MethodFeedback, NameV10: "AddTaskFeedback", HTTPMethod: "POST", Path: "/v1/tasks/{id}/feedback", Extension: true, Scope: ScopeWrite, Summary: "Add feedback to a task"},
+	{Name: MethodFeedbackList, NameV10: "ListTaskFeedback", HTTPMethod: "GET", Path: "/v1/feedback", Idempotent: true, Extension: true, Scope: ScopeRead, Bulk: true, Summary: "List your feedback, newest first"},
 }
 
 // Methods returns all known methods, including those that are off.
 func Methods() []Method { return slices.Clone(methods) }
 
-// MethodByName returns the method with the given JSON-RPC name of A2A 0.3.
+// MethodByName returns the method with the given JSON-RPC name of A2A 0.3 or 1.0.
 func MethodByName(name string) (Method, bool) {
 	for _, m := range methods {
-		if m.Name == name {
+		if m.Name == name || m.NameV10 == name {
 			return m, true
 		}
 	}

@@ -5,10 +5,13 @@ import "time"
 // MessageSendParams are the params of message/send and message/stream (A2A 0.3
 // section 7.1.1).
 type MessageSendParams struct {
-	Message       Message                   `json:"message" wire:"required"`
+	Message       Message                   `json:"message" wire:"required" v03:",alias=request"`
 	Configuration *MessageSendConfiguration `json:"configuration,omitempty"`
 	// Metadata changes the task's metadata by a JSON merge patch (RFC 7396).
 	Metadata map[string]any `json:"metadata,omitzero"`
+	// ExistingTask rejects a message whose taskId names no task. Otherwise two UUIDs may start
+	// a task with these ids. Codecs set it: A2A 1.0 requires it.
+	ExistingTask bool `json:"-"`
 }
 
 // MessageSendConfiguration has the client's preferences for the response. A nil
@@ -17,11 +20,11 @@ type MessageSendConfiguration struct {
 	// AcceptedOutputModes are media types. Empty means any.
 	AcceptedOutputModes []string `json:"acceptedOutputModes,omitempty"`
 	// Blocking delays the response until the task ends or waits for its client.
-	Blocking               bool                    `json:"blocking,omitempty"`
+	Blocking               bool                    `json:"blocking" v10:"returnImmediately,omitempty"`
 	HistoryLength          *int                    `json:"historyLength,omitempty"`
-	PushNotificationConfig *PushNotificationConfig `json:"pushNotificationConfig,omitempty"`
-	// LongRunning, an extension, keeps the webhook across restarts.
-	LongRunning bool `json:"longRunning,omitempty"`
+	PushNotificationConfig *PushNotificationConfig `json:"pushNotificationConfig,omitempty" v10:"taskPushNotificationConfig" v03:"pushNotification,alias=pushNotificationConfig,alias=push_notification_config"`
+	// LongRunning, an extension, keeps the webhook for longer after the task has ended.
+	LongRunning bool `json:"longRunning,omitempty" wire:"ext"`
 }
 
 // TaskSendParams assign a task to a worker, an extension. No method uses them.
@@ -57,6 +60,9 @@ type TaskQueryParams struct {
 type TaskIDParams struct {
 	ID       string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	Metadata map[string]any `json:"metadata,omitzero"`
+	// UntilFinished continues a stream while the task waits for its client, and rejects a new
+	// stream of a finished task. Codecs set it: A2A 1.0 requires it.
+	UntilFinished bool `json:"-"`
 }
 
 // ListTasksParams are the params of tasks/list, an extension. Zero fields do not filter. Time
@@ -67,7 +73,7 @@ type ListTasksParams struct {
 	States []TaskState `json:"states,omitempty"`
 	// Status selects one state. It is an alternative to States.
 	Status       TaskState `json:"status,omitempty"`
-	StatusAfter  time.Time `json:"statusTimestampAfter,omitempty"`
+	StatusAfter  time.Time `json:"statusTimestampAfter,omitempty" wire:"alias=lastUpdatedAfter,alias=last_updated_after"`
 	StatusBefore time.Time `json:"statusTimestampBefore,omitempty"`
 	PageSize     *int      `json:"pageSize,omitempty" wire:"alias=limit"`
 	PageToken    string    `json:"pageToken,omitempty"`
@@ -77,7 +83,7 @@ type ListTasksParams struct {
 	// or all in the Bindu profile.
 	HistoryLength    *int `json:"historyLength,omitempty"`
 	IncludeArtifacts bool `json:"includeArtifacts,omitempty"`
-	IncludeTotal     bool `json:"includeTotal,omitempty"`
+	IncludeTotal     bool `json:"includeTotal,omitempty" v10:"-"`
 	// Metadata may hold filters as in [ListContextsParams]: status (one or several),
 	// contextId, createdAfter, createdBefore, limit, offset, sortBy (createdAt or
 	// updatedAt, the time of the status), sortOrder, historyLength and pageToken.
@@ -93,15 +99,15 @@ type ListTasksResult = TasksPage[[]Task]
 type TasksPage[T any] struct {
 	Tasks         T      `json:"tasks"`
 	NextPageToken string `json:"nextPageToken"`
-	Page          int    `json:"page,omitempty"`
+	Page          int    `json:"page,omitempty" wire:"ext"`
 	PageSize      int    `json:"pageSize"`
-	Total         *int   `json:"total,omitempty"`
+	Total         *int   `json:"total,omitempty" wire:"ext"`
 	TotalSize     *int   `json:"totalSize,omitempty"`
 	// TotalCapped is set if more tasks match than Total counts.
-	TotalCapped bool `json:"totalCapped,omitempty"`
+	TotalCapped bool `json:"totalCapped,omitempty" wire:"ext"`
 	// TruncatedBySize is set if the page has fewer than PageSize tasks because it reached
 	// the maximum content size. NextPageToken continues the list.
-	TruncatedBySize bool `json:"truncatedBySize,omitempty"`
+	TruncatedBySize bool `json:"truncatedBySize,omitempty" wire:"ext"`
 }
 
 // TaskFeedback is feedback on a task, an extension.

@@ -39,6 +39,9 @@ type TextPart struct {
 	// Embeddings, an extension, is a vector representation of the part for similarity
 	// search. All values are finite.
 	Embeddings []float64 `json:"embeddings,omitempty"`
+	// Filename and MediaType (type/subtype) are of A2A 1.0.
+	Filename  string `json:"-"`
+	MediaType string `json:"-"`
 }
 
 // FilePart is a file, inline or by reference (A2A 0.3 section 6.5.2).
@@ -52,8 +55,9 @@ type FilePart struct {
 	Embeddings []float64 `json:"embeddings,omitempty"`
 }
 
-// DataPart is structured data (A2A 0.3 section 6.5.3). A2A 0.3 requires an object. Any JSON
-// value is accepted and kept unchanged, including its keys.
+// DataPart is structured data (A2A 0.3 section 6.5.3). Any JSON value is kept unchanged,
+// including its keys. A2A 0.3 requires an object: its codec shows others within one, and accepts
+// only objects and arrays.
 type DataPart struct {
 	_        struct{}       `wire:"const=kind:data,required"`
 	Data     any            `json:"data" wire:"required"`
@@ -62,6 +66,9 @@ type DataPart struct {
 	Text string `json:"text,omitempty" wire:"text"`
 	// Embeddings is as in [TextPart].
 	Embeddings []float64 `json:"embeddings,omitempty"`
+	// Filename and MediaType are as in [TextPart].
+	Filename  string `json:"-"`
+	MediaType string `json:"-"`
 }
 
 // Kind returns [KindText].

@@ -1,8 +1,12 @@
 package a2a
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
 // Problem is a violated rule. Rule continues the path: "rating" + " " + "is 6, want 1 to 5".
@@ -28,6 +32,10 @@ func (p Problem) String() string {
 type InvalidError struct {
 	Problems []Problem
 }
+
+// maxProblems is the number of problems after which the validation of parts stops, so that its
+// memory does not grow with the number of invalid parts.
+const maxProblems = 1000
 
 // maxListed is the maximum number of problems in the text of an InvalidError.
 const maxListed = 20
@@ -71,6 +79,25 @@ func (e *InvalidError) Required() error {
 		}
 	}
 	return p.Err()
+}
+
+// ParamsError converts an error of decoding params, or of their Validate method, to the error
+// for the caller: an [*Error] with [CodeInvalid] that names the member, or nil if all problems
+// are advice. Other errors are unchanged.
+func ParamsError(err error) error {
+	var found *InvalidError
+	var e *Error
+	var w *wire.Error
+	switch {
+	case errors.As(err, &found):
+		if err = found.Required(); errors.As(err, &e) {
+			return e
+		}
+		return nil
+	case errors.As(err, &w) && !w.Syntax:
+		return Invalid(cmp.Or(w.Path, "params"), "%s", w.Rule)
+	}
+	return err
 }
 
 // Problems collects problems. The zero value is ready to use.

@@ -29,20 +29,20 @@ type PushNotificationConfig struct {
 	// The following members are an extension.
 
 	// PayloadFormat is the format of the requests; "" is PayloadEvent.
-	PayloadFormat PayloadFormat `json:"payloadFormat,omitempty"`
+	PayloadFormat PayloadFormat `json:"payloadFormat,omitempty" wire:"ext"`
 	// Signatures are the versions of Standard Webhooks signatures to send: "v1" (HMAC
 	// SHA-256) and "v1a" (Ed25519). Empty means v1.
-	Signatures []string `json:"signatures,omitempty"`
+	Signatures []string `json:"signatures,omitempty" wire:"ext"`
 	// RotateSecret, on input, generates new keys. For a day, requests are signed with the old
 	// keys too.
-	RotateSecret bool `json:"rotateSecret,omitempty"`
-	// SigningSecret is the key to verify v1 signatures, "whsec_" and base64. It is returned
-	// once, after it was generated.
-	SigningSecret string `json:"signingSecret,omitempty"`
+	RotateSecret bool `json:"rotateSecret,omitempty" wire:"ext"`
+	// SigningSecret is the key to verify v1 signatures, "whsec_" and base64. Only
+	// tasks/pushNotificationConfig/set returns it, for a short time after it was generated.
+	SigningSecret string `json:"signingSecret,omitempty" wire:"ext"`
 	// SigningKey is the public key to verify v1a signatures, "whpk_" and base64.
-	SigningKey string `json:"signingKey,omitempty"`
+	SigningKey string `json:"signingKey,omitempty" wire:"ext"`
 	// Delivery is the state of the deliveries. It is ignored on input.
-	Delivery *PushDelivery `json:"delivery,omitempty"`
+	Delivery *PushDelivery `json:"delivery,omitempty" wire:"ext"`
 }
 
 // PayloadFormat is the format of the requests to a webhook, an extension.
@@ -89,32 +89,45 @@ func (PushNotificationAuthenticationInfo) pushAuthentication() {}
 // the result of tasks/pushNotificationConfig/set. The task's id is also accepted as id,
 // because some peers send that.
 type TaskPushNotificationConfig struct {
-	TaskID string                 `json:"taskId" wire:"required,alias=id"`
-	Config PushNotificationConfig `json:"pushNotificationConfig" wire:"required"`
-	// LongRunning, an extension, keeps the webhook across restarts.
-	LongRunning bool `json:"longRunning,omitempty"`
+	TaskID string                 `json:"taskId" wire:"required,alias=id" v10:"taskId"`
+	Config PushNotificationConfig `json:"pushNotificationConfig" wire:"required" v10:",inline"`
+	// LongRunning, an extension, keeps the webhook for longer after the task has ended.
+	LongRunning bool `json:"longRunning,omitempty" wire:"ext"`
 }
 
 // GetTaskPushNotificationConfigParams are the params of tasks/pushNotificationConfig/get (A2A
 // 0.3 section 7.6). An empty ConfigID means the task's only config.
 type GetTaskPushNotificationConfigParams struct {
-	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
-	ConfigID string         `json:"pushNotificationConfigId,omitempty"`
+	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id" v03:"taskId" v10:"taskId"`
+	ConfigID string         `json:"pushNotificationConfigId,omitempty" v10:"id,required"`
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
 // ListTaskPushNotificationConfigParams are the params of
 // tasks/pushNotificationConfig/list (A2A 0.3 section 7.7).
 type ListTaskPushNotificationConfigParams struct {
-	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
+	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id" v03:"taskId" v10:"taskId"`
 	Metadata map[string]any `json:"metadata,omitzero"`
+
+	// The following members are of A2A 1.0, and of 0.3 over HTTP+JSON. PageSize is 1 to 100; 0
+	// means all configs. PageToken continues a list.
+	PageSize  int    `json:"-" v10:"pageSize,omitempty" v03:"pageSize,omitempty"`
+	PageToken string `json:"-" v10:"pageToken,omitempty" v03:"pageToken,omitempty"`
+}
+
+// ListTaskPushNotificationConfigResult is the result of tasks/pushNotificationConfig/list: over
+// JSON-RPC of A2A 0.3 the array of the configs, otherwise a page of them.
+type ListTaskPushNotificationConfigResult struct {
+	Configs []TaskPushNotificationConfig `json:"configs"`
+	// NextPageToken continues the list; it is "" on the last page.
+	NextPageToken string `json:"nextPageToken,omitempty"`
 }
 
 // DeleteTaskPushNotificationConfigParams are the params of
 // tasks/pushNotificationConfig/delete (A2A 0.3 section 7.8).
 type DeleteTaskPushNotificationConfigParams struct {
-	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
-	ConfigID string         `json:"pushNotificationConfigId" wire:"required"`
+	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id" v03:"taskId" v10:"taskId"`
+	ConfigID string         `json:"pushNotificationConfigId" wire:"required" v10:"id,required"`
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
@@ -198,7 +211,7 @@ type PushAttempt struct {
 	// Status is the HTTP status, 0 without a response.
 	Status int `json:"status,omitempty"`
 	// Outcome is delivered, unavailable (it is retried), rejected, gone (410), refused (the
-	// policy forbids the request, nothing was sent) or no-answer. The cause of no-answer is
-	// visible to operators only.
+	// address policy forbids the request), too-large or no-answer. With refused and too-large
+	// nothing was sent. Only operators see the cause of no-answer.
 	Outcome string `json:"outcome"`
 }

@@ -49,7 +49,7 @@ type APIKeySecurityScheme struct {
 	// Name is the name of the header, cookie or query parameter.
 	Name string `json:"name" wire:"required"`
 	// In is the key's location. It is also accepted as in_, because some peers send that.
-	In          APIKeyLocation `json:"in" wire:"required,alias=in_"`
+	In          APIKeyLocation `json:"in" wire:"required,alias=in_" v10:"location"`
 	Description string         `json:"description,omitempty"`
 }
 
@@ -104,6 +104,8 @@ type OAuthFlows struct {
 	// Implicit and Password are deprecated in A2A 1.0.
 	Implicit *ImplicitOAuthFlow `json:"implicit,omitempty"`
 	Password *PasswordOAuthFlow `json:"password,omitempty"`
+	// DeviceCode is of A2A 1.0.
+	DeviceCode *DeviceCodeOAuthFlow `json:"deviceCode,omitempty"`
 }
 
 // AuthorizationCodeOAuthFlow is the authorization code flow. All URLs are https. Scopes maps
@@ -113,6 +115,17 @@ type AuthorizationCodeOAuthFlow struct {
 	TokenURL         string            `json:"tokenUrl" wire:"required"`
 	RefreshURL       string            `json:"refreshUrl,omitempty"`
 	Scopes           map[string]string `json:"scopes" wire:"required"`
+	// PKCERequired, of A2A 1.0, means that clients must use PKCE (RFC 7636).
+	PKCERequired bool `json:"pkceRequired,omitempty"`
+}
+
+// DeviceCodeOAuthFlow is the device authorization flow (RFC 8628). Its members are as in
+// [AuthorizationCodeOAuthFlow].
+type DeviceCodeOAuthFlow struct {
+	DeviceAuthorizationURL string            `json:"deviceAuthorizationUrl" wire:"required"`
+	TokenURL               string            `json:"tokenUrl" wire:"required"`
+	RefreshURL             string            `json:"refreshUrl,omitempty"`
+	Scopes                 map[string]string `json:"scopes" wire:"required"`
 }
 
 // ClientCredentialsOAuthFlow is the client credentials flow. Its members are as in

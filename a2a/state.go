@@ -2,7 +2,7 @@ package a2a
 
 import "slices"
 
-// TaskState is the state of a task, in its A2A 0.3 spelling.
+// TaskState is the state of a task, as A2A 0.3 writes it.
 type TaskState string
 
 // The task states. The first nine are A2A 0.3 (section 6.3), the others are

@@ -19,9 +19,9 @@ type TaskStatus struct {
 type Task struct {
 	_         struct{}       `wire:"const=kind:task,required"`
 	ID        string         `json:"id" wire:"required"`
-	ContextID string         `json:"contextId" wire:"required"`
+	ContextID string         `json:"contextId" wire:"required" v10:",optional,omitempty" v03:",optional,omitempty"`
 	Status    TaskStatus     `json:"status" wire:"required"`
-	History   []Message      `json:"history,omitzero"`
+	History   []Message      `json:"history,omitzero" v10:",omitempty"`
 	Artifacts []Artifact     `json:"artifacts,omitzero"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
@@ -51,7 +51,7 @@ type TaskStatusUpdateEvent struct {
 	ContextID string     `json:"contextId" wire:"required"`
 	Status    TaskStatus `json:"status" wire:"required"`
 	// Final is set on the last event of a stream.
-	Final    bool           `json:"final" wire:"required"`
+	Final    bool           `json:"final" wire:"required" v10:"-" v03:",optional"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 

@@ -16,6 +16,7 @@ const MaxInlineFile = 1 << 20
 // Validate reports all violated rules.
 func (t TextPart) Validate() error {
 	var p Problems
+	p.mediaType("mediaType", t.MediaType)
 	p.vector(t.Embeddings)
 	return p.Err()
 }
@@ -38,7 +39,7 @@ func (f FilePart) Validate() error {
 // Validate reports all violated rules.
 func (p DataPart) Validate() error {
 	var found Problems
-	found.Check(p.Data != nil, "data", "is required")
+	found.mediaType("mediaType", p.MediaType)
 	found.vector(p.Embeddings)
 	return found.Err()
 }
@@ -75,6 +76,9 @@ func (p *Problems) vector(v []float64) {
 func (p *Problems) parts(parts []Part) {
 	p.Check(len(parts) > 0, "parts", "must not be empty")
 	for i, part := range parts {
+		if len(p.list) >= maxProblems {
+			return
+		}
 		v, ok := part.(interface{ Validate() error })
 		if !ok {
 			p.Add(Index("parts", i), "must not be null")

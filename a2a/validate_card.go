@@ -55,6 +55,9 @@ func (f OAuthFlows) Validate() error {
 	if f := f.Password; f != nil {
 		p.flow("password", map[string]string{"tokenUrl": f.TokenURL}, f.RefreshURL)
 	}
+	if f := f.DeviceCode; f != nil {
+		p.flow("deviceCode", map[string]string{"deviceAuthorizationUrl": f.DeviceAuthorizationURL, "tokenUrl": f.TokenURL}, f.RefreshURL)
+	}
 	return p.Err()
 }
 

@@ -82,6 +82,7 @@ func (g GetTaskPushNotificationConfigParams) Validate() error {
 func (l ListTaskPushNotificationConfigParams) Validate() error {
 	var p Problems
 	p.notEmpty("id", l.TaskID)
+	p.page(l.PageSize, 0, l.PageToken)
 	return p.Err()
 }
 

@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -70,7 +71,6 @@ func TestValidateMessages(t *testing.T) {
 		{"a URI without a host", file(a2a.FileWithURI{URI: "https:///a"}), []string{`parts[0].file.uri is "https:///a", which has no host`}},
 		{"embeddings", a2a.TextPart{Embeddings: []float64{1, math.NaN(), math.Inf(1)}}, []string{"embeddings[1] must be a finite number", "embeddings[2] must be a finite number"}},
 		{"data", a2a.DataPart{Data: map[string]any{}}, nil},
-		{"no data", a2a.DataPart{}, []string{"data is required"}},
 		{"an artifact", a2a.Artifact{}, []string{"artifactId must not be empty", "parts must not be empty"}},
 		{"send params", a2a.MessageSendParams{Message: validMessage(), Configuration: &a2a.MessageSendConfiguration{}}, nil},
 		{"bad send params", a2a.MessageSendParams{Configuration: &a2a.MessageSendConfiguration{
@@ -452,6 +452,11 @@ func TestStringOrInt(t *testing.T) {
 	for v, want := range map[a2a.StringOrInt]string{a2a.String("1"): "1", a2a.Int(-1): "-1", {}: ""} {
 		if v.String() != want || v.IsZero() != (want == "") {
 			t.Errorf("%#v is %q, zero %t, want %q", v, v.String(), v.IsZero(), want)
+		}
+		raw, err := json.Marshal(v)
+		var got a2a.StringOrInt
+		if err != nil || json.Unmarshal(raw, &got) != nil && !v.IsZero() || got != v {
+			t.Errorf("%#v is %s in JSON (%v), which decodes to %#v", v, raw, err, got)
 		}
 	}
 	if a2a.String("1") == a2a.Int(1) || a2a.String("").IsZero() {

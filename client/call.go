@@ -14,64 +14,90 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// request is one JSON-RPC request.
+// request is one call of a method.
 type request struct {
-	method         string
-	params         json.RawMessage // nil leaves the member out
+	name           string          // of the method, as the caller of this package wrote it
+	method         *a2a.Method     // nil if it is not known
+	params         json.RawMessage // nil leaves them out
 	idempotencyKey string
 	lastEventID    string
 	stream         bool
 }
 
-// requestID is the JSON-RPC id of all requests. Each request has its own HTTP
-// exchange, so responses cannot be confused.
-const requestID = 1
-
-func (r request) body() ([]byte, error) {
-	if r.params != nil {
-		if err := wire.Valid(r.params); err != nil {
-			return nil, a2a.Errorf(a2a.CodeInvalid, "params: %s", err)
-		}
+func newRequest(name string, params json.RawMessage) *request {
+	r := &request{name: name, params: params}
+	if m, ok := a2a.MethodByName(name); ok {
+		r.method = &m
 	}
-	body, err := json.Marshal(struct {
-		Version string          `json:"jsonrpc"`
-		ID      int             `json:"id"`
-		Method  string          `json:"method"`
-		Params  json.RawMessage `json:"params,omitempty"`
-	}{"2.0", requestID, r.method, r.params})
-	if err != nil {
-		return nil, a2a.Wrap(a2a.CodeInvalid, err, "request cannot be encoded")
-	}
-	return body, nil
+	return r
 }
 
 // call sends a request and returns the result of its response.
-func (c *Client) call(ctx context.Context, r request) (json.RawMessage, error) {
+func (c *Client) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	resp, err := c.post(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	if isStream(resp) {
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response to %s is a stream", r.method)
+		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response to %s is a stream", r.name)
 	}
-	return c.readResult(ctx, resp)
+	raw, err := c.readResult(ctx, resp)
+	return raw, c.explain(r.method, err)
+}
+
+// explain returns the error for a method that the agent does not have, and other errors
+// unchanged.
+func (c *Client) explain(m *a2a.Method, err error) error {
+	var e *a2a.Error
+	if m == nil || !m.Extension || !errors.As(err, &e) {
+		return err
+	}
+	// Over JSON-RPC a status is about the endpoint, not the method.
+	status, _ := e.Data["httpStatus"].(float64)
+	unknown := e.Code == a2a.CodeMethodNotFound && status == 0
+	if c.binding.Transport == TransportREST {
+		noPath := e.Code == a2a.CodeInvalidAgentResponse && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed)
+		unknown = e.Code == a2a.CodeMethodNotFound || noPath
+	}
+	if !unknown {
+		return err
+	}
+	return &a2a.Error{
+		Code: a2a.CodeMethodNotFound, Data: e.Data, Err: err,
+		Message: "the agent does not support " + m.Name + ", which is not a method of every A2A agent",
+	}
 }
 
 // post sends a request. The caller must close the body of the response.
-func (c *Client) post(ctx context.Context, r request) (*http.Response, error) {
-	body, err := r.body()
+func (c *Client) post(ctx context.Context, r *request) (*http.Response, error) {
+	if r.params != nil {
+		if err := wire.Valid(r.params); err != nil {
+			return nil, a2a.Errorf(a2a.CodeInvalid, "params: %s", err)
+		}
+	}
+	verb, url, body, err := c.binding.build(r)
 	if err != nil {
 		return nil, err
 	}
-	req, err := c.newRequest(ctx, http.MethodPost, c.url.String(), bytes.NewReader(body))
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := c.newRequest(ctx, verb, url, reader)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Header.Set("Accept", "application/json")
 	if r.stream {
 		req.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	if c.binding.ProtocolVersion != Version03 {
+		// Servers of 0.3 ignore the header, or then send errors in the form of 1.0.
+		req.Header.Set(versionHeader, c.binding.ProtocolVersion)
 	}
 	if r.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", r.idempotencyKey)
@@ -81,6 +107,9 @@ func (c *Client) post(ctx context.Context, r request) (*http.Response, error) {
 	}
 	return c.do(req)
 }
+
+// versionHeader names the protocol version of a request.
+const versionHeader = "A2A-Version"
 
 func (c *Client) newRequest(ctx context.Context, method, url string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
@@ -119,16 +148,17 @@ func (c *Client) read(ctx context.Context, resp *http.Response) ([]byte, error) 
 // readResult reads a response that is not a stream.
 func (c *Client) readResult(ctx context.Context, resp *http.Response) (json.RawMessage, error) {
 	body, err := c.read(ctx, resp)
-	if err != nil && resp.StatusCode == http.StatusOK {
+	if err != nil && resp.StatusCode/100 == 2 {
 		return nil, err
 	}
-	result, rpcErr := c.parseResponse(body)
-	if resp.StatusCode == http.StatusOK {
-		return result, rpcErr
+	ok := resp.StatusCode/100 == 2
+	result, parseErr := c.binding.parse(body)
+	if ok {
+		return result, parseErr
 	}
 	status := statusError(resp)
 	var agentErr *a2a.Error
-	if !errors.As(rpcErr, &agentErr) || agentErr.Code == a2a.CodeInvalidAgentResponse {
+	if !errors.As(parseErr, &agentErr) || agentErr.Code == a2a.CodeInvalidAgentResponse {
 		return nil, status
 	}
 	if agentErr.Code == a2a.CodeInternal {
@@ -139,36 +169,6 @@ func (c *Client) readResult(ctx context.Context, resp *http.Response) (json.RawM
 	}
 	maps.Copy(agentErr.Data, status.Data)
 	return nil, agentErr
-}
-
-// response is a JSON-RPC response. Result is nil if the member is missing, and
-// "null" if it is null.
-type response struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Result  json.RawMessage `json:"result"`
-	Error   json.RawMessage `json:"error"`
-}
-
-// parseResponse returns the result of a JSON-RPC response, or its error.
-func (c *Client) parseResponse(body []byte) (json.RawMessage, error) {
-	var r response
-	err := json.Unmarshal(body, &r)
-	var failed *a2a.Error
-	if err == nil && len(r.Error) > 0 && string(r.Error) != "null" {
-		failed, err = c.codec.DecodeError(r.Error)
-	}
-	switch {
-	case err != nil:
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it starts with %s", a2a.Quote(string(body[:min(len(body), 65)])))
-	case failed != nil:
-		return nil, failed
-	case r.Version != "2.0" || r.Result == nil:
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is not JSON-RPC: it has neither result nor error")
-	case string(r.ID) != "1":
-		return nil, a2a.Errorf(a2a.CodeInvalidAgentResponse, "the response is for another request: its id is %s", a2a.Quote(string(r.ID)))
-	}
-	return r.Result, nil
 }
 
 func isStream(resp *http.Response) bool {

@@ -1,33 +1,42 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	"github.com/holdfast-dev/holdfast/internal/config"
 )
 
-// Defaults of a [Config].
-const (
-	DefaultMaxResponseBytes = 128 << 20
-	DefaultReconnects       = 12
-)
-
-// Config configures a Client. Only URL is required. Zero fields have the
+// Config configures a Client. URL or Card is required. Zero fields have the
 // documented default.
 type Config struct {
-	// URL is the JSON-RPC endpoint: the url of the agent's card, such as
-	// http://127.0.0.1:3773/. It must not contain credentials.
+	// URL is the address of the agent. For [Discover] it is a base URL such as
+	// https://agent.example.com/, the URL of the agent card, or an endpoint of the
+	// agent. For [New] it is the endpoint. It must not contain credentials, see
+	// Token.
 	URL string
+	// Card is the JSON of the agent card, if it is known. Discover does not fetch it
+	// then. URLs in it may be relative to URL.
+	Card json.RawMessage
+	// Version is the preferred protocol version, [Version03] or [Version10], and
+	// Transport the preferred transport, [TransportJSONRPC] or [TransportREST]. The
+	// client uses the first interface of the card that fits both, else one that fits
+	// Version, else Transport, else the first that it supports. Without a card they
+	// are those of the endpoint, by default 0.3 and JSON-RPC.
+	Version, Transport string
+	// VerifyCard is called with the JSON of every agent card before the client uses
+	// it, if set. An error rejects the card. [VerifyCard] checks its signatures.
+	VerifyCard func(ctx context.Context, card []byte) error
 	// Token is sent as a bearer token, if set.
 	Token string
 	// HTTPClient sends the requests. It should have no Timeout, since a blocking
@@ -38,11 +47,11 @@ type Config struct {
 	Header http.Header
 	// MaxResponseBytes is the maximum size of a response, and of a single event of
 	// a stream. Default 128 MiB.
-	MaxResponseBytes int
+	MaxResponseBytes int `default:"128MiB" min:"1"`
 	// Reconnects is the maximum number of consecutive attempts of a stream to
 	// reconnect. A received event resets the count. Default 12, about a minute; a
 	// negative value disables reconnects.
-	Reconnects int
+	Reconnects int `default:"12"`
 	// OnReconnect is called before each of these attempts, if set, by the goroutine
 	// that ranges over the stream.
 	OnReconnect func(Reconnect)
@@ -60,52 +69,71 @@ type Reconnect struct {
 	Err error
 }
 
-// Client is a client of one agent. Create it with [New]. It is safe for
+// Client is a client of one agent. Create it with [Discover] or [New]. It is safe for
 // concurrent use.
 type Client struct {
-	cfg   Config
-	url   *url.URL
-	codec v03.Codec
+	cfg     Config
+	url     *url.URL // Config.URL, or that of the endpoint
+	binding *binding
+	card    atomic.Pointer[a2a.AgentCard] // nil before it is known
 }
 
-// New returns a client, or an error with all problems of cfg. It sends nothing.
+// ConfigError lists all problems of a [Config], each with its field, value and rule.
+type ConfigError = config.Error
+
+// New returns a client, or a [*ConfigError] with all problems of cfg. With cfg.Card the client
+// uses an interface of the card, otherwise the endpoint at cfg.URL. New sends nothing, except
+// what cfg.VerifyCard does.
 func New(cfg Config) (*Client, error) {
-	u, err := cfg.validate()
+	c, err := newClient(cfg)
 	if err != nil {
-		return nil, a2a.Errorf(a2a.CodeInvalid, "client config: %s", err)
+		return nil, err
+	}
+	if cfg.Card != nil {
+		if err := c.useCard(context.Background(), cfg.Card, c.url); err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	c.binding = newBinding(a2a.AgentInterface{
+		URL: cfg.URL, Transport: cmp.Or(cfg.Transport, TransportJSONRPC), ProtocolVersion: cmp.Or(cfg.Version, Version03),
+	}, c.url)
+	if c.binding == nil {
+		return nil, a2a.Errorf(a2a.CodeInvalid, "Transport %s with Version %s is not supported", cfg.Transport, cfg.Version)
+	}
+	return c, nil
+}
+
+func newClient(cfg Config) (*Client, error) {
+	u, err := cfg.complete()
+	if err != nil {
+		return nil, err
 	}
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = defaultHTTPClient()
-	}
-	if cfg.MaxResponseBytes == 0 {
-		cfg.MaxResponseBytes = DefaultMaxResponseBytes
-	}
-	if cfg.Reconnects == 0 {
-		cfg.Reconnects = DefaultReconnects
 	}
 	cfg.Header = cfg.Header.Clone()
 	return &Client{cfg: cfg, url: u}, nil
 }
 
-func (c Config) validate() (*url.URL, error) {
-	var errs []error
+// complete sets the defaults of c. It returns the parsed URL, or all problems of c.
+func (c *Config) complete() (*url.URL, error) {
+	e := config.Apply("client", c)
 	u, err := url.Parse(c.URL)
-	switch {
+	switch { // without the URL, which may contain a secret
+	case err == nil && c.URL == "" && c.Card != nil:
 	case err != nil:
-		// The text of a parse error contains the URL, which may contain a secret.
-		errs = append(errs, errors.New("URL cannot be parsed"))
+		e.Reject(true, "URL", nil, "cannot be parsed")
 	case (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		errs = append(errs, errors.New("URL must start with http:// or https:// and name a host"))
+		e.Reject(true, "URL", nil, "must start with http:// or https:// and name a host")
 	case u.User != nil:
-		errs = append(errs, errors.New("URL must not contain credentials: use Token"))
+		e.Reject(true, "URL", nil, "must not contain credentials")
 	}
-	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		errs = append(errs, errors.New("Token contains a character that is not allowed in a header"))
-	}
-	if c.MaxResponseBytes < 0 {
-		errs = append(errs, fmt.Errorf("MaxResponseBytes is %d, want more than 0", c.MaxResponseBytes))
-	}
-	return u, errors.Join(errs...)
+	invalid := strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	e.Reject(invalid, "Token", nil, "contains a character that is not allowed in a header")
+	e.Reject(c.Version != "" && c.Version != Version03 && c.Version != Version10, "Version", c.Version, "0.3 or 1.0")
+	e.Reject(c.Transport != "" && c.Transport != TransportJSONRPC && c.Transport != TransportREST, "Transport", c.Transport, "JSONRPC or HTTP+JSON")
+	return u, e.OrNil()
 }
 
 func defaultHTTPClient() *http.Client {
@@ -129,8 +157,13 @@ func defaultHTTPClient() *http.Client {
 	}
 }
 
-// URL returns the URL of the JSON-RPC endpoint.
-func (c *Client) URL() string { return c.url.String() }
+// Interface returns the interface of the agent that the client uses. Its protocol version is
+// [Version03] or [Version10].
+func (c *Client) Interface() a2a.AgentInterface {
+	i := c.binding.AgentInterface
+	i.URL = c.binding.url.String()
+	return i
+}
 
 // SendParams are the arguments of [Client.Send] and [Client.Stream].
 type SendParams struct {
@@ -161,29 +194,43 @@ func (c *Client) encodeSend(p SendParams) (json.RawMessage, error) {
 	if p.Message.ID == "" {
 		p.Message.ID = newID()
 	}
+	if p.Configuration == nil {
+		p.Configuration = new(a2a.MessageSendConfiguration) // A2A 0.3 has no default for Blocking
+	}
 	return c.encode(a2a.MessageSendParams{Message: p.Message, Configuration: p.Configuration, Metadata: p.Metadata})
 }
 
 // Send sends a message and returns an [*a2a.Task] or, from agents without tasks,
 // an [*a2a.Message]. Configuration.Blocking and the server determine whether it
-// waits for the task to finish; the returned task may still be working.
+// waits for the task to finish; the returned task may still be working. With an idempotency
+// key, Send resends the same message if the connection is lost, as often as a stream reconnects.
 func (c *Client) Send(ctx context.Context, p SendParams) (a2a.Event, error) {
 	params, err := c.encodeSend(p)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.call(ctx, request{method: a2a.MethodSend, params: params, idempotencyKey: p.IdempotencyKey})
-	if err != nil {
-		return nil, err
+	r := newRequest(a2a.MethodSend, params)
+	r.idempotencyKey = p.IdempotencyKey
+	var raw json.RawMessage
+	for f := (&follower{c: c, send: r}); ; {
+		if raw, err = c.call(ctx, r); err == nil {
+			break
+		}
+		if a2a.CodeOf(err) != a2a.CodeUnavailable || !f.shouldRetry(ctx, err) {
+			return nil, err
+		}
+		if err = f.pause(ctx, err); err != nil {
+			return nil, err
+		}
 	}
-	event, err := c.codec.DecodeEvent(raw)
+	event, err := c.binding.codec.DecodeEvent(raw)
 	switch event.(type) {
 	case *a2a.Task, *a2a.Message:
 		if err == nil {
 			return event, nil
 		}
 	}
-	return nil, badResult(a2a.MethodSend, err)
+	return nil, c.badResult(a2a.MethodSend, err)
 }
 
 // Task returns a task.
@@ -198,44 +245,60 @@ func (c *Client) Cancel(ctx context.Context, id string) (*a2a.Task, error) {
 
 // DeleteTask deletes a finished task with all its data. The error is a conflict if the task
 // is not finished, or has undelivered webhook events and p.Force is not set. The method is
-// an extension of A2A 0.3.
+// an extension of A2A.
 func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
 	_, err := result[map[string]string](ctx, c, a2a.MethodTasksDelete, p)
 	return err
 }
 
-// Call calls any method with a single result and returns the result, which may
-// be null. If params is nil, the request has no params.
-func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	return c.call(ctx, request{method: method, params: params})
-}
-
-// result calls a method and decodes its result.
-func result[T any](ctx context.Context, c *Client, method string, params any) (*T, error) {
+// Invoke calls a method with params of package a2a and decodes the result into the value that
+// result points to. The name of the method is that of A2A 0.3, such as [a2a.MethodGet]. It
+// returns the result also as the agent sent it. The methods with more specific functions
+// include all of A2A.
+func (c *Client) Invoke(ctx context.Context, method string, params, result any) (json.RawMessage, error) {
 	raw, err := c.encode(params)
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = c.call(ctx, request{method: method, params: raw}); err != nil {
+	if raw, err = c.call(ctx, newRequest(method, raw)); err != nil {
 		return nil, err
 	}
+	if method == a2a.MethodPushList && string(raw) == "null" {
+		raw = json.RawMessage("[]") // some servers encode an empty list so
+	}
+	if err := c.binding.codec.DecodeResult(raw, result); err != nil {
+		return nil, c.badResult(method, err)
+	}
+	return raw, nil
+}
+
+// Call calls any method with a single result and returns the result, which may
+// be null. Params and result are JSON in the version of [Client.Interface]. The
+// name of A2A 0.3 of a method stands for that of the version; other names are sent
+// unchanged. If params is nil, the request has no params.
+func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	return c.call(ctx, newRequest(method, params))
+}
+
+// result calls a method and decodes its result.
+func result[T any](ctx context.Context, c *Client, method string, params any) (*T, error) {
 	v := new(T)
-	if err := c.codec.DecodeResult(raw, v); err != nil {
-		return nil, badResult(method, err)
+	if _, err := c.Invoke(ctx, method, params, v); err != nil {
+		return nil, err
 	}
 	return v, nil
 }
 
 func (c *Client) encode(params any) (json.RawMessage, error) {
-	raw, err := c.codec.EncodeParams(params)
+	raw, err := c.binding.codec.EncodeParams(params)
 	if err != nil {
 		return nil, a2a.Wrap(a2a.CodeInvalid, err, "params cannot be encoded")
 	}
 	return raw, nil
 }
 
-func badResult(method string, err error) error {
-	return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A 0.3", method)
+func (c *Client) badResult(method string, err error) error {
+	return a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A %s", method, c.binding.ProtocolVersion)
 }
 
 // newID returns a random UUID.

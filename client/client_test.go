@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/config"
 )
 
 // call is a JSON-RPC request as seen by a server.
@@ -258,10 +259,17 @@ func TestTasksReadsAllPages(t *testing.T) {
 func TestNewReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := client.New(client.Config{URL: "ftp://x", Token: "a\nb", MaxResponseBytes: -1})
-	for _, want := range []string{"URL must start with", "Token contains a character", "MaxResponseBytes is -1"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New() = %v, want %q in it", err, want)
-		}
+	var invalid *config.Error
+	if !errors.As(err, &invalid) {
+		t.Fatalf("New() = %v, want a *config.Error", err)
+	}
+	want := []config.Problem{
+		{Field: "MaxResponseBytes", Value: -1, Rule: "1 or more"},
+		{Field: "URL", Rule: "must start with http:// or https:// and name a host"},
+		{Field: "Token", Rule: "contains a character that is not allowed in a header"},
+	}
+	if diff := cmp.Diff(want, invalid.Problems); diff != "" {
+		t.Errorf("problems of New() (-want +got):\n%s", diff)
 	}
 	_, err = client.New(client.Config{URL: "http://user:secret@host/"})
 	if err == nil || strings.Contains(err.Error(), "secret") {

@@ -3,30 +3,25 @@ package client
 import (
 	"context"
 	"iter"
-	"maps"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // ListContexts returns a page of the caller's contexts. Filters, order and page are
-// members of p.Metadata. The method is an extension of A2A 0.3.
+// members of p.Metadata. The method is an extension of A2A.
 func (c *Client) ListContexts(ctx context.Context, p a2a.ListContextsParams) (*a2a.ListContextsResult, error) {
 	return result[a2a.ListContextsResult](ctx, c, a2a.MethodContextsList, p)
 }
 
-// Contexts yields the contexts of all pages, starting with that of p.Metadata. It
-// fetches a page after the previous one was consumed, and ends after the first
-// error.
+// Contexts yields the contexts of all pages from p.PageToken or p.Offset on, which may also be
+// members of p.Metadata. It fetches a page after the previous one was consumed, and ends after the
+// first error.
 func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Seq2[a2a.Context, error] {
-	return pages("", func(token string) ([]a2a.Context, string, error) {
-		if token != "" {
-			p.Metadata = maps.Clone(p.Metadata)
-			if p.Metadata == nil {
-				p.Metadata = make(map[string]any)
-			}
-			delete(p.Metadata, "offset") // the token includes it
-			p.Metadata["pageToken"] = token
+	return pages(p.PageToken, func(token string) ([]a2a.Context, string, error) {
+		p := p
+		if token != p.PageToken {
+			p.PageToken, p.Offset, p.Metadata = token, nil, withoutPosition(p.Metadata)
 		}
 		page, err := c.ListContexts(ctx, p)
 		if err != nil {
@@ -37,26 +32,26 @@ func (c *Client) Contexts(ctx context.Context, p a2a.ListContextsParams) iter.Se
 }
 
 // GetContext returns a context with up to p.HistoryLength messages of each of its
-// tasks. The method is an extension of A2A 0.3.
+// tasks. The method is an extension of A2A.
 func (c *Client) GetContext(ctx context.Context, p a2a.ContextQueryParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsGet, p)
 }
 
 // CreateContext creates a context and returns it. The method is an extension of
-// A2A 0.3.
+// A2A.
 func (c *Client) CreateContext(ctx context.Context, p a2a.CreateContextParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsCreate, p)
 }
 
 // UpdateContext changes a context and returns its new state. The method is an
-// extension of A2A 0.3.
+// extension of A2A.
 func (c *Client) UpdateContext(ctx context.Context, p a2a.UpdateContextParams) (*a2a.Context, error) {
 	return result[a2a.Context](ctx, c, a2a.MethodContextsUpdate, p)
 }
 
 // ClearContext deletes a context with all its tasks. It returns the number of
 // tasks, or 0 if the response does not have it. The method is an extension of
-// A2A 0.3.
+// A2A.
 func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (tasks int, err error) {
 	out, err := result[map[string]string](ctx, c, a2a.MethodContextsClear, p)
 	if err != nil {
@@ -64,14 +59,14 @@ func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (ta
 	}
 	if text, ok := (*out)["tasks"]; ok {
 		if tasks, err = strconv.Atoi(text); err != nil {
-			return 0, badResult(a2a.MethodContextsClear, err)
+			return 0, c.badResult(a2a.MethodContextsClear, err)
 		}
 	}
 	return tasks, nil
 }
 
 // Feedback submits feedback on a task and returns its id, or "" if the response
-// does not have it. The method is an extension of A2A 0.3.
+// does not have it. The method is an extension of A2A.
 func (c *Client) Feedback(ctx context.Context, p a2a.TaskFeedbackParams) (id string, err error) {
 	out, err := result[map[string]string](ctx, c, a2a.MethodFeedback, p)
 	if err != nil {
@@ -81,7 +76,7 @@ func (c *Client) Feedback(ctx context.Context, p a2a.TaskFeedbackParams) (id str
 }
 
 // ListFeedback returns a page of the caller's feedback, newest first. The method is
-// an extension of A2A 0.3.
+// an extension of A2A.
 func (c *Client) ListFeedback(ctx context.Context, p a2a.ListTaskFeedbackParams) (*a2a.ListTaskFeedbackResult, error) {
 	return result[a2a.ListTaskFeedbackResult](ctx, c, a2a.MethodFeedbackList, p)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -33,14 +34,15 @@ func startAgent(t *testing.T) *client.Client {
 // startAgentWith is like startAgent, with a store and a changed server configuration.
 func startAgentWith(t *testing.T, st store.Store, change func(*server.Config)) *client.Client {
 	t.Helper()
+	return newClient(t, client.Config{URL: startServer(t, st, change, behave)})
+}
+
+// startServer starts a real server and returns its URL.
+func startServer(t *testing.T, st store.Store, change func(*server.Config), handler engine.Handler) string {
+	t.Helper()
 	var last atomic.Int64
 	newID := func() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", last.Add(1)) }
-	e, err := engine.New(engine.Config{Store: st, NewID: newID, Handler: func(_ context.Context, turn *engine.Turn) error {
-		if turn.Messages()[0].Text() == "ask" {
-			return turn.RequireInput(a2a.TextPart{Text: "which one?"})
-		}
-		return turn.Reply(a2a.TextPart{Text: "thanks"})
-	}})
+	e, err := engine.New(engine.Config{Store: st, NewID: newID, Handler: handler})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func startAgentWith(t *testing.T, st store.Store, change func(*server.Config)) *
 	}
 	ts := httptest.NewServer(s)
 	t.Cleanup(ts.Close)
-	return newClient(t, client.Config{URL: ts.URL})
+	return ts.URL
 }
 
 // sendText sends a message to a context and waits for its task.
@@ -167,6 +169,48 @@ func TestContextsReadsAllPages(t *testing.T) {
 			t.Errorf("Contexts() by size = %v, want the filter rejected", err)
 		}
 	}
+}
+
+func TestListsContinueAfterAnOffset(t *testing.T) {
+	t.Parallel()
+	c, ctx := startAgent(t), t.Context()
+	for i := range 5 {
+		if _, err := c.CreateContext(ctx, a2a.CreateContextParams{ContextID: fmt.Sprint("c", i)}); err != nil {
+			t.Fatal(err)
+		}
+		sendText(t, c, fmt.Sprint("c", i), "hello")
+	}
+	size, offset := 2, 1
+	inMetadata := map[string]any{"limit": 2, "offset": 1}
+	contexts := map[string]iter.Seq2[a2a.Context, error]{
+		"params":   c.Contexts(ctx, a2a.ListContextsParams{PageSize: &size, Offset: &offset}),
+		"metadata": c.Contexts(ctx, a2a.ListContextsParams{Metadata: inMetadata}),
+	}
+	tasks := map[string]iter.Seq2[a2a.Task, error]{
+		"params":   c.Tasks(ctx, a2a.ListTasksParams{PageSize: &size, Offset: &offset}),
+		"metadata": c.Tasks(ctx, a2a.ListTasksParams{Metadata: inMetadata}),
+	}
+	for place := range contexts {
+		for range 2 { // a sequence can be used again
+			if n, err := countItems(contexts[place]); n != 4 || err != nil {
+				t.Errorf("Contexts() with an offset of 1 in the %s = %d items, %v, want 4", place, n, err)
+			}
+			if n, err := countItems(tasks[place]); n != 4 || err != nil {
+				t.Errorf("Tasks() with an offset of 1 in the %s = %d items, %v, want 4", place, n, err)
+			}
+		}
+	}
+}
+
+// countItems returns the number of items before the end of a list or its first error.
+func countItems[T any](list iter.Seq2[T, error]) (n int, err error) {
+	for _, err := range list {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 func TestFeedbackOfARealAgent(t *testing.T) {

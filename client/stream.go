@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -37,8 +38,9 @@ func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, err
 			yield(Update{}, err)
 			return
 		}
-		f := &follower{c: c, send: &request{method: a2a.MethodStream, params: params, idempotencyKey: p.IdempotencyKey, stream: true}}
-		f.run(ctx, yield)
+		send := newRequest(a2a.MethodStream, params)
+		send.idempotencyKey, send.stream = p.IdempotencyKey, true
+		(&follower{c: c, send: send}).run(ctx, yield)
 	}
 }
 
@@ -46,8 +48,9 @@ func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, err
 // the connection is lost it reconnects like Stream.
 func (c *Client) CallStream(ctx context.Context, method string, params json.RawMessage) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
-		f := &follower{c: c, send: &request{method: method, params: params, stream: true}}
-		f.run(ctx, yield)
+		send := newRequest(method, params)
+		send.stream = true
+		(&follower{c: c, send: send}).run(ctx, yield)
 	}
 }
 
@@ -81,6 +84,10 @@ type follower struct {
 	lastID string
 	// final reports whether the last received state ends streams.
 	final bool
+	// resumed reports whether the connection is a subscription.
+	resumed bool
+	// incomplete reports whether updates before the connection may be missing.
+	incomplete bool
 	// received counts events, failures the attempts since the last event.
 	received, failures int
 	retry              time.Duration
@@ -92,7 +99,10 @@ func (f *follower) run(ctx context.Context, yield func(Update, error) bool) {
 		if err == nil || errors.Is(err, errStopped) {
 			return
 		}
-		if ctx.Err() == nil && f.connectedBefore() && !a2a.CodeOf(err).Retryable() {
+		// Servers reject subscriptions to finished tasks, some as if these did not exist.
+		code := a2a.CodeOf(err)
+		rejected := f.resumed && (code == a2a.CodeUnsupported || code == a2a.CodeTaskNotFound)
+		if ctx.Err() == nil && (rejected || f.connectedBefore() && !code.Retryable()) {
 			err = f.checkTask(ctx, yield, err)
 		}
 		if errors.Is(err, errStopped) {
@@ -131,37 +141,40 @@ func (f *follower) connect(ctx context.Context, yield func(Update, error) bool) 
 	}
 	events := newEventReader(resp.Body, f.c.cfg.MaxResponseBytes)
 	events.idBuffer = f.lastID
-	for {
+	for before := f.received; ; {
 		event, err := events.next()
 		if f.retry = events.retry; err != nil {
-			return f.handleEnd(ctx, yield, err)
+			return f.handleEnd(ctx, yield, err, f.received > before)
 		}
-		if err := f.yieldEvent(event, yield); err != nil {
+		if err := f.yieldEvent(ctx, event, yield); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *follower) request() request {
+func (f *follower) request() *request {
 	if f.taskID == "" {
-		return *f.send
+		return f.send
 	}
+	f.resumed, f.incomplete = true, f.received > 0
 	params, _ := f.c.encode(a2a.TaskIDParams{ID: f.taskID}) // a string: cannot fail
-	return request{method: a2a.MethodResubscribe, params: params, lastEventID: f.lastID, stream: true}
+	r := newRequest(a2a.MethodResubscribe, params)
+	r.lastEventID, r.stream = f.lastID, true
+	return r
 }
 
 // yieldEvent yields one event. It returns errStopped after the last one.
-func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) error {
+func (f *follower) yieldEvent(ctx context.Context, e serverEvent, yield func(Update, error) bool) error {
 	if e.name != "" && e.name != "message" {
 		return nil // not part of the protocol
 	}
-	raw, err := f.c.parseResponse(e.data)
+	raw, err := f.c.binding.parse(e.data)
 	if err != nil {
 		return err
 	}
-	event, err := f.c.codec.DecodeEvent(raw)
+	event, err := f.c.binding.codec.DecodeEvent(raw)
 	if err != nil {
-		return badResult("a stream", err)
+		return f.c.badResult("a stream", err)
 	}
 	if event == nil {
 		return nil // of a kind that a later version of the protocol added
@@ -169,10 +182,22 @@ func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) err
 	last := f.track(event)
 	f.lastID, f.failures = e.id, 0
 	f.received++
-	if !yield(Update{ID: e.id, Event: event, Raw: raw}, nil) || last {
+	if !yield(Update{ID: e.id, Event: event, Raw: raw}, nil) {
+		return errStopped
+	}
+	if last && f.incomplete && !f.numbered() {
+		return f.checkTask(ctx, yield, errStopped)
+	}
+	if last {
 		return errStopped
 	}
 	return nil
+}
+
+// numbered reports whether the server numbers its events. Others may have ids too, but do not
+// continue after them.
+func (f *follower) numbered() bool {
+	return f.lastID != "" && strings.Trim(f.lastID, "0123456789") == ""
 }
 
 // track records the task and its state, and reports whether the event is the last
@@ -180,7 +205,10 @@ func (f *follower) yieldEvent(e serverEvent, yield func(Update, error) bool) err
 func (f *follower) track(event a2a.Event) (last bool) {
 	switch e := event.(type) {
 	case *a2a.Task:
-		f.taskID, f.final = e.ID, e.Status.State.Final()
+		f.taskID, f.final, f.incomplete = e.ID, e.Status.State.Final(), false
+		// A2A 1.0 continues the subscription of a task that waits for its client. The task of
+		// another stream may be as it was before the message.
+		return f.resumed && f.final
 	case *a2a.TaskStatusUpdateEvent:
 		f.taskID, f.final = e.TaskID, e.Status.State.Final()
 		return e.Final
@@ -193,8 +221,8 @@ func (f *follower) track(event a2a.Event) (last bool) {
 }
 
 // handleEnd returns the error for a connection that ended with err, or nil if the
-// stream is complete.
-func (f *follower) handleEnd(ctx context.Context, yield func(Update, error) bool, err error) error {
+// stream is complete. received reports whether the connection had events.
+func (f *follower) handleEnd(ctx context.Context, yield func(Update, error) bool, err error, received bool) error {
 	if f.final {
 		return nil
 	}
@@ -207,7 +235,11 @@ func (f *follower) handleEnd(ctx context.Context, yield func(Update, error) bool
 	}
 	// The server closed the stream normally: the task is finished, or the server
 	// stops.
-	return f.checkTask(ctx, yield, lostErr)
+	end := f.checkTask(ctx, yield, lostErr)
+	if errors.Is(end, errStopped) && received && f.numbered() {
+		return lostErr // the task has finished since: the next connection has the other updates
+	}
+	return end
 }
 
 // checkTask reads the task. It returns errStopped if the task is finished, and why
@@ -216,20 +248,13 @@ func (f *follower) checkTask(ctx context.Context, yield func(Update, error) bool
 	if f.taskID == "" {
 		return why
 	}
-	raw, err := f.c.encode(a2a.TaskQueryParams{ID: f.taskID})
-	if err != nil {
+	task := new(a2a.Task)
+	raw, err := f.c.Invoke(ctx, a2a.MethodGet, a2a.TaskQueryParams{ID: f.taskID}, task)
+	if err != nil || !task.Status.State.Final() {
 		return why
 	}
-	if raw, err = f.c.call(ctx, request{method: a2a.MethodGet, params: raw}); err != nil {
-		return why
-	}
-	event, err := f.c.codec.DecodeEvent(raw)
-	task, ok := event.(*a2a.Task)
-	if err != nil || !ok || !task.Status.State.Final() {
-		return why
-	}
-	if f.lastID == "" {
-		// Without event ids, updates may be missing: yield the whole task.
+	if !f.numbered() {
+		// Updates may be missing: yield the whole task.
 		yield(Update{Event: task, Raw: raw}, nil)
 	}
 	return errStopped

@@ -221,6 +221,23 @@ func TestStreams(t *testing.T) {
 			"", 1,
 		},
 		{
+			"a normal end before the final event, and the task finishes", stream(""),
+			[]exchange{{method: send, stream: start}, {method: get, body: rpcResult(taskIn("completed"))}, {method: again, lastID: "2", stream: event("3", status("completed", true))}},
+			[]string{"1 task submitted", "2 working", "3 completed"},
+			"", 1,
+		},
+		{
+			"a normal end after the last update", stream(""),
+			[]exchange{
+				{method: send, stream: start},
+				{method: get, body: rpcResult(taskIn("completed"))},
+				{method: again, lastID: "2", stream: ": ok\n\n"},
+				{method: get, body: rpcResult(taskIn("completed"))},
+			},
+			[]string{"1 task submitted", "2 working"},
+			"", 1,
+		},
+		{
 			"a normal end without event ids", stream(""),
 			[]exchange{{method: send, stream: event("", taskIn("working"))}, {method: get, body: rpcResult(taskIn("completed"))}},
 			[]string{" task working", " task completed"},
@@ -284,8 +301,33 @@ func TestStreams(t *testing.T) {
 		},
 		{
 			"resubscribe to a missing task", resubscribe("7"),
-			[]exchange{{method: again, lastID: "7", body: rpcFailure(-32001)}},
+			[]exchange{{method: again, lastID: "7", body: rpcFailure(-32001)}, {method: get, body: rpcFailure(-32001)}},
 			nil, a2a.CodeTaskNotFound, 0,
+		},
+		{
+			"resubscribe to a finished task of a server that rejects it", resubscribe(""),
+			[]exchange{{method: again, body: rpcFailure(-32004)}, {method: get, body: rpcResult(taskIn("completed"))}},
+			[]string{" task completed"},
+			"", 0,
+		},
+		{
+			"ids that are not numbers, and a subscription that does not start with the task", stream(""),
+			[]exchange{
+				{method: send, stream: event("a", taskIn("submitted")), reset: true},
+				{method: again, lastID: "a", stream: event("b", status("completed", true))},
+				{method: get, body: rpcResult(taskIn("completed"))},
+			},
+			[]string{"a task submitted", "b completed", " task completed"},
+			"", 1,
+		},
+		{
+			"ids that are not numbers, and a subscription that starts with the task", stream(""),
+			[]exchange{
+				{method: send, stream: event("a", taskIn("submitted")), reset: true},
+				{method: again, lastID: "a", stream: event("b", taskIn("working")) + event("c", status("completed", true))},
+			},
+			[]string{"a task submitted", "b task working", "c completed"},
+			"", 1,
 		},
 	}
 	for _, tt := range tests {

@@ -19,11 +19,18 @@ func (c *Client) GetWebhook(ctx context.Context, p a2a.GetTaskPushNotificationCo
 
 // ListWebhooks returns the webhooks of a task.
 func (c *Client) ListWebhooks(ctx context.Context, taskID string) ([]a2a.TaskPushNotificationConfig, error) {
-	list, err := result[[]a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: taskID})
-	if err != nil {
-		return nil, err
+	var all []a2a.TaskPushNotificationConfig
+	for p := (a2a.ListTaskPushNotificationConfigParams{TaskID: taskID}); ; {
+		page, err := result[a2a.ListTaskPushNotificationConfigResult](ctx, c, a2a.MethodPushList, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Configs...)
+		if page.NextPageToken == "" || page.NextPageToken == p.PageToken {
+			return all, nil
+		}
+		p.PageToken = page.NextPageToken
 	}
-	return *list, nil
 }
 
 // DeleteWebhook deletes a webhook of a task.
@@ -33,16 +40,19 @@ func (c *Client) DeleteWebhook(ctx context.Context, taskID, id string) error {
 }
 
 // ListDeadLetters returns a page of the events that could not be delivered to the caller's
-// webhooks, newest first. The method is an extension of A2A 0.3.
+// webhooks, newest first. The method is an extension of A2A.
 func (c *Client) ListDeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
 	return result[a2a.ListDeadLettersResult](ctx, c, a2a.MethodDeadLetters, p)
 }
 
-// DeadLetters yields the dead letters of all pages from p.PageToken on. It fetches a page
-// after the previous one was consumed, and ends after the first error.
+// DeadLetters yields the dead letters of all pages from p.PageToken or p.Offset on. It fetches a
+// page after the previous one was consumed, and ends after the first error.
 func (c *Client) DeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) iter.Seq2[a2a.DeadLetter, error] {
 	return pages(p.PageToken, func(token string) ([]a2a.DeadLetter, string, error) {
-		p.PageToken = token
+		p := p
+		if token != p.PageToken {
+			p.PageToken, p.Offset = token, 0
+		}
 		page, err := c.ListDeadLetters(ctx, p)
 		if err != nil {
 			return nil, "", err
@@ -52,13 +62,13 @@ func (c *Client) DeadLetters(ctx context.Context, p a2a.ListDeadLettersParams) i
 }
 
 // Replay makes the agent resend the events of a webhook, from p.FromSequence or, if that is
-// 0, from its first dead letter. The method is an extension of A2A 0.3.
+// 0, from its first dead letter. The method is an extension of A2A.
 func (c *Client) Replay(ctx context.Context, p a2a.ReplayParams) (*a2a.ReplayResult, error) {
 	return result[a2a.ReplayResult](ctx, c, a2a.MethodPushReplay, p)
 }
 
 // ListAttempts returns a page of the delivery attempts of a task's webhooks, newest first.
-// The method is an extension of A2A 0.3.
+// The method is an extension of A2A.
 func (c *Client) ListAttempts(ctx context.Context, p a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
 	return result[a2a.ListAttemptsResult](ctx, c, a2a.MethodPushAttempts, p)
 }

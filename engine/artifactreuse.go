@@ -156,7 +156,18 @@ func equalPart(a, b a2a.Part) bool {
 	if store.PlainText(a) && store.PlainText(b) {
 		return a.(a2a.TextPart).Text == b.(a2a.TextPart).Text
 	}
-	return equalJSON(a, b)
+	return onlyV10(a) == onlyV10(b) && equalJSON(a, b)
+}
+
+// onlyV10 returns the members of a part that the JSON of A2A 0.3 lacks.
+func onlyV10(p a2a.Part) [2]string {
+	switch p := p.(type) {
+	case a2a.TextPart:
+		return [2]string{p.Filename, p.MediaType}
+	case a2a.DataPart:
+		return [2]string{p.Filename, p.MediaType}
+	}
+	return [2]string{}
 }
 
 // equalHeads compares artifacts without their content.

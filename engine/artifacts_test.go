@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -121,7 +122,7 @@ func runInterrupted(t *testing.T, s store.Store, killAt int, handler func(ctx co
 	task := send(t, start(t, config(first)), message("go"))
 	select {
 	case <-first.killed:
-	case <-time.After(waitLimit):
+	case <-time.After(await.Limit):
 		t.Fatal("the first process was not killed")
 	}
 	got := waitFinal(t, start(t, config(newProcess(s, 0, false))), task.Key.ID)
@@ -432,6 +433,28 @@ func TestDifferentContentReplacesEarlierAttempt(t *testing.T) {
 		return writeText(w, "end")
 	})
 	wantTexts(t, task, "out=second of the step end")
+}
+
+func TestDifferentMediaTypeReplacesEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	parts := func(mediaType string) []a2a.Part {
+		return []a2a.Part{a2a.TextPart{Text: "x", MediaType: mediaType}, a2a.DataPart{Data: 1.0, MediaType: mediaType}}
+	}
+	task := runInterrupted(t, inmem.New(), 0, func(ctx context.Context, turn *engine.Turn, kill func()) error {
+		if err := turn.Artifact("out").WriteParts(parts(map[int]string{1: "text/plain", 2: "text/markdown"}[turn.Attempt()])...); err != nil {
+			return err
+		}
+		if err := writeStep(ctx, turn, "s", turn.Artifact("other"), "x"); err != nil {
+			return err
+		}
+		if turn.Attempt() == 1 {
+			kill()
+		}
+		return nil
+	})
+	if diff := cmp.Diff(parts("text/markdown"), task.Artifacts[0].Parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
 }
 
 func TestContentIsComparedAcrossChunkBorders(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -203,7 +204,7 @@ func (p *scriptRun) execute(t *testing.T, s store.Store, r *rand.Rand, hooks *we
 
 // waitForEnd returns when the task may have ended or the process has been killed.
 func (p *scriptRun) waitForEnd(t *testing.T, e *engine.Engine, proc *process) {
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	go func() {
 		select {

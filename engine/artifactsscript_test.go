@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
@@ -259,7 +260,7 @@ func (h *webhookReceiver) Post(_ context.Context, r safehttp.Request) (safehttp.
 // check waits until all events have been delivered, and checks the received artifacts.
 func (h *webhookReceiver) check(t *testing.T, task *store.Task) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	h.service.Drain(ctx)
 	h.mu.Lock()

@@ -30,7 +30,7 @@ func (h *hub) checkAll(ctx context.Context) {
 		versions, err = h.cfg.Store.Versions(ctx, keys)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Debug("read task versions", "error", err)
+		h.log.Debug("reading versions of tasks failed", "error", err)
 	}
 	for _, l := range lives {
 		known, ok := before[l.key]
@@ -83,7 +83,7 @@ func (h *hub) catchUp(ctx context.Context, l *live) {
 	at, err := h.advance(ctx, l)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-			h.log.Debug("read changed task", "task", l.key.ID, "error", err)
+			h.log.Debug("reading a changed task failed", "task", l.key.ID, "error", err)
 		}
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -72,7 +73,7 @@ func TestMessageThroughOtherReplicaArrivesWithoutNotifications(t *testing.T) {
 	e2 := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: echoHandler, Poll: 10 * time.Millisecond})
 	for range 3 {
 		task := send(t, e1, message("converse"))
-		eventually(t, func() bool {
+		await.True(t, "the task is working on the other replica", func() bool {
 			got, err := e2.Task(t.Context(), alice, task.Key.ID, nil)
 			return err == nil && got.Status.State == a2a.StateWorking
 		})
@@ -112,9 +113,9 @@ func TestFollowOnOtherReplicaReadsOnlyNewEvents(t *testing.T) {
 					return err
 				}
 				// A follower that falls behind the events in memory would read them itself.
-				for ctx.Err() == nil && received.Load() < int64((n+1)*test.followers) {
-					time.Sleep(time.Millisecond)
-				}
+				await.True(t, "the followers receive the chunks", func() bool {
+					return ctx.Err() != nil || received.Load() >= int64((n+1)*test.followers)
+				})
 			}
 			return turn.Reply(a2a.TextPart{Text: "done"})
 		}})
@@ -195,7 +196,7 @@ func TestIdleStreamsNeedOneQueryPerPoll(t *testing.T) {
 	polls := func(n int64) {
 		t.Helper()
 		from := idle.versions.Load()
-		eventually(t, func() bool { return idle.versions.Load() >= from+n })
+		await.True(t, "the replica polls", func() bool { return idle.versions.Load() >= from+n })
 	}
 	polls(2) // until the streams wait
 	tasks, events := idle.tasks.Load(), idle.events.Load()

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -77,7 +78,7 @@ func TestLeasesOfLostClaimExpireOnSingleReplica(t *testing.T) {
 		})
 		attempts := make(map[int]int)
 		for _, k := range keys {
-			eventually(t, func() bool {
+			await.True(t, "the task is completed", func() bool {
 				state, _ := stateOf(t, s, k)
 				return state == a2a.StateCompleted
 			})
@@ -150,12 +151,12 @@ func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 		}
 		return phase, attempt, claims
 	}
-	eventually(t, func() bool {
+	await.True(t, "the readable tasks are completed", func() bool {
 		a, _ := stateOf(t, s, keys[0])
 		b, _ := stateOf(t, s, keys[2])
 		return a == a2a.StateCompleted && b == a2a.StateCompleted
 	})
-	eventually(t, func() bool {
+	await.True(t, "the unreadable task is queued with a delay", func() bool {
 		phase, attempt, claims := row()
 		return claims >= 3 && phase == 3 && attempt == 0 // it is queued with a delay
 	})
@@ -166,7 +167,7 @@ func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 		t.Errorf("log = %s, want the task and the cause", got)
 	}
 	write(original)
-	eventually(t, func() bool {
+	await.True(t, "the repaired task is completed", func() bool {
 		state, _ := stateOf(t, s, keys[1])
 		return state == a2a.StateCompleted
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -275,28 +276,13 @@ func TestInterruptedDeletionIsFinished(t *testing.T) {
 						t.Errorf("Context() = %v, want ErrNotFound", err)
 					}
 					next := start(t, engine.Config{Handler: commandHandler, Store: s})
-					eventually(t, func() bool {
+					await.True(t, "no deletion is pending", func() bool {
 						pending, err := s.PendingDeletions(t.Context(), 10)
 						return err == nil && len(pending) == 0
 					})
 					wantDeleted(t, next, s, "c", tasks[0], tasks[449])
 				})
 			})
-		}
-	}
-}
-
-// eventually waits for a condition by polling.
-func eventually(t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(waitLimit)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("condition not met within %s", waitLimit)
 		}
 	}
 }
@@ -424,7 +410,7 @@ func TestConcurrentOperationsOnOneContext(t *testing.T) {
 				})
 			}
 			actors.Wait()
-			eventually(t, func() bool {
+			await.True(t, "the context is cleared", func() bool {
 				_, err := engines[0].ClearContext(t.Context(), alice, a2a.ClearContextParams{ContextID: "c", Force: true}, engine.SendOptions{})
 				return err == nil || a2a.CodeOf(err) == a2a.CodeContextNotFound
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -115,6 +117,7 @@ func (c *clockTest) handle(ctx context.Context, t *Turn) error {
 			return err
 		}
 		if text == "retry" && t.Attempt() == 1 && i == 2 {
+			c.countRun(t.TaskID() + " retry")
 			return Retry(errors.New("not yet"))
 		}
 	}
@@ -176,7 +179,7 @@ func TestTasksSurviveClockJumps(t *testing.T) {
 				ids = append(ids, c.send([]string{"work", "retry"}[i%2]))
 			}
 			for range 4 {
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond) // some tasks run: the clock of synctest has no monotonic part to keep
 				c.clock.jump(jump)
 				jump = -jump
 			}
@@ -204,7 +207,16 @@ func TestRestartAfterClockJumpLosesNoTask(t *testing.T) {
 			for i := range 6 {
 				ids = append(ids, c.send([]string{"work", "retry"}[i%2]))
 			}
-			time.Sleep(120 * time.Millisecond) // some wait for their second attempt
+			await.True(t, "a task requests another attempt", func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				for what := range c.runs {
+					if strings.HasSuffix(what, " retry") {
+						return true
+					}
+				}
+				return false
+			})
 			c.stop()
 			c.clock.jump(jump)
 			c.start()

@@ -17,7 +17,7 @@ import (
 // ctx is done.
 type Handler func(ctx context.Context, t *Turn) error
 
-// Config configures an Engine. Zero fields take the documented default.
+// Config configures an Engine. Zero fields have the documented default.
 type Config struct {
 	// Store stores all data. Required.
 	Store Store
@@ -70,15 +70,24 @@ type Config struct {
 	Limits Limits
 	// Memory is the memory budget for large content. Default: no limit.
 	Memory *memory.Budget
+	// InputModes are the media types that the handler accepts. The engine rejects a message with
+	// a part of another type. "text", "file" and "data" stand for all parts of that kind.
+	// Default: not checked.
+	InputModes []string
 	// OutputModes are the media types that the handler produces. The engine rejects a message
 	// whose client accepts none of them. Default: not checked.
 	OutputModes []string
+
+	// Admit, if not nil, decides whether a message is accepted, before anything is stored. The
+	// message has the ids that the client sent. It must not be modified. Send returns the error
+	// of Admit, unless the message repeats one that was accepted. Default: all are accepted.
+	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
 
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
 }
 
-// Limits limits memory and stored data. Zero fields take the default.
+// Limits limits memory and stored data. Zero fields have the documented default.
 type Limits struct {
 	// Queued is the maximum number of tasks in the store that wait to run. The engine rejects
 	// new tasks above it. Processes that share a store can exceed it together by the tasks that

@@ -34,14 +34,14 @@ func statesMatching(match func(a2a.TaskState) bool) []a2a.TaskState {
 	return slices.DeleteFunc(a2a.States(), func(s a2a.TaskState) bool { return !match(s) })
 }
 
-// ClearContext removes a context with all its data and returns the number of its tasks. It
+// ClearContext deletes a context with all its data and returns the number of its tasks. It
 // returns context_not_cancelable while a task runs or is queued, and for an archived context.
 // With Force it pauses the context and cancels unfinished tasks first, and it clears archived
 // contexts.
 //
-// A started removal is completed even if ctx is canceled; if this call fails, the janitor
-// completes it. As soon as the removal has started, reads do not find the context, and
-// readers of its tasks get task_not_found. A repeated call returns context_not_found, with
+// A deletion that has started is completed even if ctx is canceled; if this call fails, the
+// janitor completes it. From its start on, reads do not find the context, and readers of its
+// tasks get task_not_found. A repeated call returns context_not_found, with
 // and without an Idempotency-Key. Errors: context_not_found, context_not_cancelable,
 // invalid_params, unavailable.
 func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.ClearContextParams, opts SendOptions) (tasks int, err error) {
@@ -230,14 +230,14 @@ func (d *deletions) finishAll(ctx context.Context, beat func()) {
 	for ctx.Err() == nil {
 		keys, err := d.cfg.Store.PendingDeletions(ctx, batch)
 		if err != nil {
-			d.log.Warn("list pending deletions", "error", err)
+			d.log.Warn("listing pending deletions failed", "error", err)
 			return
 		}
 		failed := false
 		for _, key := range keys {
 			beat()
 			if _, err := d.finish(ctx, key); err != nil {
-				d.log.Warn("finish the deletion of a context", "context", key.ID, "error", err)
+				d.log.Warn("deleting a context failed, retrying later", "context", key.ID, "error", err)
 				failed = true
 			}
 		}

@@ -19,7 +19,7 @@ var contextFilters = []string{
 
 // ContextList is a page of contexts.
 type ContextList struct {
-	Contexts []Conversation
+	Contexts []ContextWithHistory
 	// Total is the number of matching contexts; for TotalCapped see [List].
 	Total       int
 	TotalCapped bool
@@ -49,7 +49,7 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	out := &ContextList{Total: page.Total, TotalCapped: page.TotalCapped, Page: pageNumber(token, q.Offset, q.Limit), PageSize: q.Limit}
 	next, left := page.Next, e.cfg.Limits.PageBytes
 	for i := range page.Contexts {
-		c, used, err := e.conversation(ctx, page.Contexts[i], historyLength, left)
+		c, used, err := e.withHistory(ctx, page.Contexts[i], historyLength, left)
 		if err != nil {
 			return nil, err
 		}
@@ -68,9 +68,9 @@ func (e *Engine) Contexts(ctx context.Context, p a2a.Principal, params a2a.ListC
 	return out, nil
 }
 
-// conversation adds up to perTask messages of each task to a context and returns its size in
+// withHistory adds up to perTask messages of each task to a context and returns its size in
 // bytes. The size is more than left if not all messages fit.
-func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, left int) (out Conversation, used int, err error) {
+func (e *Engine) withHistory(ctx context.Context, c store.Context, perTask, left int) (out ContextWithHistory, used int, err error) {
 	out.Context = c
 	used = contextSize(&c)
 	if perTask == 0 || c.TaskCount == 0 {
@@ -85,7 +85,7 @@ func (e *Engine) conversation(ctx context.Context, c store.Context, perTask, lef
 	return out, used, err
 }
 
-// contextSize returns the approximate size of a context's record in bytes.
+// contextSize returns the approximate size of a context's fields in bytes.
 func contextSize(c *store.Context) int {
 	size := len(c.Name) + len(c.Description) + len(c.Role) + mapSize(c.Metadata) + mapSize(c.Extensions)
 	for _, list := range [][]string{c.Tags, c.ReferenceIDs, c.TaskIDs} {

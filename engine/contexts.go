@@ -56,7 +56,7 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 	return w.create(ctx, c)
 }
 
-// contextWrite is one call that writes the record of a context.
+// contextWrite is one call that creates or changes a context.
 type contextWrite struct {
 	e        *Engine
 	key      store.ContextKey
@@ -91,7 +91,7 @@ func (w *contextWrite) save(ctx context.Context, change store.ContextChange) (st
 	if errors.Is(err, store.ErrDuplicate) {
 		record, err := w.identity.previous(ctx)
 		if record == nil && err == nil {
-			err = errConflicts("context", w.key.ID) // the record has just expired
+			err = errConflicts("context", w.key.ID) // the idempotency record has just expired
 		}
 		return w.answerRepeat(ctx, record, err)
 	}
@@ -121,7 +121,7 @@ func (e *Engine) context(ctx context.Context, key store.ContextKey, tasks int) (
 	return c, err
 }
 
-// UpdateContext changes the record of a context. The status can change between active and
+// UpdateContext changes a context. The status can change between active and
 // paused, from both to completed, and from any status to archived. A context can be completed
 // or archived only when its tasks have finished. Force pauses the context and cancels them
 // first; if that fails, the context stays paused. An archived context cannot be changed, but

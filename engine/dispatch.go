@@ -158,7 +158,7 @@ func splitClaimError(err error) (unread []store.UnreadableTask, lost error) {
 // false if a task that has no run may still be leased to this worker.
 func (d *dispatcher) releaseUnreturned(ctx context.Context, unread []store.UnreadableTask, lost error) (known bool) {
 	if lost != nil && ctx.Err() == nil {
-		d.log.Error("claim tasks", "error", lost)
+		d.log.Error("claiming tasks failed", "error", lost)
 	}
 	if released := d.requeueUnread(ctx, unread); released && lost == nil {
 		return true
@@ -191,7 +191,7 @@ func (d *dispatcher) requeueUnread(ctx context.Context, unread []store.Unreadabl
 	}
 	// A lease that another worker has claimed needs no release.
 	if _, err := d.cfg.Store.Commit(context.WithoutCancel(ctx), changes...); err != nil {
-		d.log.Warn("requeue unreadable tasks", "error", err)
+		d.log.Warn("requeueing unreadable tasks failed", "error", err)
 		return false
 	}
 	return true
@@ -208,7 +208,7 @@ func (d *dispatcher) start(t *store.Task, quarantined bool) {
 	if at := l.version(); at.Seq > t.Seq && at.CreatedAt.Equal(t.CreatedAt) && at.Queue.Lease.Fence >= fence {
 		newer, err := d.hub.latestTask(d.engine.ctx, l)
 		if err != nil {
-			d.log.Warn("read claimed task that has changed", "task", t.Key.ID, "error", err)
+			d.log.Warn("reading a claimed task failed", "task", t.Key.ID, "error", err)
 			d.leases.orphan.Store(true)
 			d.hub.release(l)
 			d.freeSlot(t.Key.Owner)
@@ -278,12 +278,12 @@ func (d *dispatcher) renew(ctx context.Context) error {
 	some := (*store.RenewError)(nil)
 	if errors.As(err, &some) {
 		d.leases.outage.recordCall(started, d.elapsed(), nil)
-		d.log.Warn("renew leases", "error", err)
+		d.log.Warn("renewing leases failed", "error", err)
 		for _, key := range some.Keys {
 			delete(byKey, key) // the lease is still valid until its previous deadline
 		}
 	} else if d.leases.outage.recordCall(started, d.elapsed(), err); err != nil {
-		d.log.Warn("renew leases", "error", err)
+		d.log.Warn("renewing leases failed", "error", err)
 		return err
 	}
 	d.leases.renewed.Store(int64(started))

@@ -14,7 +14,7 @@
 // another turn before it can end.
 //
 // Every task belongs to a context, that is, a conversation. A context is created with its
-// first task or before it. Its status determines whether it accepts new tasks. A handler
+// first task, or before it. Its status determines whether it accepts new tasks. A handler
 // reads earlier messages of the context with [Turn.History]. Clearing a context hides it at
 // once and then removes its tasks in batches.
 //

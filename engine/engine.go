@@ -100,7 +100,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*e.cfg.HandlerGrace+time.Second)
 			defer cancel()
 			if !runtime.Wait(grace, &e.runs.active) {
-				e.log.Error("stopped with unfinished runs")
+				e.log.Error("stopped before all attempts of tasks ended")
 			}
 		}
 		e.stopCommits()
@@ -118,7 +118,7 @@ type Health struct {
 	Running       int   // turns that run in this process
 	Concurrency   int   // maximum number of running turns
 	Reserved      int   // slots reserved for owners with few running turns
-	OwnersAtShare int   // owners that get no free slot, because they already run many turns
+	OwnersAtLimit int   // owners that run too many turns to get one of the free slots, which are all reserved
 	Queued        int64 // tasks in the store that wait to run, from all processes
 	Abandoned     int64 // handlers that still run after HandlerGrace
 	Oversized     int64 // messages and writes rejected for Limits.TaskBytes since the start
@@ -134,7 +134,7 @@ type Health struct {
 // Health checks the loops and checks that the store can be read and written.
 func (e *Engine) Health(ctx context.Context) Health {
 	e.queue.refresh(ctx)
-	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtShare: e.dispatcher.slots.heldBack(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
+	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtLimit: e.dispatcher.slots.ownersAtLimit(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
 	if !e.lifecycle.Running() {
 		h.Problems = append(h.Problems, "engine: not running")
 		return h

@@ -16,13 +16,11 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 var alice = a2a.Principal{ID: "alice"}
-
-// waitLimit is the maximum time that tests wait for a condition.
-const waitLimit = 5 * time.Minute
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
@@ -73,7 +71,7 @@ func send(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.T
 
 func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	sent, err := e.Send(ctx, alice, params, engine.SendOptions{Wait: true})
 	if err != nil {
@@ -85,7 +83,7 @@ func sendWait(t *testing.T, e *engine.Engine, params a2a.MessageSendParams) *sto
 // waitFinal follows a task to the end of its stream and returns it.
 func waitFinal(t *testing.T, e *engine.Engine, id string) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	var after int64
 	for _, err := range e.Follow(ctx, alice, id, &after) {
@@ -411,9 +409,7 @@ func TestStopRequeuesTasks(t *testing.T) {
 	}
 	first := start(t, engine.Config{Store: s, Handler: handler})
 	task := send(t, first, message("a"))
-	for len(started) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await.True(t, "the handler starts", func() bool { return len(started) > 0 })
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := first.Stop(done); err != nil {

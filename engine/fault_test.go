@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -195,7 +196,7 @@ func TestTaskWithFailedFinalCommitIsRunAgain(t *testing.T) {
 			},
 		})
 		task := send(t, e, message("go"))
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		defer cancel()
 		for {
 			got, err := e.Task(ctx, alice, task.Key.ID, nil)
@@ -231,7 +232,7 @@ func TestCancelWithLostAnswerEndsStreams(t *testing.T) {
 		if _, err := e.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err == nil {
 			t.Fatal("Cancel() = nil, want the fault")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		defer cancel()
 		last := false
 		for u, err := range e.Follow(ctx, alice, task.Key.ID, nil) {
@@ -367,36 +368,38 @@ func TestStepsOfTurnsAreSeparate(t *testing.T) {
 func TestStopWaitsForConcurrentSends(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		s := inmem.New()
-		var running atomic.Int64
-		e := start(t, engine.Config{Store: s, Concurrency: 2, Poll: time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
-			running.Add(1)
-			defer running.Add(-1)
-			time.Sleep(time.Millisecond)
-			return nil
-		}})
-		var senders sync.WaitGroup
-		for range 4 {
-			senders.Go(func() {
-				for range 5 {
-					_, _ = e.Send(t.Context(), alice, message("a"), engine.SendOptions{})
-				}
-			})
-		}
-		var stops sync.WaitGroup
-		for range 3 {
-			stops.Go(func() {
-				stop(t, e)
-				if n := running.Load(); n != 0 {
-					t.Errorf("%d handlers run after Stop", n)
-				}
-			})
-		}
-		stops.Wait()
-		senders.Wait()
-		if backlog, err := s.Backlog(t.Context()); err != nil || backlog.Leased != 0 {
-			t.Fatalf("Backlog() = %+v, %v, want no leases after Stop", backlog, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			s := inmem.New()
+			var running atomic.Int64
+			e := start(t, engine.Config{Store: s, Concurrency: 2, Poll: time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
+				running.Add(1)
+				defer running.Add(-1)
+				time.Sleep(time.Millisecond)
+				return nil
+			}})
+			var senders sync.WaitGroup
+			for range 4 {
+				senders.Go(func() {
+					for range 5 {
+						_, _ = e.Send(t.Context(), alice, message("a"), engine.SendOptions{})
+					}
+				})
+			}
+			var stops sync.WaitGroup
+			for range 3 {
+				stops.Go(func() {
+					stop(t, e)
+					if n := running.Load(); n != 0 {
+						t.Errorf("%d handlers run after Stop", n)
+					}
+				})
+			}
+			stops.Wait()
+			senders.Wait()
+			if backlog, err := s.Backlog(t.Context()); err != nil || backlog.Leased != 0 {
+				t.Fatalf("Backlog() = %+v, %v, want no leases after Stop", backlog, err)
+			}
+		})
 	}
 }
 

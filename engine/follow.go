@@ -34,12 +34,23 @@ type Update struct {
 // task_not_found, also if the task is deleted during the stream, invalid_params,
 // resource_exhausted.
 func (e *Engine) Follow(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
+	return e.updates(ctx, p, id, after, false)
+}
+
+// Subscribe is like Follow, but the stream continues while the task waits for its client. If
+// after is nil and the task has finished, the error is unsupported_operation (A2A 1.0 section
+// 3.1.6).
+func (e *Engine) Subscribe(ctx context.Context, p a2a.Principal, id string, after *int64) iter.Seq2[Update, error] {
+	return e.updates(ctx, p, id, after, true)
+}
+
+func (e *Engine) updates(ctx context.Context, p a2a.Principal, id string, after *int64, untilFinished bool) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		if a2a.CheckID("id", id) != nil {
 			yield(Update{}, a2a.TaskNotFound(id))
 			return
 		}
-		f := &follower{e: e, l: e.hub.acquire(store.Key{Owner: p.ID, ID: id}), yield: yield}
+		f := &follower{e: e, l: e.hub.acquire(store.Key{Owner: p.ID, ID: id}), yield: yield, untilFinished: untilFinished}
 		defer e.hub.release(f.l)
 		if err := f.follow(ctx, after); err != nil {
 			yield(Update{}, err)
@@ -52,9 +63,16 @@ type follower struct {
 	l     *live
 	yield func(Update, error) bool
 	seq   int64 // of the last yielded update
+	// untilFinished continues the stream while the task waits for its client.
+	untilFinished bool
 	// createdAt is the creation time of the task. A task with the same id and another creation
 	// time is another task.
 	createdAt time.Time
+}
+
+// ends reports whether the stream ends at a state.
+func (f *follower) ends(s a2a.TaskState) bool {
+	return s.Terminal() || !f.untilFinished && s.Paused()
 }
 
 func (f *follower) follow(ctx context.Context, after *int64) error {
@@ -66,15 +84,18 @@ func (f *follower) follow(ctx context.Context, after *int64) error {
 	f.l.addFollowers(1)
 	defer f.l.addFollowers(-1)
 	if after == nil {
+		if state := t.Status.State; f.untilFinished && state.Terminal() {
+			return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s: it has no more updates to subscribe to", a2a.Quote(f.l.key.ID), state)
+		}
 		f.seq = t.Seq
-		if last := t.Status.State.Final(); !f.yield(Update{Seq: t.Seq, Task: t, Last: last}, nil) || last {
+		if last := f.ends(t.Status.State); !f.yield(Update{Seq: t.Seq, Task: t, Last: last}, nil) || last {
 			return nil
 		}
 	} else {
 		if f.seq = *after; f.seq < 0 || f.seq > t.Seq {
 			return a2a.Invalid("Last-Event-ID", "is %d, but the task's last event is %d", f.seq, t.Seq)
 		}
-		if f.seq == t.Seq && t.Status.State.Final() {
+		if f.seq == t.Seq && f.ends(t.Status.State) {
 			return nil
 		}
 	}
@@ -100,8 +121,16 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 		}); err != nil {
 			return taskError(f.l.key.ID, err)
 		}
-		if !more || f.seq == before && f.e.hub.await(ctx, f.l, changed) {
+		if !more {
 			return nil
+		}
+		if f.seq == before {
+			if f.untilFinished {
+				f.l.dropPaused() // do not hold content while waiting for the client
+			}
+			if f.e.hub.await(ctx, f.l, changed) {
+				return nil
+			}
 		}
 	}
 }
@@ -110,7 +139,7 @@ func (f *follower) stream(ctx context.Context, contextID string) error {
 func (f *follower) yieldAll(events []store.Event, contextID string) bool {
 	for i := range events {
 		u := f.update(&events[i], contextID)
-		final := events[i].State.Final() && events[i].Artifact == nil
+		final := f.ends(events[i].State) && events[i].Artifact == nil
 		u.Last = final && f.isNewest(events[i:])
 		u.More = i+1 < len(events)
 		if !f.yield(u, nil) || u.Last {

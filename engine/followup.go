@@ -71,8 +71,8 @@ func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 }
 
 // appendedBefore returns a record, without a key, of an earlier append of the message to the
-// task, or nil. Message ids are unique within a task; appendedBefore rejects another message
-// with the same id.
+// task, or nil. It rejects another message with the same id if that is a UUID. Clients reuse
+// other ids, such as "msg-1", for new messages.
 func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.IdempotencyRecord, error) {
 	m := s.params.Message
 	m.ContextID = t.ContextID
@@ -91,7 +91,7 @@ func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.Id
 		}
 		used = true
 	}
-	if used {
+	if used && isUnique(m.ID) {
 		return nil, a2a.Invalid("message.messageId", "is the id of another message of task %s", a2a.Quote(t.Key.ID))
 	}
 	return nil, nil

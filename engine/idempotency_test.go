@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // The answer to a repeated request is read from the log, whatever the task does now.
@@ -35,7 +36,7 @@ func TestRepeatedBlockingSendIgnoresLaterTurns(t *testing.T) {
 			}
 			send(t, e, messageTo(first.Task.Key.ID, "work"))
 			<-busy
-			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
 			again, err := e.Send(ctx, alice, params, opts)
 			if err != nil || again.Task.Seq != first.Task.Seq || again.Task.Status.State != a2a.StateInputRequired {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// ensureLease waits until the run certainly holds its lease, before it starts work that another
-// run could have started. The lease may have expired if the answer to its claim was delayed or
+// ensureLease waits until the run certainly holds its lease. The run calls it before work that
+// another run could have started. The lease may have expired if the answer to its claim was delayed or
 // the process was suspended. ensureLease returns at once if the lease is valid; otherwise it
 // renews the lease, and retries until the store answers.
 func (r *run) ensureLease(ctx context.Context) error {
@@ -24,7 +24,7 @@ func (r *run) ensureLease(ctx context.Context) error {
 		}
 		if err != nil {
 			r.e.log.Warn("lease renewal of a run failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-			runtime.Sleep(ctx, pause)
+			_ = runtime.Sleep(ctx, pause)
 		}
 	}
 	return nil

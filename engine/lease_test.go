@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -132,7 +133,7 @@ func TestCloseAddsNoChunkDuringConcurrentCommit(t *testing.T) {
 		_, err := e.Send(t.Context(), alice, messageTo(task.Key.ID, "b"), engine.SendOptions{})
 		sent <- err
 	}()
-	eventually(t, func() bool { return storedTask(t, shared, task.Key).Seq == 3 })
+	await.True(t, "the task has three events", func() bool { return storedTask(t, shared, task.Key).Seq == 3 })
 	close(arriving)
 	<-closed
 	release()

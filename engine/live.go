@@ -211,11 +211,29 @@ func (l *live) unlock() {
 	if l.run != nil || l.known.state.Final() {
 		return
 	}
-	l.task, l.workingCopy = nil, nil
-	l.releaseMemory()
+	l.dropContent()
 	if l.followers == 0 {
 		l.recent, l.bytes = nil, 0
 	}
+}
+
+// dropPaused drops the content of a task that waits for its client, unless it is being changed.
+func (l *live) dropPaused() {
+	if !l.commit.TryLock() {
+		return
+	}
+	defer l.commit.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run == nil && l.known.state.Paused() {
+		l.dropContent()
+	}
+}
+
+// dropContent drops the content of the task. The caller holds l.commit and l.mu.
+func (l *live) dropContent() {
+	l.task, l.workingCopy = nil, nil
+	l.releaseMemory()
 }
 
 // extend returns a copy of base, the known task, with events applied. The caller holds

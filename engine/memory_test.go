@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -101,7 +102,7 @@ func TestLargeTasksAreLimitedByMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 2 * time.Minute})
-		eventually(t, func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
+		await.True(t, "a task waits for memory", func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
 		// Tasks that wait for memory use no slot that another owner needs.
 		if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, message("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {
 			t.Errorf("Send() of another owner = %+v, %v", sent, err)
@@ -117,7 +118,7 @@ func TestLargeTasksAreLimitedByMemory(t *testing.T) {
 		if most.Load() > 3 || budget.Stats().Largest > 4<<20 {
 			t.Errorf("%d tasks of 1 MiB ran at once with %d bytes, want at most 3 within 4 MiB", most.Load(), budget.Stats().Largest)
 		}
-		eventually(t, func() bool { return budget.Stats().Held == 0 })
+		await.True(t, "all memory is released", func() bool { return budget.Stats().Held == 0 })
 	})
 }
 
@@ -158,11 +159,11 @@ func TestRunsWithoutMemoryAreRequeued(t *testing.T) {
 		budget := memory.New(8 << 20)
 		start(t, engine.Config{Store: s, Memory: budget, Handler: func(_ context.Context, turn *engine.Turn) error { return turn.Reply() }})
 		for _, key := range keys {
-			eventually(t, func() bool { return storedTask(t, s, key).Status.State == a2a.StateCompleted })
+			await.True(t, "the task is completed", func() bool { return storedTask(t, s, key).Status.State == a2a.StateCompleted })
 			if attempt := storedTask(t, s, key).Queue.Attempt; attempt != 2 {
 				t.Errorf("the task completed with attempt %d, want 2: one without memory is not charged", attempt)
 			}
 		}
-		eventually(t, func() bool { return budget.Stats().Held == 0 })
+		await.True(t, "all memory is released", func() bool { return budget.Stats().Held == 0 })
 	})
 }

@@ -12,6 +12,8 @@ import (
 type Outcome struct {
 	State   a2a.TaskState
 	Message *a2a.Message // may be nil
+	// alone is set if the message is to answer the client in place of the task.
+	alone bool
 }
 
 // Error returns the state and the message's text.
@@ -36,7 +38,8 @@ type retryError struct{ err error }
 func (r *retryError) Error() string { return r.err.Error() }
 func (r *retryError) Unwrap() error { return r.err }
 
-// Causes of the cancellation of a handler's context, and errors of the methods of a Turn.
+// Causes of the cancellation of a handler's context, and errors of the methods of a Turn and of
+// an Engine.
 var (
 	// ErrCanceled means that the task was canceled.
 	ErrCanceled = errors.New("task canceled")
@@ -47,7 +50,7 @@ var (
 	// ErrLeaseLost means that another process runs the task, or may run it because the lease
 	// could not be renewed.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrStarted is returned by Start if the engine has been started or stopped before.
+	// ErrStarted is returned by [Engine.Start] if the engine has been started or stopped before.
 	ErrStarted = runtime.ErrStarted
 	// ErrEnded means that the handler has returned.
 	ErrEnded = errors.New("turn has ended")

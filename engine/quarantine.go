@@ -39,7 +39,7 @@ func (d *dispatcher) quarantine(ctx context.Context, tasks []*store.Task) map[st
 	}
 	results, err := d.cfg.Store.Commit(ctx, changes...)
 	if err != nil {
-		d.log.Warn("quarantine tasks", "error", err)
+		d.log.Warn("quarantining tasks failed", "error", err)
 		return nil
 	}
 	quarantined := make(map[store.Key]bool, len(candidates))

@@ -73,7 +73,7 @@ func (t *taskQueue) count(ctx context.Context, q *queueCount, read func() (int, 
 	n, err := read()
 	if err != nil {
 		if ctx.Err() == nil {
-			t.log.Debug("count the queued tasks", "error", err)
+			t.log.Debug("counting queued tasks failed", "error", err)
 		}
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -49,10 +50,10 @@ func TestHealthReportsQueueOfAllReplicas(t *testing.T) {
 		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
 		agree := func(want int64) {
 			t.Helper()
-			eventually(t, func() bool { return queuedInStore(t, shared) == want })
+			await.True(t, "the store has the queued tasks", func() bool { return queuedInStore(t, shared) == want })
 			for _, e := range []*engine.Engine{sender, runner} {
 				// A slow count is not repeated at once.
-				eventually(t, func() bool { return e.Health(t.Context()).Queued == want })
+				await.True(t, "the engine counts the queued tasks", func() bool { return e.Health(t.Context()).Queued == want })
 			}
 		}
 		agree(sent - 1 - 8)
@@ -79,15 +80,15 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 			_, err := limited.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 			return err
 		}
-		eventually(t, func() bool { return errors.Is(trySend(), a2a.ErrExhausted) })
+		await.True(t, "the queue is full", func() bool { return errors.Is(trySend(), a2a.ErrExhausted) })
 		n := queuedInStore(t, shared)
 		if err := trySend(); !errors.Is(err, a2a.ErrExhausted) || queuedInStore(t, shared) != n {
 			t.Errorf("Send() with %d queued tasks = %v, want resource_exhausted", n, err)
 		}
 		// Tasks claimed by another replica free places at once.
 		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
-		eventually(t, func() bool { return runner.Health(t.Context()).Queued == 0 })
-		eventually(t, func() bool { return trySend() == nil })
+		await.True(t, "no task is queued", func() bool { return runner.Health(t.Context()).Queued == 0 })
+		await.True(t, "the queue accepts tasks", func() bool { return trySend() == nil })
 		close(release)
 	})
 }
@@ -130,14 +131,14 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 				fill := func(owner string, n int) {
 					t.Helper()
 					for range n { // a slow count is not repeated at once
-						eventually(t, func() bool { return try(owner, message("waits")) == nil })
+						await.True(t, "the queue accepts a task of the owner", func() bool { return try(owner, message("waits")) == nil })
 					}
 					if err := try(owner, message("one too many")); !errors.Is(err, a2a.ErrExhausted) {
 						t.Errorf("Send() of %s with %d queued tasks = %v, want resource_exhausted", owner, n, err)
 					}
 				}
 				send(t, e, message("runs"))
-				eventually(t, func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
+				await.True(t, "one task runs and none is queued", func() bool { h := e.Health(t.Context()); return h.Running == 1 && h.Queued == 0 })
 				fill(alice.ID, c.own)
 				if err := try(alice.ID, answer); c.other > 0 && !errors.Is(err, a2a.ErrExhausted) {
 					t.Errorf("Send() to a paused task = %v, want resource_exhausted", err)
@@ -148,7 +149,7 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 					t.Errorf("Health() = %+v, want %d messages refused, two or more for the owners' shares", h, refused)
 				}
 				close(release)
-				eventually(t, func() bool { return try(alice.ID, message("again")) == nil })
+				await.True(t, "the queue accepts a task again", func() bool { return try(alice.ID, message("again")) == nil })
 			})
 		})
 	}
@@ -169,7 +170,7 @@ func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
 		for range 6 {
 			send(t, other, message("one runs, five wait"))
 		}
-		eventually(t, func() bool {
+		await.True(t, "the queue of the owner is full", func() bool {
 			_, err := limited.Send(t.Context(), alice, message("a"), engine.SendOptions{})
 			return errors.Is(err, a2a.ErrExhausted)
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -78,16 +79,15 @@ func converse(ctx context.Context, t *testing.T, e *engine.Engine, s store.Store
 	id := first.Key.ID
 	sendUntilStored(ctx, t, e, messageTo(id, "b"), false)
 	sendUntilStored(ctx, t, e, messageTo(id, "c"), false)
-	for {
-		task, err := s.Task(ctx, first.Key, store.TaskOptions{})
-		if err != nil {
-			t.Errorf("Task() = %v", err)
-			return
-		}
-		if task.Status.State == a2a.StateInputRequired && len(task.Unread(task.Queue.SeenSeq)) == 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	var task *store.Task
+	var err error
+	await.True(t, "the task has read its messages", func() bool {
+		task, err = s.Task(ctx, first.Key, store.TaskOptions{})
+		return err != nil || task.Status.State == a2a.StateInputRequired && len(task.Unread(task.Queue.SeenSeq)) == 0
+	})
+	if err != nil {
+		t.Errorf("Task() = %v", err)
+		return
 	}
 	for n := 0; ; n++ {
 		opts := engine.SendOptions{IdempotencyKey: "cancel " + id}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // TestStaleRunCannotCompleteRecreatedTask runs a task on one replica while another cancels it,
@@ -52,7 +53,7 @@ func TestStaleRunCannotCompleteRecreatedTask(t *testing.T) {
 	wantRunning(t, running, "new")
 
 	close(finish["old"])
-	eventually(t, func() bool { return runner.Health(t.Context()).Running == 1 })
+	await.True(t, "a task runs", func() bool { return runner.Health(t.Context()).Running == 1 })
 	task, err := other.Task(t.Context(), alice, id, nil)
 	if err != nil {
 		t.Fatalf("Task() = %v", err)

@@ -63,7 +63,9 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlierAttemp
 			return nil, hideStoreError(err)
 		}
 		r.e.log.Warn("reading events of earlier attempts failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-		runtime.Sleep(ctx, pause)
+		if err := runtime.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -323,7 +324,7 @@ func TestOnlyPoisonTaskFails(t *testing.T) {
 // waitFinalOrKilled returns a finished task, or its current state when its process has died.
 func waitFinalOrKilled(t *testing.T, e *engine.Engine, id string, killed <-chan struct{}) *store.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	go func() {
 		select {

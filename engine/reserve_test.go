@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
@@ -57,7 +58,7 @@ func TestMemoryOfReadsIsHeldUntilTurnEnds(t *testing.T) {
 	if got := held["references"]; got < size || got > size+10_000 {
 		t.Errorf("a reference of %d bytes, read twice, holds %d", size, got)
 	}
-	eventually(t, func() bool { return budget.Stats().Held == 0 })
+	await.True(t, "all memory is released", func() bool { return budget.Stats().Held == 0 })
 }
 
 func TestHistoryFailsWithoutMemory(t *testing.T) {

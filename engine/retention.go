@@ -128,9 +128,9 @@ type Expired struct {
 
 const (
 	expiryBatch = 200
-	// expiryRound limits the duration of a round. Between rounds the janitor finishes
-	// deletions. The next round continues where the last one ended.
-	expiryRound = 10 * time.Second
+	// expiryPass limits the duration of a pass. Between passes the janitor finishes
+	// deletions. The next pass continues where the last one ended.
+	expiryPass = 10 * time.Second
 	// expiryPause is the maximum pause after a batch.
 	expiryPause = time.Second
 )
@@ -187,13 +187,13 @@ func (j *janitor) run(ctx context.Context, beat func()) {
 func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 	started, before := j.elapsed(), j.stats()
 	kinds := j.expiries(beat)
-	for len(kinds) > 0 && ctx.Err() == nil && j.elapsed()-started < expiryRound {
+	for len(kinds) > 0 && ctx.Err() == nil && j.elapsed()-started < expiryPass {
 		kinds = slices.DeleteFunc(kinds, func(batch func(context.Context) (bool, error)) bool {
 			beat()
 			batchStarted := j.elapsed()
 			more, err := batch(ctx)
 			if err != nil && ctx.Err() == nil {
-				j.log.Warn("remove expired data", "error", err)
+				j.log.Warn("removing expired data failed", "error", err)
 			}
 			j.yieldStore(ctx, batchStarted)
 			return err != nil || !more
@@ -214,7 +214,7 @@ func (j *janitor) yieldStore(ctx context.Context, started time.Duration) {
 	idle := len(j.runs.all) == 0
 	j.runs.mu.Unlock()
 	if !idle {
-		runtime.Sleep(ctx, min(j.elapsed()-started, expiryPause))
+		_ = runtime.Sleep(ctx, min(j.elapsed()-started, expiryPause))
 	}
 }
 

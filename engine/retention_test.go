@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -212,14 +213,14 @@ func TestTasksWithUndeliveredEventsAreKept(t *testing.T) {
 		removed := func(n int64) func() bool {
 			return func() bool { return e.Health(t.Context()).Expired.Tasks == n }
 		}
-		eventually(t, removed(1))
+		await.True(t, "the first old task is removed", removed(1))
 		addOldTasks(t, s, 98*day, "another") // removed by a later round, which checks the undelivered one again
-		eventually(t, removed(2))
+		await.True(t, "the second old task is removed", removed(2))
 		_, err = e.Task(t.Context(), alice, "undelivered", nil)
 		wantError(t, "Task()", err, "")
 		_, err = s.DeleteWebhook(t.Context(), webhook.Task, webhook.ID, store.Time(time.Now()))
 		wantError(t, "DeleteWebhook()", err, "")
-		eventually(t, removed(3))
+		await.True(t, "the last old task is removed", removed(3))
 	})
 }
 
@@ -245,7 +246,7 @@ func testReplicasExpireTasks(t *testing.T, stores [2]store.Store) {
 		}
 		return n
 	}
-	eventually(t, func() bool { return removed() >= old })
+	await.True(t, "the old tasks are removed", func() bool { return removed() >= old })
 	list, err := engines[0].List(t.Context(), alice, a2a.ListTasksParams{})
 	if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Key.ID != "young" {
 		t.Errorf("List() = %d tasks, %v, want the young one", len(list.Tasks), err)

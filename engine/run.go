@@ -292,6 +292,9 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 		t.completeArtifacts()
 	}
 	final := store.Event{State: o.State, Message: o.Message}.Copy()
+	if o.alone && final.Message != nil && r.nothingElse() {
+		final.Message.TaskID = "" // see store.Task.Answer
+	}
 	for {
 		r.mu.Lock()
 		queue := r.queue
@@ -309,6 +312,11 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 		// Pending events belong to this turn; the next turn starts after them.
 		if r.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {
 			return false
+		}
+		if m := final.Message; m != nil && m.TaskID == "" {
+			final.Message = &a2a.Message{}
+			*final.Message = *m
+			final.Message.TaskID = r.l.key.ID
 		}
 		next := r.nextTurn()
 		err = r.persist(store.Event{State: a2a.StateWorking, Message: final.Message}, &next, 0)
@@ -388,7 +396,7 @@ func (r *run) persist(event store.Event, queue *store.QueueEntry, seen int64) er
 func (r *run) persistAll(events []store.Event, queue *store.QueueEntry, seen int64) error {
 	err := r.commitWithRetry(r.e.commitCtx, &runChange{events: events, queue: queue, seenSeq: seen})
 	if err != nil && !errors.Is(err, store.ErrUnread) {
-		r.e.log.Info("run ended without a commit", "task", r.l.key.ID, "cause", err)
+		r.e.log.Info("attempt ended without a stored result", "task", r.l.key.ID, "cause", err)
 	}
 	return err
 }

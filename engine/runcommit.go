@@ -215,7 +215,7 @@ func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
 			return err
 		}
 		r.e.log.Error("commit failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
-		if runtime.Sleep(ctx, pause); ctx.Err() != nil {
+		if runtime.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

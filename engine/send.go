@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -54,7 +53,7 @@ type Sent struct {
 //
 // Errors: invalid_params naming the field, task_not_found, unsupported_operation for a finished
 // task, context_not_cancelable for a new task in a context that accepts none, conflict for an
-// idempotency key of another request, resource_exhausted, unavailable.
+// idempotency key of another request, resource_exhausted, unavailable, and those of Config.Admit.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
 	if err := e.checkSend(&params, opts.Webhook != nil); err != nil {
 		return nil, err
@@ -65,8 +64,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if !e.lifecycle.Running() {
 		return nil, ErrShutdown
 	}
-	references := e.checkReferences(ctx, p, params.Message.ReferenceTaskIDs)
-	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, referenceErr: references, identity: e.idempotency(p.ID, opts)}
+	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, rejection: e.admit(ctx, p, &params.Message), identity: e.idempotency(p.ID, opts)}
 	s.identity.identifyMessage(p.ID, &params)
 	sent, err := s.send(ctx)
 	var dup *duplicateError
@@ -87,19 +85,12 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	return &Sent{Task: t}, nil
 }
 
-func (s *settings) checkReferences(ctx context.Context, p a2a.Principal, ids []string) error {
-	for i, id := range ids {
-		_, err := s.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
-		if errors.Is(err, store.ErrNotFound) {
-			e := a2a.TaskNotFound(id)
-			e.Message = fmt.Sprintf("message.referenceTaskIds[%d]: %s", i, e.Message)
-			return e
-		}
-		if err != nil {
-			return err
-		}
+// admit returns the reason why the agent rejects a message, or nil.
+func (s *settings) admit(ctx context.Context, p a2a.Principal, m *a2a.Message) error {
+	if s.cfg.Admit == nil {
+		return nil
 	}
-	return nil
+	return s.cfg.Admit(ctx, p, *m)
 }
 
 // sendCall is one call of Send.
@@ -110,9 +101,9 @@ type sendCall struct {
 	opts     SendOptions
 	identity *idempotency
 
-	task         *live // set if the message is stored and the caller waits
-	referenceErr error // why the message is rejected, unless it repeats a request
-	wasRefused   bool  // refuse has rejected the message
+	task       *live // set if the message is stored and the caller waits
+	rejection  error // why the agent rejects the message, unless it repeats a request
+	wasRefused bool  // refuse has rejected the message
 }
 
 func (s *sendCall) send(ctx context.Context) (*Sent, error) {
@@ -124,7 +115,7 @@ func (s *sendCall) send(ctx context.Context) (*Sent, error) {
 		}
 		return s.createTask(ctx)
 	}
-	chosen := isUUID(m.TaskID) && isUUID(m.ContextID) // the client chose the ids; the task may be new
+	chosen := !s.params.ExistingTask && isUUID(m.TaskID) && isUUID(m.ContextID) // the client chose the ids; the task may be new
 	sent, err := s.addToTask(ctx)
 	if !errors.Is(err, a2a.ErrTaskNotFound) || !chosen {
 		return sent, err
@@ -237,7 +228,7 @@ func (s *sendCall) refuse(ctx context.Context, reason error) error {
 // webhook returns the webhooks to register with the message, or the error that rejects the
 // message.
 func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewWebhook, err error) {
-	if err = s.referenceErr; err == nil && s.opts.Webhook != nil {
+	if err = s.rejection; err == nil && s.opts.Webhook != nil {
 		webhook, err = s.opts.Webhook(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 	}
 	if err != nil {
@@ -353,7 +344,7 @@ func (h *hub) await(ctx context.Context, l *live, changed <-chan struct{}) (done
 	case <-changed:
 	case <-poll:
 		if _, err := h.refresh(ctx, l); err != nil {
-			h.log.Debug("poll task", "task", l.key.ID, "error", err)
+			h.log.Debug("reading a task failed", "task", l.key.ID, "error", err)
 		}
 	}
 	return false

@@ -80,8 +80,9 @@ func (s *slots) excludedOwners() (owners []string) {
 	return owners
 }
 
-// heldBack returns the number of owners that get no slot although some are free.
-func (s *slots) heldBack() int {
+// ownersAtLimit returns the number of owners that cannot get a slot although some are free, because
+// all free slots are reserved for owners with fewer running turns.
+func (s *slots) ownersAtLimit() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.free == 0 || s.free > s.reserved {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // blockingTurns is a handler whose turns wait until the test finishes them.
@@ -64,11 +65,12 @@ func (l *blockingTurns) want(t *testing.T, want ...string) {
 		slices.Sort(all)
 		return fmt.Sprint(all)
 	}
-	for until := time.Now().Add(waitLimit); current() != fmt.Sprint(want); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("running/started turns by owner = %s, want %v", current(), want)
+	await.Success(t, func() error {
+		if got := current(); got != fmt.Sprint(want) {
+			return fmt.Errorf("running/started turns by owner = %s, want %v", got, want)
 		}
-	}
+		return nil
+	})
 }
 
 func sendAs(t *testing.T, e *engine.Engine, owner string, n int) {
@@ -89,7 +91,7 @@ func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 		e := start(t, cfg)
 		sendAs(t, e, "alice", 30)
 		turns.want(t, "alice 12/12")
-		eventually(t, func() bool { return e.Health(t.Context()).OwnersAtShare == 1 })
+		await.True(t, "an owner is at its limit", func() bool { return e.Health(t.Context()).OwnersAtLimit == 1 })
 		sendAs(t, e, "bob", 3)
 		turns.want(t, "alice 12/12", "bob 1/1")
 		sendAs(t, e, "carol", 1)
@@ -124,7 +126,7 @@ func TestOneOwnerMayUseAllUnreservedSlots(t *testing.T) {
 				e := start(t, cfg)
 				sendAs(t, e, "alice", 30)
 				turns.want(t, "alice 16/16")
-				if h := e.Health(t.Context()); h.Reserved != 0 || h.OwnersAtShare != 0 {
+				if h := e.Health(t.Context()); h.Reserved != 0 || h.OwnersAtLimit != 0 {
 					t.Errorf("Health() = %+v, want none reserved", h)
 				}
 			})
@@ -146,12 +148,12 @@ func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 		turns.want(t, "alice 60/60", "nobody 1/1")
 		sendAs(t, sender, "bob", 20)
 		sendAs(t, sender, "carol", 2)
-		eventually(t, func() bool {
+		await.True(t, "the tasks of bob and carol run", func() bool {
 			turns.mu.Lock()
 			defer turns.mu.Unlock()
 			return turns.running["carol"] == 2 && turns.running["bob"] >= 5
 		})
-		if h := e.Health(t.Context()); h.OwnersAtShare != 2 || h.Reserved != 40 {
+		if h := e.Health(t.Context()); h.OwnersAtLimit != 2 || h.Reserved != 40 {
 			t.Errorf("Health() = %+v, want 40 turns reserved and alice and bob held back", h)
 		}
 		turns.mu.Lock()
@@ -193,7 +195,7 @@ func TestReservedSlotsStarveNoTask(t *testing.T) {
 		go func() { done.Wait(); close(ended) }()
 		select {
 		case <-ended:
-		case <-time.After(waitLimit):
+		case <-time.After(await.Limit):
 			t.Fatalf("tasks wait although slots are free: %+v", e.Health(t.Context()))
 		}
 	})

@@ -60,7 +60,7 @@ func (j *janitor) purge(ctx context.Context, beat func()) {
 		started := j.elapsed()
 		var err error
 		if more, err = j.cfg.Store.PurgeDeleted(ctx); err != nil {
-			j.log.Warn("remove the content of deleted tasks", "error", err)
+			j.log.Warn("removing the content of deleted tasks failed", "error", err)
 			return
 		}
 		if more {
@@ -69,5 +69,5 @@ func (j *janitor) purge(ctx context.Context, beat func()) {
 	}
 }
 
-// wakeUp makes the janitor start a round now.
+// wakeUp makes the janitor start a pass now.
 func (j *janitor) wakeUp() { j.wake.Send() }

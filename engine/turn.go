@@ -239,6 +239,17 @@ func (t *Turn) Flush() error {
 // Reply completes the task with a message. The handler must return the result.
 func (t *Turn) Reply(parts ...a2a.Part) error { return t.outcome(a2a.StateCompleted, parts) }
 
+// Say completes the task with a message that answers the client in place of the task, where the
+// client and the task allow it; see [Engine.Answer]. Otherwise Say is like Reply. The handler must
+// return the result.
+func (t *Turn) Say(parts ...a2a.Part) error {
+	err := t.outcome(a2a.StateCompleted, parts)
+	if o, ok := err.(*Outcome); ok { //nolint:errorlint // outcome does not wrap it
+		o.alone = true
+	}
+	return err
+}
+
 // RequireInput pauses the task until the client sends another message. The handler must return
 // the result.
 func (t *Turn) RequireInput(parts ...a2a.Part) error {

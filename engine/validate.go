@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -45,6 +46,9 @@ func (s *settings) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 	if n := s.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
 		return a2a.Invalid("message.referenceTaskIds", "has %d ids, want at most %d", len(m.ReferenceTaskIDs), n)
 	}
+	if err := s.checkInputModes(m.Parts); err != nil {
+		return err
+	}
 	for i, id := range m.ReferenceTaskIDs {
 		if err := a2a.CheckID(fmt.Sprintf("message.referenceTaskIds[%d]", i), id); err != nil {
 			return err
@@ -71,6 +75,38 @@ func (s *settings) checkConfiguration(c *a2a.MessageSendConfiguration, webhook b
 			strings.Join(s.cfg.OutputModes, ", "), len(c.AcceptedOutputModes))
 	}
 	return nil
+}
+
+// checkInputModes rejects parts of media types that the handler does not accept. A part without
+// a media type is checked by its kind.
+func (s *settings) checkInputModes(parts []a2a.Part) error {
+	modes := s.cfg.InputModes
+	if len(modes) == 0 {
+		return nil
+	}
+	for i, p := range parts {
+		if media := partType(p); !slices.Contains(modes, string(p.Kind())) && media != "" && !accepts([]string{media}, modes) {
+			return a2a.Errorf(a2a.CodeContentType, "message.parts[%d]: incompatible content types: the part is %s, this agent accepts %s",
+				i, a2a.Quote(media), strings.Join(modes, ", "))
+		}
+	}
+	return nil
+}
+
+// partType returns the media type of a part, or "" for a file of unknown type.
+func partType(p a2a.Part) string {
+	switch p := p.(type) {
+	case a2a.FilePart:
+		_, media := p.File.Info()
+		return media
+	case a2a.DataPart:
+		if media, ok := p.Metadata["contentType"].(string); ok {
+			return media
+		}
+		return "application/json"
+	default:
+		return "text/*"
+	}
 }
 
 func checkHistoryLength(field string, n *int) error {

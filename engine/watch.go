@@ -25,7 +25,7 @@ func (w *watcher) watch(from store.Watcher) func(ctx context.Context, beat func(
 	return func(ctx context.Context, beat func()) {
 		for ctx.Err() == nil {
 			w.watchOnce(ctx, from, beat)
-			runtime.Sleep(ctx, watchRetryDelay)
+			_ = runtime.Sleep(ctx, watchRetryDelay)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func (w *watcher) watchOnce(ctx context.Context, from store.Watcher, beat func()
 	go func() {
 		watched <- runtime.Guard(func() {
 			if err := from.Watch(ctx, func(n store.Notification) { w.onNotification(ctx, n) }); err != nil && ctx.Err() == nil {
-				w.log.Warn("watch for notifications failed", "error", err)
+				w.log.Warn("waiting for notifications failed", "error", err)
 			}
 		})
 	}()
@@ -48,7 +48,7 @@ func (w *watcher) watchOnce(ctx context.Context, from store.Watcher, beat func()
 			beat()
 		case err := <-watched:
 			if err != nil {
-				w.log.Error("watch panicked", "error", err)
+				w.log.Error("handling a notification panicked", "error", err)
 			}
 			return
 		}

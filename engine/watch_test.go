@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -26,7 +27,7 @@ func newNotificationBus() *notificationBus {
 // wantSubscribers waits until n replicas receive notifications.
 func (p *notificationBus) wantSubscribers(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.subscribers) == n })
+	await.True(t, "all stores are watched", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.subscribers) == n })
 }
 
 // replica is one process's view of the shared store.
@@ -182,7 +183,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(waitLimit):
+	case <-time.After(await.Limit):
 		t.Fatal("no value received")
 	}
 	return v

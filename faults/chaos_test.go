@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -89,7 +90,7 @@ func (c *chaos) run(d time.Duration) {
 		c.fault()
 	}
 	clients.Wait()
-	c.verify(waitLimit + d/2)
+	c.verify(await.Limit + d/2)
 }
 
 // policy accepts most webhook requests and fails some.
@@ -222,7 +223,7 @@ func (c *chaos) killAll(int) {
 func (c *chaos) terminate(i int) {
 	c.r.shake()
 	c.replicas[i].signal(syscall.SIGTERM)
-	if code := c.replicas[i].exit(waitLimit); code != 0 {
+	if code := c.replicas[i].exit(await.Limit); code != 0 {
 		c.t.Errorf("exit code = %d, want 0\n%s", code, c.replicas[i].log.tail(2000))
 	}
 	c.start(i)

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -243,7 +244,7 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	ids := make(map[string]bool)
 	each(a.sent, func(s sentTask) {
 		again := s
-		for end := time.Now().Add(waitLimit); ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(await.Limit); ; time.Sleep(100 * time.Millisecond) {
 			err := again.send(p)
 			if err == nil {
 				break
@@ -267,7 +268,7 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 // completed or wait for input.
 func (c *cluster) settleAll(ids map[string]bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(c.t.Context(), await.Limit)
 	defer cancel()
 	var list []string
 	for id := range ids {
@@ -292,15 +293,15 @@ func (c *cluster) settleAll(ids map[string]bool) {
 // returns the time that this took, and the tasks.
 func (c *cluster) healed() (time.Duration, map[string]bool) {
 	c.t.Helper()
-	begun := time.Now()
+	started := time.Now()
 	ids := make(map[string]bool)
 	for i, p := range c.replicas {
-		eventually(c.t, func() error {
+		await.Success(c.t, func() error {
 			ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 			defer cancel()
 			event, err := p.client.Send(ctx, client.SendParams{
 				Message: client.Text("work 1ms"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
-				IdempotencyKey: c.schema + strconv.Itoa(i) + begun.String(),
+				IdempotencyKey: c.schema + strconv.Itoa(i) + started.String(),
 			})
 			if err != nil {
 				return fmt.Errorf("server %d: %w", i, err)
@@ -312,9 +313,9 @@ func (c *cluster) healed() (time.Duration, map[string]bool) {
 			return nil
 		})
 	}
-	took := time.Since(begun)
+	took := time.Since(started)
 	for i, p := range c.replicas {
-		eventually(c.t, func() error {
+		await.Success(c.t, func() error {
 			var health map[string]any
 			if p.getJSON("health", &health); health["status"] != "ok" {
 				return fmt.Errorf("server %d says %v", i, health)

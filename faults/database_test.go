@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -100,11 +101,11 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 				away = 4 * time.Second // longer than servers try to find out the outcome of a commit
 			}
 			time.Sleep(away)
-			begun := time.Now()
+			started := time.Now()
 			if err := db.Start(); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("the database took %s to start", time.Since(begun))
+			t.Logf("the database took %s to start", time.Since(started))
 		}
 		return nil
 	})
@@ -164,7 +165,7 @@ func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[s
 	} else {
 		w.stall()
 	}
-	eventually(c.t, func() error {
+	await.Success(c.t, func() error {
 		for _, e := range c.done() {
 			if e.task == id && e.what == "begin" && e.pid != a.cmd.Process.Pid {
 				return nil
@@ -177,7 +178,7 @@ func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[s
 	time.Sleep(time.Second)
 	w.heal()
 	healed := time.Now()
-	eventually(c.t, func() error {
+	await.Success(c.t, func() error {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := a.client.Task(ctx, a2a.TaskQueryParams{ID: id})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // smallDisk is a server whose data directory is on a disk of its own.
@@ -119,7 +120,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := d.client.List(t.Context(), a2a.ListTasksParams{}); err != nil {
 		t.Errorf("tasks/list on a full disk: %v", err)
 	}
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		var health struct{ Status string }
 		if d.getJSON("health", &health); health.Status != "unavailable" {
 			return fmt.Errorf("/health says %s on a full disk", health.Status)
@@ -128,13 +129,13 @@ func TestFullDisk(t *testing.T) {
 	})
 	time.Sleep(1500 * time.Millisecond) // the running tasks end, which cannot be stored
 	free()
-	begun := time.Now()
+	started := time.Now()
 	for _, id := range append(running, acknowledged...) {
 		wantState(t, d.settle(id), a2a.StateCompleted)
 	}
-	t.Logf("%d tasks over %s after there was space", len(running)+len(acknowledged), time.Since(begun))
+	t.Logf("%d tasks over %s after there was space", len(running)+len(acknowledged), time.Since(started))
 	wantState(t, d.settle(d.send("work 1ms")), a2a.StateCompleted)
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		var health struct{ Status string }
 		if d.getJSON("health", &health); health.Status != "ok" {
 			return fmt.Errorf("/health says %s when there is space", health.Status)
@@ -174,7 +175,7 @@ func (d *smallDisk) sendUntilRefused(senders int) (taken []string) {
 
 func (d *smallDisk) sendUntilError() (taken []string, err error) {
 	for i := range 5000 {
-		ctx, cancel := context.WithTimeout(d.t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(d.t.Context(), await.Limit)
 		task, err := d.trySend(ctx, client.Text("length "+strings.Repeat("x", i%7<<10)), "")
 		cancel()
 		if err != nil {
@@ -188,19 +189,19 @@ func (d *smallDisk) sendUntilError() (taken []string, err error) {
 // wantOneAttempt asserts that neither the tasks nor their steps ran again.
 func (s *site) wantOneAttempt(ids []string) {
 	s.t.Helper()
-	begun := make(map[string]int)
+	started := make(map[string]int)
 	steps := make(map[string]int)
 	for _, e := range s.done() {
 		switch e.what {
 		case "begin":
-			begun[e.task]++
+			started[e.task]++
 		case "step":
 			steps[e.task+" "+e.detail]++
 		}
 	}
 	for _, id := range ids {
-		if begun[id] != 1 {
-			s.t.Errorf("task %s was run %d times, want once", id, begun[id])
+		if started[id] != 1 {
+			s.t.Errorf("task %s was run %d times, want once", id, started[id])
 		}
 	}
 	for step, n := range steps {

@@ -2,6 +2,8 @@
 // handlers misbehave, the database restarts or is unreachable, webhook receivers fail. The tests
 // start real processes and take minutes, so they have the build tag faults. To run them, use
 // "make faults"; FAULTS_LONG=5 makes those with a database five times as long.
+// They wait for results with package await, and sleep only for the length of a fault, of a load or
+// of a pause between requests: real processes and databases need real time.
 //
 // Program agent is the server under test. Package check checks the stores that servers leave.
 // TestChaos combines all faults at random for the duration FAULTS_CHAOS. TestAttacks attacks a

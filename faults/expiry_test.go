@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 func TestServersAreKilledWhileTasksExpire(t *testing.T) {
@@ -80,7 +81,7 @@ func (f *fleet) sendExpiring(ctx context.Context, n int) {
 // removing waits until a server has removed more tasks than before, and returns its index.
 func (f *fleet) removing(removed map[*process]int64) (server int) {
 	f.t.Helper()
-	eventually(f.t, func() error {
+	await.Success(f.t, func() error {
 		for i, p := range f.replicas {
 			var health struct{ Expired struct{ Tasks int64 } }
 			p.getJSON("health", &health)
@@ -99,7 +100,7 @@ func (f *fleet) removing(removed map[*process]int64) (server int) {
 // all events of acknowledged tasks had arrived.
 func (f *fleet) awaitExpired() {
 	f.t.Helper()
-	end := time.Now().Add(waitLimit)
+	end := time.Now().Add(await.Limit)
 	each(f.sends.sent, func(s sentTask) {
 		var last error
 		for {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -179,7 +180,7 @@ func (f *fleet) more(ctx context.Context, s *sentTask, i int) {
 func (f *fleet) ids() map[string]bool {
 	f.t.Helper()
 	ids := f.sends.repeatAll(f.any)
-	ctx, cancel := context.WithTimeout(f.t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(f.t.Context(), await.Limit)
 	defer cancel()
 	each(keys(ids), func(id string) {
 		if err := follow(ctx, f.any.client, id); err != nil {
@@ -200,7 +201,7 @@ func keys(set map[string]bool) (list []string) {
 // that this took.
 func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration {
 	f.t.Helper()
-	begun := time.Now()
+	started := time.Now()
 	each(keys(ids), func(id string) {
 		var last error
 		for {
@@ -212,7 +213,7 @@ func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration
 					}
 				}
 			}
-			if last == nil || time.Since(begun) > within {
+			if last == nil || time.Since(started) > within {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -221,7 +222,7 @@ func (f *fleet) drained(ids map[string]bool, within time.Duration) time.Duration
 			f.t.Errorf("after %s: %v", within, last)
 		}
 	})
-	return time.Since(begun)
+	return time.Since(started)
 }
 
 // finish waits until all events are delivered, and checks the result.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -53,7 +54,7 @@ func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 		t.Errorf("/health reports %d abandoned handlers, want 4", health.Abandoned)
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(waitLimit); code != 0 {
+	if code := p.exit(await.Limit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	s.prove()
@@ -100,9 +101,9 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 	m := withIDs("kill")
 	id := m.TaskID
 	_, _ = p.trySend(t.Context(), m, "") // there may be no response
-	p.exit(waitLimit)
+	p.exit(await.Limit)
 	for range attempts - 1 {
-		s.spawn().exit(waitLimit) // the server may end before it responds
+		s.spawn().exit(await.Limit) // the server may end before it responds
 	}
 	p = s.start()
 	task := p.settle(id)
@@ -110,14 +111,14 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
 	p.kill()
 	s.prove()
-	begun := 0
+	started := 0
 	for _, e := range s.done() {
 		if e.what == "begin" && e.task == id {
-			begun++
+			started++
 		}
 	}
-	if begun != attempts {
-		t.Errorf("the task that kills was run %d times, want %d", begun, attempts)
+	if started != attempts {
+		t.Errorf("the task that kills was run %d times, want %d", started, attempts)
 	}
 }
 
@@ -131,11 +132,11 @@ func TestThousandStreamsReceiveEveryEventInOrder(t *testing.T) {
 	for range tasks {
 		ids = append(ids, p.send("chunks 100 20ms"))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	var wg sync.WaitGroup
 	var whole atomic.Int64
-	begun := time.Now()
+	started := time.Now()
 	for _, id := range ids {
 		for range readers {
 			wg.Go(func() {
@@ -148,9 +149,9 @@ func TestThousandStreamsReceiveEveryEventInOrder(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	t.Logf("%d streams over after %s", whole.Load(), time.Since(begun))
+	t.Logf("%d streams over after %s", whole.Load(), time.Since(started))
 	var health struct{ Streams struct{ Open int } }
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if p.getJSON("health", &health); health.Streams.Open != 0 {
 			return fmt.Errorf("%d streams are still open", health.Streams.Open)
 		}
@@ -166,7 +167,7 @@ func TestStreamsResumeAfterRestart(t *testing.T) {
 	p := s.start()
 	id := p.send("chunks 60 20ms")
 	const readers = 50
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	failed := make(chan error, readers)
 	for range readers {
@@ -175,7 +176,7 @@ func TestStreamsResumeAfterRestart(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		time.Sleep(200 * time.Millisecond) // during the task
 		p.signal(sig)
-		p.exit(waitLimit)
+		p.exit(await.Limit)
 		p = s.start()
 	}
 	for range readers {

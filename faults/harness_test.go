@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // agentBin and holdfastBin are the paths of the programs under test, which are built once.
@@ -56,10 +57,6 @@ func run(m *testing.M) int {
 	}
 	return m.Run()
 }
-
-// waitLimit is the timeout for expected events. It is long enough for a slow machine with other
-// work, and must not be used to measure.
-const waitLimit = 5 * time.Minute
 
 // site is a data directory and an address, for servers that run one after the other.
 type site struct {
@@ -121,7 +118,7 @@ func (s *site) agent() *exec.Cmd {
 func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := spawn(t, addr, cmd)
-	begun := time.Now()
+	started := time.Now()
 	for {
 		if resp, err := http.Get(p.url + "healthz"); err == nil {
 			_ = resp.Body.Close()
@@ -132,11 +129,11 @@ func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 			t.Fatalf("%s ended before it answered: %v\n%s", cmd.Path, p.err, p.log)
 		case <-time.After(5 * time.Millisecond):
 		}
-		if time.Since(begun) > waitLimit {
+		if time.Since(started) > await.Limit {
 			t.Fatalf("%s does not answer\n%s", cmd.Path, p.log)
 		}
 	}
-	p.ready = time.Since(begun)
+	p.ready = time.Since(started)
 	return p
 }
 
@@ -268,7 +265,7 @@ func (p *process) task(id string) *a2a.Task {
 // settle follows a task to its end and returns it.
 func (p *process) settle(id string) *a2a.Task {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(p.t.Context(), await.Limit)
 	defer cancel()
 	if err := follow(ctx, p.client, id); err != nil {
 		p.t.Fatalf("follow task %s: %v\n%s", id, err, p.log.tail(4000))
@@ -380,7 +377,7 @@ func (s *site) release(name string) {
 // await waits until an effect is written.
 func (s *site) await(what, task, detail string) {
 	s.t.Helper()
-	eventually(s.t, func() error {
+	await.Success(s.t, func() error {
 		for _, e := range s.done() {
 			if e.what == what && e.task == task && (detail == "" || e.detail == detail) {
 				return nil
@@ -388,18 +385,4 @@ func (s *site) await(what, task, detail string) {
 		}
 		return fmt.Errorf("%s %s of task %s has not been done", what, detail, task)
 	})
-}
-
-// eventually calls look until it returns nil.
-func eventually(t *testing.T, look func() error) {
-	t.Helper()
-	for end := time.Now().Add(waitLimit); ; time.Sleep(5 * time.Millisecond) {
-		err := look()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("after %s: %v", waitLimit, err)
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 func TestKillDuringARunningTask(t *testing.T) {
@@ -24,10 +25,10 @@ func TestKillDuringARunningTask(t *testing.T) {
 	s.await("begin", id, "")
 	p.kill()
 	s.release("killed")
-	begun := time.Now()
+	started := time.Now()
 	p = s.start()
 	wantState(t, p.settle(id), a2a.StateCompleted)
-	t.Logf("answered %s after the start, task over after %s", p.ready, time.Since(begun))
+	t.Logf("answered %s after the start, task over after %s", p.ready, time.Since(started))
 	p.kill()
 	s.prove()
 }
@@ -201,17 +202,17 @@ func wantRecordedOnce(t *testing.T, effects []effect) {
 func wantOnce(t *testing.T, effects []effect) {
 	t.Helper()
 	wantRecordedOnce(t, effects)
-	begun := make(map[place]bool)
+	started := make(map[place]bool)
 	for _, e := range effects {
 		attempt := place{e.task, e.turn, strconv.Itoa(e.attempt)}
 		switch e.what {
 		case "begin":
-			if begun[attempt] {
+			if started[attempt] {
 				t.Errorf("task %s: attempt %d of turn %d started again", e.task, e.attempt, e.turn)
 			}
-			begun[attempt] = true
+			started[attempt] = true
 		case "lost":
-			delete(begun, attempt)
+			delete(started, attempt)
 		}
 	}
 }
@@ -276,12 +277,12 @@ func TestKillWithAThousandQueuedTasks(t *testing.T) {
 	wg.Wait()
 	p.kill()
 	s.args = []string{"-concurrency", "64"}
-	begun := time.Now()
+	started := time.Now()
 	p = s.start()
 	for _, id := range ids {
 		wantState(t, p.settle(id), a2a.StateCompleted)
 	}
-	t.Logf("answered %s after the start, %d tasks over after %s", p.ready, n, time.Since(begun))
+	t.Logf("answered %s after the start, %d tasks over after %s", p.ready, n, time.Since(started))
 	p.kill()
 	if report := s.prove(); report.Count(a2a.StateCompleted) != n {
 		t.Errorf("%d tasks are completed, want %d", report.Count(a2a.StateCompleted), n)
@@ -313,7 +314,7 @@ func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
 		p = s.start()
 		slowest = max(slowest, p.ready)
 	}
-	begun := time.Now()
+	started := time.Now()
 	ids := sends.repeat(t, p)
 	for id := range ids {
 		task := p.settle(id)
@@ -321,7 +322,7 @@ func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
 			t.Errorf("task %s is %s (%s)", id, state, said(task))
 		}
 	}
-	t.Logf("%d sends, %d of them acknowledged; slowest start %s; all over %s after the last", len(sends.sent), sends.answered(), slowest, time.Since(begun))
+	t.Logf("%d sends, %d of them acknowledged; slowest start %s; all over %s after the last", len(sends.sent), sends.answered(), slowest, time.Since(started))
 	p.kill()
 	s.prove()
 	wantOnce(t, s.done())
@@ -364,7 +365,12 @@ func TestDelayedRetrySurvivesKill(t *testing.T) {
 	p := s.start()
 	id := p.send("retry 3")
 	s.await("end", id, "")
-	time.Sleep(100 * time.Millisecond) // the task is queued, due in a second
+	await.Success(t, func() error {
+		if state := p.task(id).Status.State; state != a2a.StateSubmitted {
+			return fmt.Errorf("task %s is %s, want it queued", id, state)
+		}
+		return nil
+	})
 	p.kill()
 	p = s.start()
 	wantState(t, p.settle(id), a2a.StateCompleted)

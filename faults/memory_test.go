@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // message returns the body of a message/send with a text of n bytes. The body is generated while
@@ -94,7 +95,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	ids <- id
 	p.settle(id)
 	one := peakMemory(t, pid)
-	begun := time.Now()
+	started := time.Now()
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
@@ -108,12 +109,12 @@ func TestMemoryIsBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	took := time.Since(begun)
+	took := time.Since(started)
 	close(ids)
 	taken := len(ids)
 	for id := range ids {
 		none := 0
-		eventually(t, func() error {
+		await.Success(t, func() error {
 			task, err := p.client.Task(t.Context(), a2a.TaskQueryParams{ID: id, HistoryLength: &none})
 			if err == nil && task.Status.State != a2a.StateCompleted {
 				err = fmt.Errorf("task %s is %s", id, task.Status.State)
@@ -121,7 +122,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			return err
 		})
 	}
-	over := time.Since(begun)
+	over := time.Since(started)
 	many := peakMemory(t, pid)
 	t.Logf("peak memory: %d MiB idle, %d MiB with one message of 9 MiB, %d MiB with 100 at once (%d taken in %s, over after %s)",
 		idle/mib, one/mib, many/mib, taken, took, over)
@@ -146,7 +147,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
 	p.kill()
-	begun = time.Now()
+	started = time.Now()
 	s.prove()
-	t.Logf("proved in %s", time.Since(begun))
+	t.Logf("proved in %s", time.Since(started))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // holdfast returns a command that runs holdfast serve on the site.
@@ -31,7 +32,7 @@ func TestSecondProcessIsRejected(t *testing.T) {
 	second := *s
 	second.addr = freeAddr(t)
 	p := spawn(t, second.addr, second.holdfast("--agent", "echo"))
-	if code := p.exit(waitLimit); code != a2a.CodeUnavailable.ExitCode() {
+	if code := p.exit(await.Limit); code != a2a.CodeUnavailable.ExitCode() {
 		t.Errorf("exit code = %d, want %d", code, a2a.CodeUnavailable.ExitCode())
 	}
 	if log := p.log.String(); !strings.Contains(log, "process "+strconv.Itoa(first.cmd.Process.Pid)) || !strings.Contains(log, s.dir) {
@@ -56,12 +57,12 @@ func TestStopUnderLoad(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { sends.load(ctx, p, 4, text) })
 		time.Sleep(200 * time.Millisecond)
-		begun := time.Now()
+		started := time.Now()
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(waitLimit); code != 0 {
+		if code := p.exit(await.Limit); code != 0 {
 			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 		}
-		t.Logf("ended %s after SIGTERM", time.Since(begun))
+		t.Logf("ended %s after SIGTERM", time.Since(started))
 		cancel()
 		wg.Wait()
 		s.prove()
@@ -88,7 +89,7 @@ func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
 	for range 4 {
 		s.awaitCount("begin", id)
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(waitLimit); code != 0 {
+		if code := p.exit(await.Limit); code != 0 {
 			t.Fatalf("exit code = %d, want 0", code)
 		}
 		p = s.start()
@@ -102,7 +103,7 @@ func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
 // awaitCount waits until the task has started one more time than it has ended.
 func (s *site) awaitCount(what, task string) {
 	s.t.Helper()
-	eventually(s.t, func() error {
+	await.Success(s.t, func() error {
 		n := 0
 		for _, e := range s.done() {
 			if e.task != task {
@@ -175,7 +176,7 @@ func TestProgramsEndWhenServerIsKilled(t *testing.T) {
 		p.send("hello")
 	}
 	var pids []int
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if pids = children(t, p.cmd.Process.Pid); len(pids) != programs {
 			return fmt.Errorf("%d programs run, want %d", len(pids), programs)
 		}
@@ -267,7 +268,7 @@ func TestSummarizerResumesAtItsPage(t *testing.T) {
 // awaitPage waits until the summarizer reads the given page of a task's text, or a later one.
 func awaitPage(t *testing.T, p *process, task string, page int) {
 	t.Helper()
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		now, n := said(p.task(task)), 0
 		if _, err := fmt.Sscanf(now, "reading page %d", &n); err != nil || n < page {
 			return fmt.Errorf("task %s says %q, want page %d", task, now, page)
@@ -295,7 +296,7 @@ func children(t *testing.T, pid int) []int {
 func awaitChild(t *testing.T, pid int) int {
 	t.Helper()
 	var pids []int
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if pids = children(t, pid); len(pids) != 1 {
 			return fmt.Errorf("process %d has %d children, want 1", pid, len(pids))
 		}
@@ -307,7 +308,7 @@ func awaitChild(t *testing.T, pid int) int {
 // awaitGone waits until a process does not exist or is a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if state := processState(pid); state != "" && state != "Z" {
 			return fmt.Errorf("process %d is still there (%s)", pid, state)
 		}
@@ -331,23 +332,23 @@ func TestBlockingSendsAreAnsweredAtStop(t *testing.T) {
 			answers <- err
 		}()
 	}
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if n := len(s.done()); n != 3 {
 			return fmt.Errorf("%d of 3 tasks run", n)
 		}
 		return nil
 	})
-	begun := time.Now()
+	started := time.Now()
 	p.signal(syscall.SIGTERM)
 	for range 3 {
 		if err := <-answers; err != nil {
 			t.Errorf("blocking send while the server stops: %v", err)
 		}
 	}
-	if code := p.exit(waitLimit); code != 0 {
+	if code := p.exit(await.Limit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
-	if took := time.Since(begun); took > 8*time.Second { // the default stop grace is ten seconds, and the handlers never end
+	if took := time.Since(started); took > 8*time.Second { // the default stop grace is ten seconds, and the handlers never end
 		t.Errorf("the server took %s to stop, its grace is 500ms", took)
 	}
 	s.prove()
@@ -373,7 +374,7 @@ func TestOneProcessOpensTheDataDirectory(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		if n := alive(); n != 1 {
 			return fmt.Errorf("%d processes run on one data directory, want 1", n)
 		}
@@ -386,7 +387,7 @@ func TestOneProcessOpensTheDataDirectory(t *testing.T) {
 				t.Errorf("exit code = %d, want %d\n%s", code, a2a.CodeUnavailable.ExitCode(), p.log)
 			}
 		default:
-			eventually(t, func() error {
+			await.Success(t, func() error {
 				_, err := p.trySend(t.Context(), client.Text("hello"), "")
 				return err
 			})
@@ -414,7 +415,7 @@ func TestServerRecoversFromFileDescriptorLimit(t *testing.T) {
 	for _, conn := range open {
 		_ = conn.Close()
 	}
-	eventually(t, func() error {
+	await.Success(t, func() error {
 		_, err := p.trySend(t.Context(), client.Text("work 1ms"), "")
 		return err
 	})

@@ -18,6 +18,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
@@ -77,7 +78,7 @@ type deliveries struct {
 	seen      map[int64]bool
 	refused   map[int64]bool
 	underWay  int
-	begun     time.Time // start of the attempt in progress
+	started   time.Time // start of the attempt in progress
 	at        []time.Time
 	unsigned  []signedRequest // verified when the secret is known
 	again     int
@@ -134,7 +135,7 @@ func newReceiver(t *testing.T) *receiver {
 func (r *receiver) open() {
 	r.t.Helper()
 	var ln net.Listener
-	eventually(r.t, func() (err error) {
+	await.Success(r.t, func() (err error) {
 		ln, err = net.Listen("tcp", r.addr)
 		return err
 	})
@@ -313,10 +314,10 @@ func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came tim
 	if l.underWay++; l.underWay > 1 {
 		r.overlaps++
 		if !r.zombies && time.Since(r.shaken) > 6*time.Second {
-			r.failf("webhook %s of task %s: event %d is sent while another is under way for %s", d.hook, d.TaskID, d.Sequence, time.Since(l.begun))
+			r.failf("webhook %s of task %s: event %d is sent while another is under way for %s", d.hook, d.TaskID, d.Sequence, time.Since(l.started))
 		}
 	}
-	l.begun = time.Now()
+	l.started = time.Now()
 	switch {
 	case d.Sequence > l.next:
 		r.failf("webhook %s of task %s: event %d is sent before %d was taken", d.hook, d.TaskID, d.Sequence, l.next)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -54,13 +55,13 @@ func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	ids[canceled] = true
 	ranIt, others := c.runner(canceled)
 	b, other = others[0], others[1]
-	begun := time.Now()
+	started := time.Now()
 	if _, err := other.client.Cancel(t.Context(), canceled); err != nil {
 		t.Fatalf("cancel of a task that runs elsewhere: %v", err)
 	}
 	wantState(t, b.task(canceled), a2a.StateCanceled)
 	c.await("end", canceled, "")
-	canceledAfter := time.Since(begun)
+	canceledAfter := time.Since(started)
 	t.Logf("the handler was canceled through another replica after %s", canceledAfter)
 	if canceledAfter > lease { // a renewal, made every third of a lease, detects it
 		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", canceledAfter, lease)
@@ -114,7 +115,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 	ids := make(map[string]bool)
 	busy := c.sendTo(a, "until served", ids)
 	// The server with the waiting client is notified by the other that runs the task.
-	begun := time.Now()
+	started := time.Now()
 	event, err := a.client.Send(t.Context(), client.SendParams{
 		Message: client.Text("length x"), Configuration: &a2a.MessageSendConfiguration{Blocking: true},
 	})
@@ -124,8 +125,8 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 	task := event.(*a2a.Task)
 	ids[task.ID] = true
 	wantState(t, task, a2a.StateCompleted)
-	blocking := time.Since(begun)
-	begun = time.Now()
+	blocking := time.Since(started)
+	started = time.Now()
 	next := 1
 	for u, err := range a.client.Stream(t.Context(), client.SendParams{Message: client.Text("chunks 20 10ms")}) {
 		if err != nil {
@@ -139,7 +140,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 		}
 		next++
 	}
-	t.Logf("answered for what runs elsewhere: blocking after %s, stream of 200ms after %s", blocking, time.Since(begun))
+	t.Logf("answered for what runs elsewhere: blocking after %s, stream of 200ms after %s", blocking, time.Since(started))
 	wantState(t, a.task(busy), a2a.StateWorking)
 	c.release("served")
 	c.settleAll(ids)
@@ -245,12 +246,12 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 	var slowest time.Duration
 	for round := range 3 * long(t) {
 		time.Sleep(700 * time.Millisecond)
-		p, begun := c.replicas[round%len(c.replicas)], time.Now()
+		p, started := c.replicas[round%len(c.replicas)], time.Now()
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(waitLimit); code != 0 {
+		if code := p.exit(await.Limit); code != 0 {
 			t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 		}
-		slowest = max(slowest, time.Since(begun))
+		slowest = max(slowest, time.Since(started))
 		c.start(round%len(c.replicas), c.db)
 	}
 	cancel()
@@ -280,7 +281,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 		a.signal(syscall.SIGSTOP)
 		stopped := time.Now()
 		c.lb.leaveOut(c.addrs[0])
-		eventually(t, func() error {
+		await.Success(t, func() error {
 			if _, n := c.takeover(pid, stopped); n != len(round) {
 				return fmt.Errorf("%d of %d runs of the suspended process were taken over", n, len(round))
 			}
@@ -293,7 +294,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 		c.settleAll(ids)
 		t.Logf("%d runs were taken over within %s (lease %s), over %s after the sleeper woke", len(round), slowest, lease, time.Since(woken))
 		for _, id := range []string{steps, round[0]} {
-			eventually(t, func() error {
+			await.Success(t, func() error {
 				for _, e := range c.done() {
 					if e.what == "lost" && e.task == id && e.pid == pid && e.attempt == 1 {
 						return nil
@@ -336,10 +337,10 @@ func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
 				}
 			})
 		}
-		begun := time.Now()
+		started := time.Now()
 		close(start)
 		wg.Wait()
-		t.Logf("%d sends of one task answered after %s", senders, time.Since(begun))
+		t.Logf("%d sends of one task answered after %s", senders, time.Since(started))
 	}
 	c.settleAll(ids)
 	report := c.prove(ids)
@@ -354,15 +355,15 @@ func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
 			t.Errorf("task %s has %d messages of its client, want 1", id, received)
 		}
 	}
-	begun := make(map[string]int)
+	started := make(map[string]int)
 	for _, e := range c.done() {
 		if e.what == "begin" {
-			begun[e.task]++
+			started[e.task]++
 		}
 	}
 	for id := range ids {
-		if begun[id] != 1 {
-			t.Errorf("task %s was started %d times, want once", id, begun[id])
+		if started[id] != 1 {
+			t.Errorf("task %s was started %d times, want once", id, started[id])
 		}
 	}
 	wantOnce(t, c.done())
@@ -379,12 +380,12 @@ func (c *cluster) command(i int, args ...string) *exec.Cmd {
 func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
 	c := newEmptyCluster(t, pgtest.URL(t), 10)
-	begun := time.Now()
+	started := time.Now()
 	for i, addr := range c.addrs {
 		c.replicas[i] = spawn(t, addr, c.command(i, "--agent", "echo"))
 	}
 	for i, p := range c.replicas {
-		eventually(t, func() error {
+		await.Success(t, func() error {
 			select {
 			case <-p.exited:
 				t.Fatalf("server %d ended: %s", i, p.log)
@@ -394,7 +395,7 @@ func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
 			return err
 		})
 	}
-	t.Logf("all answer after %s", time.Since(begun))
+	t.Logf("all answer after %s", time.Since(started))
 	_, ids := c.healed()
 	if len(ids) != len(c.replicas) {
 		t.Errorf("%d servers have started %d tasks", len(c.replicas), len(ids))
@@ -466,7 +467,7 @@ func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
 	agree := func(want int64) {
 		t.Helper()
 		for _, p := range c.replicas[1:] {
-			eventually(t, func() error {
+			await.Success(t, func() error {
 				var got struct{ Queued int64 }
 				if p.getJSON("health", &got); got.Queued != want {
 					return fmt.Errorf("a replica reports %d queued tasks, want %d", got.Queued, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -69,7 +70,7 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 				time.Sleep(80 * time.Millisecond)
 			}
 			var all []time.Duration
-			eventually(f.t, func() error {
+			await.Success(f.t, func() error {
 				if all = f.r.latencies(hooks); len(all) < 12*len(hooks) {
 					return fmt.Errorf("%d tasks have delivered %d events", len(hooks), len(all))
 				}
@@ -129,10 +130,10 @@ func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
 	ids := f.ids()
 	time.Sleep(2 * time.Second)
 	waiting := peakMemory(t, f.replicas[0].cmd.Process.Pid)
-	begun := time.Now()
+	started := time.Now()
 	f.r.open()
-	f.drained(ids, waitLimit)
-	took := f.r.last().Sub(begun)
+	f.drained(ids, await.Limit)
+	took := f.r.last().Sub(started)
 	_, events, _ := f.r.count()
 	after := peakMemory(t, f.replicas[0].cmd.Process.Pid)
 	t.Logf("peak memory: %d MiB idle, %d MiB with %d events of %d tasks pending, %d MiB when they were delivered, %s after their endpoint was back",
@@ -160,7 +161,7 @@ func (f *fleet) loadDuring(hurt func()) *check.Report {
 	time.Sleep(300 * time.Millisecond)
 	cancel()
 	<-loaded
-	report := f.finish(f.ids(), waitLimit)
+	report := f.finish(f.ids(), await.Limit)
 	wantNoneDead(f.t, report)
 	return report
 }
@@ -216,7 +217,7 @@ func TestWebhooksOnFullDisk(t *testing.T) {
 	for _, id := range taken {
 		wantState(t, d.settle(id), a2a.StateCompleted)
 	}
-	took := f.drained(ids, waitLimit)
+	took := f.drained(ids, await.Limit)
 	after, _, again := f.r.count()
 	t.Logf("%d requests before the disk was full, %d since, %d of them again; nothing is pending %s after there was space", requests, after-requests, again, took)
 	f.r.learnAll(f.any)
@@ -261,7 +262,7 @@ func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
 		for id := range ids {
 			listed[id] = true
 		}
-		return f.finish(listed, waitLimit)
+		return f.finish(listed, await.Limit)
 	}()
 	wantNoneDead(t, report)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
@@ -18,7 +19,7 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
-		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
+		wantNoneDead(f.t, f.finish(f.ids(), await.Limit))
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
 			f.t.Errorf("%d requests delivered %d events, %d of them again; want each once", requests, accepted, again)
 		}
@@ -62,7 +63,7 @@ func (f *fleet) killAgainAndAgain() {
 	}
 	cancel()
 	<-loaded
-	wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
+	wantNoneDead(f.t, f.finish(f.ids(), await.Limit))
 	_, accepted, again := f.r.count()
 	// Requests that were in progress or not yet acknowledged when a process died are sent again.
 	if again*4 > accepted {
@@ -84,7 +85,7 @@ func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 		slow.Store(int64(700 * time.Millisecond))
 		before, _, _ := f.r.count()
 		f.load(t.Context(), 2, 8, "chunks 10 20ms", "steps 4 50ms")
-		eventually(t, func() error { return f.underWay(before + 4) })
+		await.Success(t, func() error { return f.underWay(before + 4) })
 		// Its attempts are in progress. They will get responses while it is suspended.
 		f.replicas[0].signal(syscall.SIGSTOP)
 		f.cluster.lb.leaveOut(f.cluster.addrs[0])
@@ -94,7 +95,7 @@ func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 		}
 		slow.Store(int64(10 * time.Millisecond))
 		ids := f.ids()
-		took := f.drained(ids, waitLimit)
+		took := f.drained(ids, await.Limit)
 		all, _, again := f.r.count()
 		f.replicas[0].signal(syscall.SIGCONT)
 		time.Sleep(1500 * time.Millisecond)
@@ -106,7 +107,7 @@ func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
 	}
 	f.cluster.lb.leaveOut()
 	f.start(0)
-	wantNoneDead(t, f.finish(f.ids(), waitLimit))
+	wantNoneDead(t, f.finish(f.ids(), await.Limit))
 }
 
 // underWay returns an error until the receiver has had a number of requests.
@@ -154,17 +155,17 @@ func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 		cancel()
 		<-loaded
 		f.r.open()
-		begun := time.Now()
+		started := time.Now()
 		ids := f.ids()
-		f.drained(ids, waitLimit)
-		took := f.r.last().Sub(begun)
+		f.drained(ids, await.Limit)
+		took := f.r.last().Sub(started)
 		f.t.Logf("an outage of %s was drained %s after it", outage, took)
 		// The breaker needs about ten seconds to half-open, then the backlog is sent. One request
 		// at a time, as after an unlimited throttling, would take a minute.
 		if took > 40*time.Second {
 			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
 		}
-		wantNoneDead(f.t, f.finish(ids, waitLimit))
+		wantNoneDead(f.t, f.finish(ids, await.Limit))
 	}, "-webhook-timeout", "2s")
 }
 
@@ -206,7 +207,7 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		eventually(f.t, wanted)
+		await.Success(f.t, wanted)
 		retryAt := *state(2).NextAttemptAt
 		for i := range f.replicas {
 			f.kill(i)
@@ -224,12 +225,12 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 		}
 		requests, _, _ := f.r.count()
 		events := f.replay(tasks[0]) + f.replay(tasks[1])
-		eventually(f.t, func() error { return f.underWay(requests + events) })
-		f.drained(ids, waitLimit)
+		await.Success(f.t, func() error { return f.underWay(requests + events) })
+		f.drained(ids, await.Limit)
 		if early := time.Until(retryAt); early > 0 {
 			f.t.Errorf("a retry was made %s before its time", early)
 		}
-		wantNoneDead(f.t, f.finish(ids, waitLimit))
+		wantNoneDead(f.t, f.finish(ids, await.Limit))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d accepted events were delivered again", again)
 		}
@@ -287,12 +288,12 @@ func TestDeletedWebhookReceivesNoRequests(t *testing.T) {
 			}
 			f.sends.add(s)
 			time.Sleep(time.Duration(20+10*(n%10)) * time.Millisecond)
-			id, begun := s.config.PushNotificationConfig.ID, time.Now()
+			id, started := s.config.PushNotificationConfig.ID, time.Now()
 			if err := f.any.client.DeleteWebhook(f.t.Context(), s.id, id); err != nil {
 				f.t.Fatalf("delete: %v", err)
 			}
 			f.r.note(id, func(h *hook) { h.deleted = time.Now() })
-			slowest = max(slowest, time.Since(begun))
+			slowest = max(slowest, time.Since(started))
 			n++
 			if n%7 == 0 {
 				f.kill(n % len(f.replicas))
@@ -302,7 +303,7 @@ func TestDeletedWebhookReceivesNoRequests(t *testing.T) {
 		f.t.Logf("%d webhooks deleted, the slowest took %s", n, slowest)
 		cancel()
 		<-loaded
-		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
+		wantNoneDead(f.t, f.finish(f.ids(), await.Limit))
 	})
 }
 
@@ -321,12 +322,12 @@ func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
 		var slowest time.Duration
 		for round := range 3 * long(f.t) {
 			time.Sleep(500 * time.Millisecond)
-			p, begun := f.replicas[round%len(f.replicas)], time.Now()
+			p, started := f.replicas[round%len(f.replicas)], time.Now()
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(waitLimit); code != 0 {
+			if code := p.exit(await.Limit); code != 0 {
 				f.t.Errorf("exit code = %d, want 0\n%s", code, p.log.tail(2000))
 			}
-			slowest = max(slowest, time.Since(begun))
+			slowest = max(slowest, time.Since(started))
 			f.start(round % len(f.replicas))
 		}
 		cancel()
@@ -334,7 +335,7 @@ func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
 		f.t.Logf("the slowest server ended after %s", slowest)
 		// With these long leases no webhook is claimed after its lease: the stopped server
 		// releases it.
-		wantNoneDead(f.t, f.finish(f.ids(), waitLimit))
+		wantNoneDead(f.t, f.finish(f.ids(), await.Limit))
 		if _, _, again := f.r.count(); again > 0 {
 			f.t.Errorf("%d events came again, want none: attempts under way have time to end", again)
 		}
@@ -354,15 +355,15 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 		}
 		f.load(f.t.Context(), 2, 2, "work 1ms")
 		ids := f.ids()
-		eventually(f.t, func() error { return f.underWay(4) })
-		begun := time.Now()
+		await.Success(f.t, func() error { return f.underWay(4) })
+		started := time.Now()
 		for i, p := range f.replicas {
 			p.signal(syscall.SIGTERM)
 			if code := p.exit(40 * time.Second); code != 0 { // an attempt may take a minute
 				f.t.Errorf("exit code = %d, want 0", code)
 			}
-			f.t.Logf("ended after %s", time.Since(begun))
-			begun = time.Now()
+			f.t.Logf("ended after %s", time.Since(started))
+			started = time.Now()
 			if i == len(f.replicas)-1 {
 				hang.Store(false)
 			}
@@ -370,7 +371,7 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 		for i := range f.replicas {
 			f.start(i)
 		}
-		wantNoneDead(f.t, f.finish(ids, waitLimit))
+		wantNoneDead(f.t, f.finish(ids, await.Limit))
 	}, "-webhook-lease", "10m", "-webhook-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
 }
 

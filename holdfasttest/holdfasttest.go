@@ -65,8 +65,8 @@ func (t Task) Artifact(name string) string {
 	return ""
 }
 
-// New returns a [Runner] for h that stops when the test ends. Limits and timeouts can be set
-// by cfg; its Name is optional and its Store is ignored.
+// New returns a [Runner] for h that stops when the test ends. At most one cfg is used: it
+// sets limits and timeouts. Its Name is optional and its Store is ignored.
 func New(t T, h holdfast.Handler, cfg ...holdfast.Config) *Runner {
 	t.Helper()
 	r := &Runner{t: t, handler: h, store: inmem.New()}

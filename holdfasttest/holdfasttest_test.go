@@ -25,7 +25,7 @@ func shout(_ context.Context, t *holdfast.Turn) error {
 func TestAConversationOfTwoTurns(t *testing.T) {
 	t.Parallel()
 	r := holdfasttest.New(t, holdfast.HandlerFunc(shout))
-	task := r.SendMessage(holdfasttest.Message(a2a.DataPart{Data: map[string]any{}}))
+	task := r.Send("")
 	if task.State != a2a.StateInputRequired || task.Message != "What should I shout?" {
 		t.Fatalf("first turn = %s %q", task.State, task.Message)
 	}

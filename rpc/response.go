@@ -27,11 +27,21 @@ type Codec interface {
 	// AppendEvent appends an item of a stream to dst. On error it returns dst unchanged.
 	AppendEvent(dst []byte, e a2a.Event) ([]byte, error)
 	// AppendError appends a JSON-RPC error object to dst. If requestID is not empty, the object
-	// contains it.
-	AppendError(dst []byte, e *a2a.Error, requestID string) []byte
+	// contains it. announced is the Version of the call.
+	AppendError(dst []byte, e *a2a.Error, requestID, announced string) []byte
 	// AppendCard appends an agent card to dst, with the version of the codec. On error it
 	// returns dst unchanged.
 	AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error)
+}
+
+// BinaryCodec is a [Codec] whose params and results are not JSON. The tasks of an
+// [a2a.TasksPage] are then its items, one after the other.
+type BinaryCodec interface {
+	Codec
+	// AppendItem appends an encoded task as an item of a list to dst.
+	AppendItem(dst, task []byte) []byte
+	// Canonical returns the same text for params of a method that have the same content.
+	Canonical(method string, params []byte) []byte
 }
 
 // AppendResult appends the response with a result to dst. On error it returns dst unchanged.
@@ -50,7 +60,7 @@ func (c *Call) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) {
 // AppendError appends the response with an error to dst. If requestID is not empty, the
 // response contains it so that the caller can report it to the operator.
 func (c *Call) AppendError(dst []byte, e *a2a.Error, requestID string) []byte {
-	return append(c.Codec.AppendError(append(c.appendHead(dst), `,"error":`...), e, requestID), '}')
+	return append(c.Codec.AppendError(append(c.appendHead(dst), `,"error":`...), e, requestID, c.Version), '}')
 }
 
 func (c *Call) appendHead(dst []byte) []byte {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
@@ -217,11 +218,13 @@ func TestInterceptorsSurroundCalls(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	trace := func(name string) rpc.Interceptor {
-		return func(ctx context.Context, c *rpc.Call) (any, error) {
-			calls = append(calls, name)
-			result, err := c.Next(ctx)
-			calls = append(calls, fmt.Sprint("-", name, " ", result, " ", err))
-			return result, err
+		return func(_ *a2a.Method, next rpc.Handler) rpc.Handler {
+			return func(ctx context.Context, c *rpc.Call) (any, error) {
+				calls = append(calls, name)
+				result, err := next(ctx, c)
+				calls = append(calls, fmt.Sprint("-", name, " ", result, " ", err))
+				return result, err
+			}
 		}
 	}
 	table, err := rpc.NewTable(rpc.Config{
@@ -271,4 +274,46 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = rpc.ParseBatch(data, 10)
 	})
+}
+
+func TestSelectChecksTheAnnouncedVersion(t *testing.T) {
+	t.Parallel()
+	table, err := rpc.NewTable(rpc.Config{Methods: []a2a.Method{{Name: "a/one", NameV10: "One"}}, Codecs: []rpc.Codec{v03.Codec{}, v10.Codec{}}}, rpc.Bind("a/one", unary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		version, method string
+		codec           rpc.Codec
+		want            string
+	}{
+		{"", "a/one", v03.Codec{}, ""},
+		{"0.3", "a/one", v03.Codec{}, ""},
+		{"0.3.7", "a/one", v03.Codec{}, ""},
+		{"1.0", "a/one", v10.Codec{}, `method "a/one" is of A2A 0.3.0 and not found in A2A-Version "1.0"`},
+		{"1", "a/one", v10.Codec{}, `method "a/one" is of A2A 0.3.0 and not found in A2A-Version "1"`},
+		{"2.0", "a/one", v03.Codec{}, `A2A-Version "2.0" is not supported, want 0.3.0 or 1.0`},
+		{"", "One", v10.Codec{}, ""},
+		{"0.3", "One", v10.Codec{}, ""},
+		{"0.3.0", "One", v10.Codec{}, ""},
+		{"1.0", "One", v10.Codec{}, ""},
+		{"1.7.2", "One", v10.Codec{}, ""},
+		{"0.2", "One", v10.Codec{}, `A2A-Version "0.2" is not supported, want 0.3.0 or 1.0`},
+		{"99.0", "One", v10.Codec{}, `A2A-Version "99.0" is not supported, want 0.3.0 or 1.0`},
+		{"1.0.0.0", "One", v10.Codec{}, `A2A-Version "1.0.0.0" is not supported, want 0.3.0 or 1.0`},
+		{"-1", "One", v10.Codec{}, `A2A-Version "-1" is not supported, want 0.3.0 or 1.0`},
+		{"x", "One", v10.Codec{}, `A2A-Version "x" is not supported, want 0.3.0 or 1.0`},
+		{"", "Two", v03.Codec{}, `method "Two" not found`},
+		{"1.0", "Two", v10.Codec{}, `method "Two" not found`},
+		{"99.0", "Two", v03.Codec{}, `method "Two" not found`},
+	} {
+		c := table.Call(test.version)
+		got := ""
+		if err := table.Select(&c, test.method); err != nil {
+			got = err.Error()
+		}
+		if got != test.want || c.Codec != test.codec {
+			t.Errorf("Select(%s) with version %q = %q with the codec %T, want %q with %T", test.method, test.version, got, c.Codec, test.want, test.codec)
+		}
+	}
 }

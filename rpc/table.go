@@ -1,10 +1,13 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -14,7 +17,10 @@ type Call struct {
 	// ID is the id of the request.
 	ID ID
 	// Codec is the codec of the request and its response.
-	Codec     Codec
+	Codec Codec
+	// Version is the protocol version that the client announces with the request; "" if it
+	// announces none. It must be set before Lookup or Select.
+	Version   string
 	Method    *a2a.Method
 	Principal a2a.Principal
 	// IdempotencyKey is the client's key that makes the call safe to repeat; "" if it sent
@@ -28,15 +34,20 @@ type Call struct {
 	// content is stored and its memory can be released.
 	OnStored func()
 	// ReserveMemory, if not nil, must be called by a method that waits: with the size in bytes of the
-	// result's content before it reads the result, and with 0 before it waits. Hold waits for
+	// result's content before it reads the result, and with 0 before it waits. It waits for
 	// free memory; if it returns an error, the method must return that error.
 	ReserveMemory func(ctx context.Context, bytes int64) error
+	// Extensions are the URIs of the active extensions of the protocol.
+	Extensions []string
+	// Host is the host to which the request was sent, "" if it is not known. Secure reports
+	// whether it was sent over TLS.
+	Host   string
+	Secure bool
 	// TaskID is the task of the call, for the log. The method sets it.
 	TaskID string
 
-	row     *row    // set by Lookup
-	handler handler // set by Prepare
-	next    int     // the number of interceptors that have run
+	row      *row     // set by Lookup
+	prepared prepared // set by Prepare
 }
 
 // Item is one item of a stream.
@@ -57,24 +68,30 @@ type Stream struct {
 	Started bool
 }
 
-// Interceptor surrounds the execution of calls, for example to authorize, limit or measure them.
-// It returns the result of c.Next, or an error without calling it. The params are decoded
-// then. The result is of the type of the method's binding, or a [Stream].
-type Interceptor func(ctx context.Context, c *Call) (any, error)
+// Handler executes a call whose params are decoded. The result is of the type of the method's
+// binding, or a [Stream].
+type Handler func(ctx context.Context, c *Call) (any, error)
 
-type handler func(ctx context.Context) (any, error)
+// Interceptor surrounds the execution of a method, for example to authorize, limit or measure
+// its calls. It returns a handler that calls next at most once, or next itself if it does not
+// concern the method. [NewTable] calls it once for each method.
+type Interceptor func(m *a2a.Method, next Handler) Handler
+
+// prepared executes a method with its params.
+type prepared func(ctx context.Context) (any, error)
 
 // Binding connects a method name to its implementation.
 type Binding struct {
 	name    string
 	stream  bool
-	prepare func(c *Call, params []byte) (handler, error)
+	params  reflect.Type
+	prepare func(c *Call, params []byte) (prepared, error)
 }
 
 // Bind binds a method to a function. P and R are types of package a2a, which every codec
 // converts.
 func Bind[P, R any](name string, run func(context.Context, *Call, P) (R, error)) Binding {
-	return Binding{name: name, prepare: func(c *Call, params []byte) (handler, error) {
+	return Binding{name: name, params: reflect.TypeFor[P](), prepare: func(c *Call, params []byte) (prepared, error) {
 		p := new(P)
 		if err := c.Codec.DecodeParams(params, p); err != nil {
 			return nil, err
@@ -99,31 +116,33 @@ func BindStream[P any](name string, run func(context.Context, *Call, P) (Stream,
 
 // Table finds methods by the names that its codecs give them.
 type Table struct {
-	cfg  Config
-	rows map[string]*row
+	codecs []Codec
+	rows   map[string]*row
 }
 
 // Config configures a [Table].
 type Config struct {
 	Methods []a2a.Method
-	// Codecs are the protocol versions, at least one. The first is that of requests without a
-	// known method.
+	// Codecs are the protocol versions, at least one. The first is that of requests that name
+	// neither a known method nor a version.
 	Codecs []Codec
 	// Interceptors surround all calls; the first one is outermost.
 	Interceptors []Interceptor
 }
 
 type row struct {
-	table   *Table
-	method  a2a.Method
+	method  *a2a.Method
+	off     a2a.Code // of the codec
 	codec   Codec
-	prepare func(c *Call, params []byte) (handler, error)
+	params  reflect.Type
+	prepare func(c *Call, params []byte) (prepared, error)
+	run     Handler // with the interceptors
 }
 
 // NewTable returns a table, or an error that lists every method without a binding, every
 // binding without a method, every mismatch between the two, and every name that codecs share.
 func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
-	t := &Table{cfg: cfg, rows: make(map[string]*row, len(cfg.Methods)*len(cfg.Codecs))}
+	t := &Table{codecs: cfg.Codecs, rows: make(map[string]*row, len(cfg.Methods)*len(cfg.Codecs))}
 	var errs []error
 	bound := make(map[string]Binding, len(bindings))
 	for _, b := range bindings {
@@ -143,13 +162,21 @@ func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
 		case m.Streaming != b.stream && ok:
 			errs = append(errs, fmt.Errorf("method %s: descriptor has streaming %t, binding %t", m.Name, m.Streaming, b.stream))
 		}
+		run := Handler(runPrepared)
+		for _, intercept := range slices.Backward(cfg.Interceptors) {
+			run = intercept(&m, run)
+		}
 		for _, codec := range cfg.Codecs {
 			name := codec.MethodName(&m)
 			if t.rows[name] != nil {
 				errs = append(errs, fmt.Errorf("the codecs share the name %s", name))
 			}
 			if name != "" {
-				t.rows[name] = &row{table: t, method: m, codec: codec, prepare: b.prepare}
+				off := m.Off
+				if off != "" && name == m.NameV10 {
+					off = cmp.Or(m.OffV10, off)
+				}
+				t.rows[name] = &row{method: &m, off: off, codec: codec, params: b.params, prepare: b.prepare, run: run}
 			}
 		}
 	}
@@ -159,24 +186,52 @@ func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
 	return t, errors.Join(errs...)
 }
 
-// Call returns a call without a method, for the response to a request that cannot be read.
-func (t *Table) Call() Call { return Call{Codec: t.cfg.Codecs[0]} }
-
-// Lookup sets the id, the codec and the method of the call for a request. Errors:
-// method_not_found, or the error of a method that is off. For a request without an id it is
-// the error of its params or invalid_request.
-func (t *Table) Lookup(c *Call, r *Request) error {
-	c.ID, c.Codec = r.ID, t.cfg.Codecs[0]
-	found, ok := t.rows[r.Method]
-	if !ok {
-		return a2a.Errorf(a2a.CodeMethodNotFound, "method %s not found", a2a.Quote(r.Method))
+// Call returns a call without a method. version is the one that the client announces; it
+// determines the codec.
+func (t *Table) Call(version string) Call {
+	c := Call{Version: version, Codec: t.codecFor(version)}
+	if c.Codec == nil {
+		c.Codec = t.codecs[0]
 	}
-	c.row, c.Codec, c.Method = found, found.codec, &found.method
-	switch {
-	case len(r.ID) == 0:
+	return c
+}
+
+// Lookup sets the id, the codec and the method of the call for a request. Its errors are those
+// of Select. For a request without an id it is the error of its params or invalid_request.
+func (t *Table) Lookup(c *Call, r *Request) error {
+	c.ID = r.ID
+	err := t.Select(c, r.Method)
+	if c.row != nil && len(r.ID) == 0 {
 		return c.notificationError(r.Params)
-	case found.method.Off != "":
-		return a2a.Errorf(found.method.Off, "%s is not supported by this agent", r.Method)
+	}
+	return err
+}
+
+// Select sets the codec and the method of the call by the name that a codec gives the method,
+// for transports whose requests have no id. Errors: method_not_found; version_not_supported, if
+// no codec has the announced version; or the error of a method that is off. A method of an older
+// version than the announced one is not found. A method of a newer version is.
+func (t *Table) Select(c *Call, name string) error {
+	found, ok := t.rows[name]
+	if !ok {
+		c.Codec = t.Call(c.Version).Codec
+		return a2a.Errorf(a2a.CodeMethodNotFound, "method %s not found", a2a.Quote(name))
+	}
+	c.row, c.Codec, c.Method = found, found.codec, found.method
+	if err := t.checkVersion(c, name); err != nil {
+		return err
+	}
+	if found.off != "" {
+		return a2a.Errorf(found.off, "%s is not supported by this agent", name)
+	}
+	return nil
+}
+
+// Params returns the type of the params of a method by the name that a codec gives it, nil if
+// the method is unknown or off.
+func (t *Table) Params(name string) reflect.Type {
+	if found, ok := t.rows[name]; ok {
+		return found.params
 	}
 	return nil
 }
@@ -195,37 +250,31 @@ func (c *Call) notificationError(params []byte) error {
 // Prepare decodes the params of a call for which Lookup returned no error. The text is not
 // needed afterwards.
 func (c *Call) Prepare(params []byte) (err error) {
-	c.handler, err = c.row.prepare(c, params)
+	c.prepared, err = c.row.prepare(c, params)
 	return err
 }
 
 // Run executes a prepared call. The result is of the type of the method's binding, a [Stream]
 // for streaming methods. A call of an idempotent method may run several times, one after
 // the other.
-func (c *Call) Run(ctx context.Context) (any, error) {
-	c.next = 0
-	return c.Next(ctx)
-}
+func (c *Call) Run(ctx context.Context) (any, error) { return c.row.run(ctx, c) }
 
-// Next runs the next interceptor of the call or, after the last one, its method. Each
-// interceptor may call it once.
-func (c *Call) Next(ctx context.Context) (any, error) {
-	if all := c.row.table.cfg.Interceptors; c.next < len(all) {
-		c.next++
-		return all[c.next-1](ctx, c)
-	}
-	run := c.handler
+// runPrepared is the innermost handler.
+func runPrepared(ctx context.Context, c *Call) (any, error) {
+	run := c.prepared
 	if !c.Method.Idempotent {
-		c.handler = nil // release the params, which may be large, while the method waits
+		c.prepared = nil // release the params, which may be large, while the method waits
 	}
 	return run(ctx)
 }
 
 // Authorize is an [Interceptor] that rejects calls of principals without the scope of the
 // method.
-func Authorize(ctx context.Context, c *Call) (any, error) {
-	if !c.Principal.May(c.Method.Scope) {
-		return nil, a2a.Errorf(a2a.CodeDenied, "%s requires the scope %s", c.Codec.MethodName(c.Method), c.Method.Scope)
+func Authorize(m *a2a.Method, next Handler) Handler {
+	return func(ctx context.Context, c *Call) (any, error) {
+		if !c.Principal.May(m.Scope) {
+			return nil, a2a.Errorf(a2a.CodeDenied, "%s requires the scope %s", c.Codec.MethodName(m), m.Scope)
+		}
+		return next(ctx, c)
 	}
-	return c.Next(ctx)
 }

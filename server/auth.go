@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
 // Authenticator identifies the callers of requests. The server calls it before it reads the body.
@@ -21,24 +22,31 @@ type Authenticator interface {
 }
 
 // authenticate sets the principal of the request, or rejects the request.
-func (x *exchange) authenticate() bool {
-	authenticator := x.s.cfg.Authenticator
-	if authenticator == nil {
-		x.principal = a2a.Principal{ID: a2a.Anonymous}
-		return true
+func (s *Server) authenticate(x *exchange.Exchange) bool {
+	status, err := s.identify(x)
+	if err != nil {
+		s.refuse(x, status, err)
 	}
-	p, err := authenticator.Authenticate(x.r)
+	return err == nil
+}
+
+// identify sets the principal of the request, or returns the error and its HTTP status.
+func (s *Server) identify(x *exchange.Exchange) (status int, err error) {
+	authenticator := s.cfg.Authenticator
+	if authenticator == nil {
+		x.Principal = a2a.Principal{ID: a2a.Anonymous}
+		return http.StatusOK, nil
+	}
+	p, err := authenticator.Authenticate(x.Request)
 	if err == nil && p.ID == "" {
 		err = errors.New("the authenticator returned a principal without an ID")
 	}
 	if err == nil {
-		x.principal = p
-		return true
+		x.Principal = p
+		return http.StatusOK, nil
 	}
-	status := a2a.CodeOf(err).HTTPStatus()
-	if status == http.StatusUnauthorized {
-		x.w.Header().Set("WWW-Authenticate", authenticator.Challenge(x.r))
+	if status = a2a.CodeOf(err).HTTPStatus(); status == http.StatusUnauthorized {
+		x.Header().Set("WWW-Authenticate", authenticator.Challenge(x.Request))
 	}
-	x.refuse(status, err)
-	return false
+	return status, err
 }

@@ -1,11 +1,15 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/rpc"
@@ -63,6 +67,47 @@ func TestAuthenticatorDeterminesPrincipalAndStatus(t *testing.T) {
 	}
 }
 
+func TestUnauthenticatedResponsesHaveTheIDOfTheRequest(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	request := func(id string, size int) string {
+		return `{"jsonrpc":"2.0","method":"tasks/get","params":{"id":"` + strings.Repeat("x", size) + `"},"id":` + id + `}`
+	}
+	for _, tt := range []struct{ name, body, want string }{
+		{"a number", request("7", 1), `"id":7`},
+		{"a string", request(`"a"`, 60<<10), `"id":"a"`},
+		{"no id", `{"jsonrpc":"2.0","method":"tasks/get"}`, `"id":null`},
+		{"a large body", request("7", 64<<10), `"id":null`},
+		{"no JSON", `{"id":7`, `"id":null`},
+		{"a batch", "[" + request("7", 1) + "]", `"id":null`},
+	} {
+		got := e.post(tt.body, "User", "nobody")
+		if got.Status != http.StatusUnauthorized || !strings.Contains(string(got.Body), tt.want+",") {
+			t.Errorf("%s: HTTP %d %s, want 401 with %s", tt.name, got.Status, got.Body, tt.want)
+		}
+	}
+}
+
+// The server waits for the body of an unauthenticated request for a short time only.
+func TestUnauthenticatedRequestsDoNotWaitForTheirBody(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	addr, _ := e.listen()
+	for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // less than the ReadTimeout of 1 min
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nUser: nobody\r\n"+expect+"Content-Length: 100\r\n\r\n{")
+		status, err := bufio.NewReader(conn).ReadString('\n')
+		if !strings.HasPrefix(status, "HTTP/1.1 401 ") {
+			t.Errorf("the response to half a request with %q is %q, %v, want 401", expect, status, err)
+		}
+	}
+}
+
 func TestMethodsRequireTheirScope(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
@@ -95,10 +140,12 @@ func TestInterceptorsSeeEveryCall(t *testing.T) {
 	t.Parallel()
 	calls := make(chan string, 10)
 	e := start(t, echo, func(c *server.Config) {
-		c.Interceptors = []rpc.Interceptor{func(ctx context.Context, c *rpc.Call) (any, error) {
-			result, err := c.Next(ctx)
-			calls <- c.Principal.ID + " " + c.Method.Name + " " + c.TaskID
-			return result, err
+		c.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+			return func(ctx context.Context, c *rpc.Call) (any, error) {
+				result, err := next(ctx, c)
+				calls <- c.Principal.ID + " " + m.Name + " " + c.TaskID
+				return result, err
+			}
 		}}
 	})
 	task := e.call(a2a.MethodSend, params(message("a"), blocking)).task(t)

@@ -97,7 +97,7 @@ var (
 	generatedID = regexp.MustCompile(`00000000-0000-7000-8000-[0-9a-f]{12}|[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	aliasForm   = regexp.MustCompile(`ID\d+#`)
 	requestID   = regexp.MustCompile(`,?"requestId":"[^"]*"`)
-	pageToken   = regexp.MustCompile(`"nextPageToken":"([^"]+)"`)
+	pageToken   = regexp.MustCompile(`"(nextPageToken|next_page_token)":"([^"]+)"`)
 )
 
 // call sends a request to all servers and returns their common response. Params and response
@@ -117,10 +117,10 @@ func (w *backendSet) call(who, method, params string, h ...string) (answer reply
 			w.t.Errorf("%s: %s %s = %s, want a field in the error", w.names[i], method, translated, got.Body)
 		}
 		if m := pageToken.FindSubmatch(got.Body); m != nil {
-			tokens[i] = string(m[1])
+			tokens[i] = string(m[2])
 		}
 		body := generatedID.ReplaceAllStringFunc(string(got.Body), func(id string) string { return w.alias(i, id) })
-		body = pageToken.ReplaceAllString(requestID.ReplaceAllString(body, ""), `"nextPageToken":"token"`)
+		body = pageToken.ReplaceAllString(requestID.ReplaceAllString(body, ""), `"$1":"token"`)
 		if i == 0 {
 			first = body
 		} else if body != first {

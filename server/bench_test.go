@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,9 +32,25 @@ func bareEcho(w http.ResponseWriter, r *http.Request) {
 const sendBody = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"8f7b2c1e-5c53-4d5b-9a51-XXXXXXXXXXXX","role":"user","parts":[{"kind":"text","text":"The quick brown fox jumps over the lazy dog, again and again, until somebody is sent to tell it to stop."}]},"configuration":{"blocking":true}}}`
 
 type benchCase struct {
-	name    string
-	handler http.Handler
-	body    string
+	name       string
+	handler    http.Handler
+	verb, path string // POST and / if empty
+	body       string
+}
+
+// inVersions returns the requests that send a message and read a task with the given id in the
+// other version and binding.
+func inVersions(h http.Handler, id string) []benchCase {
+	message := strings.NewReplacer(`"kind":"message",`, "", `"kind":"text",`, "", `"user"`, `"ROLE_USER"`, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":`, "").Replace(strings.TrimSuffix(sendBody, "}"))
+	v10 := strings.Replace(message, `,"configuration":{"blocking":true}`, "", 1)
+	return []benchCase{
+		{name: "get-1.0", handler: h, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":%q}}`, id)},
+		{name: "send-1.0", handler: h, body: `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":` + v10 + `}`},
+		{name: "get-rest-1.0", handler: h, verb: http.MethodGet, path: "/tasks/" + id},
+		{name: "send-rest-1.0", handler: h, path: "/message:send", body: v10},
+		{name: "get-rest-0.3", handler: h, verb: http.MethodGet, path: "/v1/tasks/" + id},
+		{name: "send-rest-0.3", handler: h, path: "/v1/message:send", body: strings.Replace(message, `"parts"`, `"content"`, 1)},
+	}
 }
 
 var benchCalls atomic.Int64
@@ -52,13 +69,13 @@ func benchCases(b *testing.B) []benchCase {
 	if err := json.Unmarshal(rec.Body.Bytes(), &sent); err != nil {
 		b.Fatal(err)
 	}
-	get := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":%q}}`, sent.task(b).ID)
-	return []benchCase{
-		{"echo-send", http.HandlerFunc(bareEcho), sendBody},
-		{"echo-task", http.HandlerFunc(bareEcho), rec.Body.String()},
-		{"get", e.server, get},
-		{"send", e.server, sendBody},
-	}
+	id := sent.task(b).ID
+	return append([]benchCase{
+		{name: "echo-send", handler: http.HandlerFunc(bareEcho), body: sendBody},
+		{name: "echo-task", handler: http.HandlerFunc(bareEcho), body: rec.Body.String()},
+		{name: "get", handler: e.server, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":%q}}`, id)},
+		{name: "send", handler: e.server, body: sendBody},
+	}, inVersions(e.server, id)...)
 }
 
 func BenchmarkHandler(b *testing.B) {
@@ -67,11 +84,16 @@ func BenchmarkHandler(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				w := &discard{header: make(http.Header)}
-				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", nil)
+				r := httptest.NewRequestWithContext(b.Context(), cmp.Or(c.verb, http.MethodPost), cmp.Or(c.path, "/"), nil)
+				r.Host = "localhost"
 				for pb.Next() {
 					clear(w.header)
+					w.status = http.StatusOK
 					r.Body = io.NopCloser(strings.NewReader(c.next()))
-					c.handler.ServeHTTP(w, r)
+					if c.handler.ServeHTTP(w, r); w.status != http.StatusOK {
+						b.Errorf("status %d, want 200", w.status)
+						return
+					}
 				}
 			})
 		})
@@ -79,11 +101,14 @@ func BenchmarkHandler(b *testing.B) {
 }
 
 // discard is a ResponseWriter without cost.
-type discard struct{ header http.Header }
+type discard struct {
+	header http.Header
+	status int
+}
 
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(int)             {}
+func (d *discard) WriteHeader(status int)      { d.status = status }
 
 func BenchmarkListener(b *testing.B) {
 	for _, c := range benchCases(b) {
@@ -102,7 +127,7 @@ func BenchmarkListener(b *testing.B) {
 				defer func() { _ = conn.Close() }()
 				in := bufio.NewReaderSize(conn, 16<<10)
 				for pb.Next() {
-					request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, len(c.body), c.next())
+					request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", cmp.Or(c.verb, http.MethodPost), cmp.Or(c.path, "/"), addr, len(c.body), c.next())
 					if err := roundTrip(conn, in, request); err != nil {
 						b.Error(err)
 						return

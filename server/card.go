@@ -1,57 +1,20 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/rpc"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
+	"github.com/holdfast-dev/holdfast/internal/cardsig"
+	"github.com/holdfast-dev/holdfast/server/internal/cards"
+	"github.com/holdfast-dev/holdfast/server/rest"
 )
 
-// URIs of the extensions that the agent card declares.
-const (
-	extensionsDoc = "https://github.com/holdfast-dev/holdfast/blob/main/docs/extensions.md"
-
-	ExtensionList       = extensionsDoc + "#list-tasks"
-	ExtensionResume     = extensionsDoc + "#resume-streams"
-	ExtensionRepeatable = extensionsDoc + "#repeatable-requests"
-	ExtensionClientIDs  = extensionsDoc + "#ids-made-by-clients"
-	ExtensionContexts   = extensionsDoc + "#contexts"
-	ExtensionFeedback   = extensionsDoc + "#feedback"
-	ExtensionWebhooks   = extensionsDoc + "#webhooks"
-)
-
-func extensions(hooks bool) []a2a.AgentExtension {
-	all := []a2a.AgentExtension{
-		{URI: ExtensionList, Description: "tasks/list pages through the caller's tasks, newest first, with filters by context, state and time."},
-		{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."},
-		{URI: ExtensionRepeatable, Description: "message/send, message/stream, tasks/cancel, tasks/feedback, contexts/create and contexts/update are safe to repeat with an Idempotency-Key header."},
-		{URI: ExtensionClientIDs, Description: "A message may start a task with a taskId and contextId chosen by its client."},
-		{URI: ExtensionContexts, Description: "contexts/list, get, create, update and clear manage the conversations that the caller's tasks belong to."},
-		{URI: ExtensionFeedback, Description: "tasks/feedback stores a comment and a rating of a task; tasks/feedback/list returns them."},
-	}
-	if hooks {
-		all = append(all, a2a.AgentExtension{URI: ExtensionWebhooks, Description: "Webhooks receive every update in order, signed, in the payload format of their configuration, with retries until it is delivered; webhooks/dead/list, webhooks/attempts and webhooks/replay list failed deliveries and repeat them."})
-	}
-	return all
-}
-
-// card is the agent card that the server returns.
-type card struct {
-	model a2a.AgentCard
-	codec rpc.Codec
-	fixed []byte // the encoded card if its URL does not depend on the request
-	built time.Time
-}
-
-func newCard(cfg Config) (*card, error) {
+// agentCard returns the content of the agent card.
+func agentCard(cfg Config) a2a.AgentCard {
 	c := cfg.Card
-	c.PreferredTransport = "JSONRPC"
 	c.Description = cmp.Or(c.Description, c.Name)
 	c.Version = cmp.Or(c.Version, "0.0.0")
 	if len(c.DefaultInputModes) == 0 {
@@ -60,48 +23,51 @@ func newCard(cfg Config) (*card, error) {
 	if len(c.DefaultOutputModes) == 0 {
 		c.DefaultOutputModes = []string{"text/plain"}
 	}
-	c.Capabilities.Streaming = true
+	c.Capabilities.Streaming = !cfg.StreamingOff
 	c.Capabilities.PushNotifications = cfg.Webhook != nil
 	c.Capabilities.StateTransitionHistory = true
-	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg.Webhook != nil))
+	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg))
+	c.SupportsAuthenticatedExtendedCard = cfg.ExtendedCard != nil
 	if cfg.Authenticator != nil {
 		c.SecuritySchemes, c.Security = cfg.Authenticator.Security()
 	}
-	built := &card{model: c, codec: cfg.Codecs[0], built: time.Now()}
-	raw, err := built.codec.AppendCard(nil, &c)
-	if c.URL != "" {
-		built.fixed = raw
-	}
-	return built, err
+	return c
 }
 
-// serveCard returns the agent card.
-func (x *exchange) serveCard() {
-	body := x.s.card.fixed
-	if body == nil {
-		model := x.s.card.model
-		model.URL = address(x.r)
-		body, _ = x.s.card.codec.AppendCard(nil, &model) // newCard has encoded it without error
-	}
-	sum := sha256.Sum256(body)
-	h := x.Header()
-	h["Content-Type"] = jsonType
-	h.Set("Cache-Control", "public, max-age=300")
-	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
-	http.ServeContent(x, x.r, "", x.s.card.built, bytes.NewReader(body))
-}
+// strictCard is the path of the card with the members of A2A 1.0 only.
+const strictCard = "/v1.0/.well-known/agent-card.json"
 
-// address returns the URL to which a request was sent, as far as the server can know it.
-func address(r *http.Request) string {
-	host := r.Host
-	if host == "" {
-		if a, ok := r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }); ok {
-			host = a.String()
+// handleCards adds the routes of the agent cards.
+func (s *Server) handleCards() (err error) {
+	s.card = agentCard(s.cfg)
+	var bindings []cards.Binding
+	for _, codec := range s.cfg.Codecs {
+		bindings = append(bindings, cards.Binding{Codec: codec, Transport: cards.JSONRPC})
+	}
+	for _, h := range s.rest {
+		b := cards.Binding{Codec: codecOf(s.cfg.Codecs, h.Codec.Version()), Transport: rest.Transport}
+		if !h.Tenants {
+			b.Path = restPath
+		}
+		bindings = append(bindings, b)
+	}
+	cc := cards.Config{Card: s.card, Extended: s.cfg.ExtendedCard, Bindings: bindings}
+	if len(s.cfg.CardKeys) > 0 {
+		if cc.Signer, err = cardsig.NewSigner(s.cfg.CardKeys); err != nil {
+			return err
 		}
 	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
+	if s.cards, err = cards.New(cc); err != nil {
+		return err
 	}
-	return scheme + "://" + host + "/"
+	if cc.Signer != nil {
+		s.routes.Handle(http.MethodGet, cards.KeysPath, route{serve: s.cards.ServeKeys, public: true})
+	}
+	for _, path := range []string{"/", "/.well-known/agent-card.json", "/.well-known/agent.json"} {
+		s.routes.Handle(http.MethodGet, path, route{serve: s.cards.Serve, public: true})
+	}
+	if codecOf(s.cfg.Codecs, v10.Codec{}.Version()) != nil {
+		s.routes.Handle(http.MethodGet, strictCard, route{serve: s.cards.ServeStrict, public: true})
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"crypto"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -8,26 +10,43 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/cardsig"
 	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// Config configures a [Server]. Zero fields take the documented default.
+// Config configures a [Server]. Zero fields have the documented default.
 type Config struct {
 	// Engine executes tasks. Required. The caller starts and stops it.
 	Engine *engine.Engine
 	// Webhook stores the webhooks of tasks and delivers to them. The caller starts and stops
 	// it. If nil, webhooks are not supported.
 	Webhook *webhook.Service
+	// StreamingOff rejects the streaming methods, and the agent card declares no streaming.
+	StreamingOff bool
+	// JSONErrors makes the error of a call over JSON-RPC a JSON response in every case, as the
+	// official kit for A2A 1.0 requires. By default the error of a streaming method is an event if
+	// the client accepts only events: the official client in Go reads no other errors.
+	JSONErrors bool
 	// Card describes the agent. Its Name is required. If its URL is empty, the card has the
 	// address to which the request for it was sent. The server sets the protocol version,
 	// transport, capabilities and security.
 	Card a2a.AgentCard
+	// ExtendedCard returns the agent card of an authenticated caller, for example with more skills
+	// than the public one, or nil if the caller has none. card is a copy of the public card. The
+	// server sets the interfaces of the result. It needs an Authenticator and must be safe for
+	// concurrent use. If nil, the agent has no extended card.
+	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
+	// CardKeys are Ed25519 keys, or ECDSA keys on P-256. The first signs the agent cards. The key set
+	// at /.well-known/jwks.json has all, so that cards that the others signed remain valid.
+	// Default: cards are not signed.
+	CardKeys []crypto.Signer
 	// Codecs are the protocol versions that the server supports, the default first. Default:
-	// A2A 0.3.
+	// A2A 0.3 and 1.0.
 	Codecs []rpc.Codec
 	// Authenticator identifies callers, see [NewTokens]. If nil, every caller is the anonymous
 	// principal.
@@ -73,6 +92,10 @@ type Config struct {
 	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
 	// it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration `default:"5m" min:"1ns"`
+	// MessageWait is how long a stream that starts a task waits, before its first item, for a
+	// handler that answers with a message alone; see [engine.Turn.Say]. Default 0: streams start
+	// with the task at once.
+	MessageWait time.Duration `min:"0s"`
 	// StopGrace is how long requests in progress may take after the server starts to stop.
 	// After that, blocking requests return the task in its current state. Default 10 s.
 	StopGrace time.Duration `default:"10s" min:"1ns"`
@@ -98,10 +121,15 @@ func (c Config) settings() (Config, *config.Error) {
 		c.Version = c.Card.Version
 	}
 	if len(c.Codecs) == 0 {
-		c.Codecs = []rpc.Codec{v03.Codec{}}
+		c.Codecs = []rpc.Codec{v03.Codec{}, v10.Codec{}}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	e.Reject(c.ExtendedCard != nil && c.Authenticator == nil, "ExtendedCard", nil, "requires an Authenticator")
+	if len(c.CardKeys) > 0 {
+		_, err := cardsig.NewSigner(c.CardKeys)
+		e.Add("CardKeys", err)
 	}
 	if c.Card.URL != "" {
 		e.Add("Card.URL", checkURL(c.Card.URL))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
 // cors decides which web pages may call the server. It does not restrict clients that are not
@@ -42,27 +43,27 @@ func hostOf(rawURL string) []string {
 // dnsRebinding reports whether the request may be a DNS rebinding attack: a web page reaches this
 // server under its own host name, which its owner has pointed at this machine, so browsers
 // treat both as one origin. IP addresses, localhost and names without a dot cannot be
-// dnsRebinding. If callers are authenticated, the page would need credentials. Browsers send Origin with every
-// POST but not with GET, so GET is checked for all clients. Probes disclose nothing and are
-// exempt, because load balancers choose the host name.
-func (c *cors) dnsRebinding(x *exchange) bool {
-	origin := x.r.Header.Get("Origin")
-	if x.s.cfg.Authenticator != nil || slices.Contains(c.origins, origin) {
+// dnsRebinding. Browsers send Origin with every POST, PATCH and DELETE but not with GET, so GET is
+// checked for all clients. Probes disclose nothing and are exempt, because load balancers choose
+// the host name.
+func (c *cors) dnsRebinding(r *http.Request, probe bool) bool {
+	origin := r.Header.Get("Origin")
+	if slices.Contains(c.origins, origin) {
 		return false
 	}
-	switch x.r.Method {
-	case http.MethodPost:
+	switch r.Method {
+	case http.MethodPost, http.MethodPatch, http.MethodDelete:
 		if origin == "" {
 			return false
 		}
 	case http.MethodGet, http.MethodHead:
-		if x.s.routes[x.r.URL.Path].probe {
+		if probe {
 			return false
 		}
 	default:
 		return false
 	}
-	host := hostname(x.r.Host)
+	host := hostname(r.Host)
 	local := net.ParseIP(host) != nil || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost")
 	return !local && !slices.Contains(c.hosts, host)
 }
@@ -78,33 +79,34 @@ func hostname(hostport string) string {
 
 // admit reports whether the request may be served, and otherwise sends the response. It keeps
 // pages of origins that are not allowed from using an agent through the browser.
-func (c *cors) admit(x *exchange) bool {
+func (s *Server) admit(x *exchange.Exchange, probe bool) bool {
+	c := s.cors
 	if !c.any {
-		if err := c.protect.Check(x.r); err != nil {
-			x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "requests from web pages of this origin are not allowed"))
+		if err := c.protect.Check(x.Request); err != nil {
+			s.refuse(x, http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "requests from web pages of this origin are not allowed"))
 			return false
 		}
 	}
-	if !c.any && c.dnsRebinding(x) {
-		x.refuse(http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server; use its address or localhost, or set --url", a2a.Quote(x.r.Host)))
+	if !c.any && s.cfg.Authenticator == nil && c.dnsRebinding(x.Request, probe) {
+		s.refuse(x, http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server; use its address or localhost, or set --url", a2a.Quote(x.Request.Host)))
 		return false
 	}
 	if len(c.origins) == 0 {
 		return true
 	}
-	h := x.w.Header()
+	h := x.Header()
 	h.Add("Vary", "Origin")
-	origin := x.r.Header.Get("Origin")
+	origin := x.Request.Header.Get("Origin")
 	if origin == "" || !c.any && !slices.Contains(c.origins, origin) {
 		return true
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, WWW-Authenticate, Retry-After, X-A2A-Extensions")
-	if x.r.Method != http.MethodOptions || x.r.Header.Get("Access-Control-Request-Method") == "" {
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, WWW-Authenticate, Retry-After, A2A-Extensions, X-A2A-Extensions")
+	if x.Request.Method != http.MethodOptions || x.Request.Header.Get("Access-Control-Request-Method") == "" {
 		return true
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-A2A-Extensions, X-Request-Id")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "A2A-Extensions, A2A-Version, Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-A2A-Extensions, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600")
 	x.WriteHeader(http.StatusNoContent)
 	return false

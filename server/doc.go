@@ -1,11 +1,10 @@
-// Package server serves an engine over HTTP: A2A 0.3 with JSON-RPC and server-sent events,
-// the agent card, and health checks.
+// Package server serves an engine over HTTP: A2A 0.3 and 1.0 over JSON-RPC and HTTP+JSON with
+// server-sent events, the agent card, and health checks.
 //
 // # Concepts
 //
 // A [Server] is an [http.Handler]. [Server.Serve] runs it with timeouts and graceful
-// shutdown. Every A2A method is one binding in methods.go for one descriptor of package a2a.
-// Only convert.go converts the engine's types to those of A2A.
+// shutdown.
 //
 // # Guarantees
 //

@@ -58,7 +58,7 @@ var (
 	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 	// tokenForm matches a page token with its member name.
-	tokenForm = regexp.MustCompile(`("nextPageToken":")([^"]+)`)
+	tokenForm = regexp.MustCompile(`("(?:nextPageToken|next_page_token)":")([^"]+)`)
 	keyForm   = regexp.MustCompile(`(whsec|whpk)_[A-Za-z0-9+/]+=*`)
 )
 

@@ -27,9 +27,6 @@ var lastID atomic.Int64
 // newID returns IDs that look like UUIDs and sort by creation order.
 func newID() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", lastID.Add(1)) }
 
-// waitLimit is the timeout for expected events.
-const waitLimit = 5 * time.Minute
-
 // env is a server with a real engine and an in-memory store.
 type env struct {
 	t      testing.TB
@@ -50,7 +47,12 @@ func start(t testing.TB, handler engine.Handler, change func(*server.Config)) *e
 
 func startOn(t testing.TB, st store.Store, handler engine.Handler, change func(*server.Config)) *env {
 	t.Helper()
-	e := startEngine(t, st, handler, change)
+	return serve(t, startEngine(t, st, handler, change))
+}
+
+// serve serves an agent on loopback.
+func serve(t testing.TB, e *env) *env {
+	t.Helper()
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	t.Cleanup(ts.CloseClientConnections)
@@ -107,10 +109,20 @@ type reply struct {
 	JSONRPC string          `json:"jsonrpc"`
 	Result  json.RawMessage `json:"result"`
 	Error   *struct {
-		Code    int            `json:"code"`
-		Message string         `json:"message"`
-		Data    map[string]any `json:"data"`
+		Code    int       `json:"code"`
+		Message string    `json:"message"`
+		Data    errorData `json:"data"`
 	} `json:"error"`
+}
+
+// errorData is the data of an error in A2A 0.3; nil in A2A 1.0, where it is an array.
+type errorData map[string]any
+
+func (d *errorData) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte("[")) {
+		return nil
+	}
+	return json.Unmarshal(raw, (*map[string]any)(d))
 }
 
 func (r reply) code() int {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -78,18 +79,11 @@ func TestCard(t *testing.T) {
 	if card.URL != e.url+"/" || card.ProtocolVersion != "0.3.0" || card.PreferredTransport != "JSONRPC" {
 		t.Errorf("card = %s, want the address it was fetched from and A2A 0.3.0 over JSON-RPC", got.Body)
 	}
-	if c := card.Capabilities; !c.Streaming || c.PushNotifications || !c.StateTransitionHistory || len(c.Extensions) != 6 {
+	if c := card.Capabilities; !c.Streaming || c.PushNotifications || !c.StateTransitionHistory || len(c.Extensions) != 8 {
 		t.Errorf("capabilities = %+v", c)
 	}
 	if len(card.SecuritySchemes) != 0 || !strings.Contains(string(got.Body), `"skills":[]`) {
 		t.Errorf("card = %s, want no security schemes and an empty list of skills", got.Body)
-	}
-	tag := got.Header.Get("ETag")
-	if tag == "" || !strings.Contains(got.Header.Get("Cache-Control"), "max-age=") {
-		t.Errorf("headers = %v, want ETag and max-age", got.Header)
-	}
-	if again := e.do("GET", "/", "", headers{"If-None-Match", tag}); again.Status != http.StatusNotModified || len(again.Body) > 0 {
-		t.Errorf("If-None-Match: HTTP %d %s, want 304", again.Status, again.Body)
 	}
 	if other := e.do("GET", "/", "", headers{"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https"}); !bytes.Equal(other.Body, got.Body) {
 		t.Errorf("card with forwarding headers = %s, want them ignored", other.Body)
@@ -100,7 +94,7 @@ func TestCard(t *testing.T) {
 		c.Card.URL = "https://agent.example/"
 	}).do("GET", "/", "", nil)
 	if !strings.Contains(string(fixed.Body), `"url":"https://agent.example/"`) ||
-		!strings.Contains(string(fixed.Body), `"securitySchemes":{"bearer":{"type":"http","scheme":"bearer"}},"security":[{"bearer":[]}]`) {
+		!strings.Contains(string(fixed.Body), `"securitySchemes":{"bearer":{"type":"http","scheme":"bearer",`) {
 		t.Errorf("card = %s, want the URL as configured and the bearer scheme", fixed.Body)
 	}
 }
@@ -268,8 +262,12 @@ func TestAuthentication(t *testing.T) {
 		if test.want != 401 {
 			continue
 		}
-		if challenge := got.Header.Get("WWW-Authenticate"); !strings.HasPrefix(challenge, "Bearer") || got.code() != -32010 || string(got.ID) != "null" {
-			t.Errorf("%s: WWW-Authenticate %q, %s, want a challenge and -32010", test.name, challenge, got.Body)
+		id := "null"
+		if test.verb == "POST" {
+			id = "1"
+		}
+		if challenge := got.Header.Get("WWW-Authenticate"); !strings.HasPrefix(challenge, "Bearer") || got.code() != -32010 || string(got.ID) != id {
+			t.Errorf("%s: WWW-Authenticate %q, %s, want a challenge and -32010 with id %s", test.name, challenge, got.Body, id)
 		}
 	}
 }
@@ -381,15 +379,6 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-func TestExtensionsAreEchoed(t *testing.T) {
-	t.Parallel()
-	e := start(t, echo, nil)
-	got := e.call("tasks/list", `{}`, "X-A2A-Extensions", "urn:unknown, "+server.ExtensionResume)
-	if active := got.Header.Get("X-A2A-Extensions"); active != server.ExtensionResume {
-		t.Errorf("X-A2A-Extensions = %q, want %q", active, server.ExtensionResume)
-	}
-}
-
 // faultyStore is a store that fails or panics when a task is read.
 type faultyStore struct {
 	store.Store
@@ -473,13 +462,12 @@ func TestHealthCountsExpiredTasks(t *testing.T) {
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	e.url, e.client = ts.URL, ts.Client()
-	var body string
-	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if body = string(e.do("GET", "/health", "", nil).Body); strings.Contains(body, `"expired":{"tasks":1,"contexts":1,"idempotencyRecords":0,`) {
-			return
+	await.Success(t, func() error {
+		if body := string(e.do("GET", "/health", "", nil).Body); !strings.Contains(body, `"expired":{"tasks":1,"contexts":1,"idempotencyRecords":0,`) {
+			return fmt.Errorf("/health = %s, want an expired task and its context", body)
 		}
-	}
-	t.Errorf("/health = %s, want an expired task and its context", body)
+		return nil
+	})
 }
 
 func TestLogsHoldNoSecrets(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/webhook"
@@ -43,13 +43,10 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 		last = e.call(a2a.MethodSend, params(message("a"), fmt.Sprintf(`"configuration":{"blocking":true,"pushNotificationConfig":{"url":%q}}`, failing.URL)), as("alice")...).task(t)
 		e.call(a2a.MethodFeedback, fmt.Sprintf(`{"taskId":%q,"rating":%d}`, last.ID, i+1), as("alice")...)
 	}
-	for end := time.Now().Add(waitLimit); ; {
-		if dead, _ := e.page(a2a.MethodDeadLetters, `{}`, "deadLetters"); len(dead) == 3*want {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("%d dead letters, want %d", len(dead), 3*want)
-		}
-	}
+	await.True(t, "each event is a dead letter", func() bool {
+		dead, _ := e.page(a2a.MethodDeadLetters, `{}`, "deadLetters")
+		return len(dead) == 3*want
+	})
 	for _, list := range []struct{ method, items, filter string }{
 		{a2a.MethodList, "tasks", ""},
 		{a2a.MethodContextsList, "contexts", ""},

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
@@ -150,9 +151,7 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 	for range holding {
 		e.call(a2a.MethodSend, params(message("hold")), as("alice")...).task(t)
 	}
-	for started.Load() < holding {
-		time.Sleep(time.Millisecond)
-	}
+	await.True(t, "the handlers start", func() bool { return started.Load() >= holding })
 	const sends = 300
 	alone := e.timeSends(sends)
 
@@ -188,16 +187,16 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			watch()
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // between two samples
 		}
 	})
-	for answered := 0; answered < callers/4 && !t.Failed(); time.Sleep(time.Millisecond) {
+	await.True(t, "a quarter of the lists is answered", func() bool {
 		mu.Lock()
-		answered = len(lists)
-		mu.Unlock()
-	}
+		defer mu.Unlock()
+		return len(lists) >= callers/4 || t.Failed()
+	})
 	loaded := e.timeSends(sends)
-	for begin := time.Now(); long && time.Since(begin) < time.Minute; {
+	for started := time.Now(); long && time.Since(started) < time.Minute; {
 		loaded = append(loaded, e.timeSends(sends)...)
 	}
 	cancel()

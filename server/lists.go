@@ -4,24 +4,35 @@ import (
 	"context"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// limitBulk limits concurrent calls of bulk methods to Config.MaxLists, of which one owner may
-// use half. Further calls wait up to memory.Wait.
-func (s *Server) limitBulk(ctx context.Context, c *rpc.Call) (any, error) {
-	if !c.Method.Bulk {
-		return c.Next(ctx)
+// lists limits concurrent calls of bulk methods to Config.MaxLists, of which one owner may use
+// half.
+type lists struct {
+	slots *memory.Budget // one unit is one call
+	limit int
+}
+
+func newLists(limit int) *lists { return &lists{slots: memory.New(int64(limit)), limit: limit} }
+
+// intercept limits bulk methods. Further calls wait up to memory.Wait.
+func (l *lists) intercept(m *a2a.Method, next rpc.Handler) rpc.Handler {
+	if !m.Bulk {
+		return next
 	}
-	slot := s.listSlots.Hold(c.Principal.ID)
-	if err := slot.Grow(ctx, 1); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	return func(ctx context.Context, c *rpc.Call) (any, error) {
+		slot := l.slots.Hold(c.Principal.ID)
+		if err := slot.Grow(ctx, 1); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, a2a.Errorf(a2a.CodeExhausted, "too many concurrent lists (--max-lists=%d, half of them for one owner); retry later", l.limit)
 		}
-		return nil, a2a.Errorf(a2a.CodeExhausted, "too many concurrent lists (--max-lists=%d, half of them for one owner); retry later", s.cfg.MaxLists)
+		defer slot.Release()
+		return next(ctx, c)
 	}
-	defer slot.Release()
-	return c.Next(ctx)
 }
 
 // listsInfo counts calls of methods that read lists; Refused counts since the start.
@@ -31,7 +42,7 @@ type listsInfo struct {
 	Refused int64 `json:"refused"`
 }
 
-func (s *Server) listsInfo() listsInfo {
-	stats := s.listSlots.Stats()
+func (l *lists) info() listsInfo {
+	stats := l.slots.Stats()
 	return listsInfo{Reading: stats.Held, Waiting: stats.Waiting, Refused: stats.Refused}
 }

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/server"
 )
@@ -40,16 +40,6 @@ func longMessage(size int) string {
 	return fmt.Sprintf(`{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"%s"}]}`, strings.Repeat("x", size))
 }
 
-// waitUntil waits for a condition.
-func waitUntil(t *testing.T, description string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(waitLimit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", description, waitLimit)
-		}
-	}
-}
-
 func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 	const size, clients = 8 << 20, 24
 	for _, method := range []string{a2a.MethodGet, a2a.MethodResubscribe, "batch"} {
@@ -60,7 +50,7 @@ func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 				c.Memory, c.MaxBodyBytes = budget, 2*size
 			})
 			large := e.call(a2a.MethodSend, params(longMessage(size), blocking), as("bob")...).task(t)
-			waitUntil(t, "the body's memory is released", func() bool { return budget.Stats().Held == 0 })
+			await.True(t, "the body's memory is released", func() bool { return budget.Stats().Held == 0 })
 			small := e.call(a2a.MethodSend, params(message("small"), blocking), as("alice")...).task(t)
 			request := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"id":%q}}`, method, large.ID)
 			if method == "batch" {
@@ -73,7 +63,7 @@ func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 			}
 			const most = 10 * size // history and artifact are encoded, 2*size each
 			held := int64(0)
-			waitUntil(t, "the readers wait", func() bool {
+			await.True(t, "the readers wait", func() bool {
 				held = liveHeap() - before
 				return held > most || budget.Stats().Waiting+int(budget.Stats().Refused) > clients/2
 			})
@@ -145,7 +135,7 @@ func TestStalledBodiesDoNotDelayOtherOwners(t *testing.T) {
 	for range 6 {
 		e.sendWithoutReading("bob", strings.Repeat(" ", 600<<10), 900<<10)
 	}
-	waitUntil(t, "Bob's bodies wait", func() bool { return budget.Stats().Waiting > 0 })
+	await.True(t, "Bob's bodies wait", func() bool { return budget.Stats().Waiting > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), memory.Wait/2) // before any of Bob's bodies is rejected
 	defer cancel()
 	r := e.request(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":%s}`, params(longMessage(200<<10))), as("alice"))

@@ -9,12 +9,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -114,27 +117,57 @@ func TestNoMethodExposesInternalErrors(t *testing.T) {
 	}
 }
 
-// FuzzMethods calls any method with any params. Every response must be JSON-RPC without an
-// internal error.
+// FuzzMethods calls any method with any params over each binding. Every response must be JSON
+// without an internal error.
 func FuzzMethods(f *testing.F) {
 	methods := a2a.Methods()
 	for i, m := range methods {
-		f.Add(uint8(i), []byte(sampleParams[m.Name]))
+		for binding := range uint8(4) {
+			f.Add(binding, uint8(i), []byte(sampleParams[m.Name]))
+		}
 	}
+	f.Add(uint8(2), uint8(3), []byte("pageSize=5&status=TASK_STATE_WORKING"))
 	e := startEngine(f, newStore(), echo, nil)
-	f.Fuzz(func(t *testing.T, method uint8, params []byte) {
+	f.Fuzz(func(t *testing.T, binding, method uint8, params []byte) {
 		m := methods[int(method)%len(methods)]
-		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, m.Name, params)
+		verb, path, name := http.MethodPost, "/", m.Name
+		switch binding % 4 {
+		case 1:
+			name = m.NameV10
+		case 2:
+			verb, path, name = m.HTTPMethod, v10.Codec{}.Path(&m), ""
+		case 3:
+			verb, path, name = m.HTTPMethod, v03.ProtoCodec{}.Path(&m), ""
+		}
+		if path == "" {
+			return
+		}
+		path = pathVariable.ReplaceAllString(path, "x")
+		body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, name, params)
+		if name == "" {
+			body = params
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, verb, path, bytes.NewReader(body))
+		if verb == http.MethodGet || verb == http.MethodDelete {
+			r = httptest.NewRequestWithContext(ctx, verb, path, nil)
+			r.URL.RawQuery = string(params)
+		}
 		rec := httptest.NewRecorder()
-		e.server.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader(body)))
+		e.server.ServeHTTP(rec, r)
 		if strings.HasPrefix(rec.Header().Get("Content-Type"), "text/event-stream") {
 			return
 		}
 		var got reply
-		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || got.code() == -32603 {
-			t.Errorf("%s = HTTP %d %s (%v), want a JSON-RPC response", body, rec.Code, rec.Body, err)
+		err := json.Unmarshal(rec.Body.Bytes(), &got)
+		if name == "" && rec.Code < http.StatusInternalServerError && json.Valid(rec.Body.Bytes()) {
+			return
+		}
+		if name == "" || err != nil || rec.Code != http.StatusOK || got.code() == a2a.CodeInternal.JSONRPC() {
+			t.Errorf("%s %s?%s %s = HTTP %d %s (%v), want JSON without an internal error", verb, path, r.URL.RawQuery, body, rec.Code, rec.Body, err)
 		}
 	})
 }
+
+var pathVariable = regexp.MustCompile(`\{[^}]*\}`)

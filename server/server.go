@@ -2,35 +2,39 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/memory"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
+	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server/internal/cards"
+	"github.com/holdfast-dev/holdfast/server/internal/exchange"
+	"github.com/holdfast-dev/holdfast/server/internal/methods"
+	"github.com/holdfast-dev/holdfast/server/internal/router"
+	"github.com/holdfast-dev/holdfast/server/jsonrpc"
+	"github.com/holdfast-dev/holdfast/server/rest"
 )
 
 // Server serves an engine over HTTP. Create one with [New].
 type Server struct {
-	cfg           Config
-	log           *slog.Logger
-	table         *rpc.Table
-	card          *card
-	cors          *cors
-	requestIDs    *requestIDs
-	routes        map[string]route
-	started       time.Time
-	streamSlots   *memory.Budget // one unit is one open stream
-	batchRefusals atomic.Int64   // rejected items of batches
-	readSlots     *memory.Budget // one unit is the reading of one result of unknown size
-	sizes         responseSizes
-	listSlots     *memory.Budget // one unit is the reading of one list
-	cache         *readCache
-
+	cfg         Config
+	log         *slog.Logger
+	card        a2a.AgentCard
+	cards       *cards.Cards
+	cors        *cors
+	requestIDs  *requestIDs
+	routes      router.Router[route]
+	started     time.Time
+	methods     *methods.Methods
+	lists       *lists
+	streams     *exchange.Streams
+	rpc         *jsonrpc.Handler
+	rest        []*rest.Handler // that of A2A 0.3 first; none without a codec of the version
 	healthCheck healthCheck
 
 	// stopping ends when the server starts to stop: it is then not ready, and streams end.
@@ -39,13 +43,15 @@ type Server struct {
 	stop, endGrace       context.CancelFunc
 }
 
-// route has the handlers of a path. A nil handler means that the HTTP method is not allowed.
+// route is the handler of a path and an HTTP method.
 type route struct {
-	get, post func(x *exchange)
-	// public routes need no credentials for get; post always needs some.
+	serve func(x *exchange.Exchange)
+	// public routes need no credentials.
 	public bool
 	// probe routes accept any host name.
 	probe bool
+	// rest routes need the variables of the path.
+	rest bool
 }
 
 // New returns a server, or an error that lists all problems of cfg.
@@ -56,66 +62,150 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		requestIDs: newRequestIDs(), started: time.Now(), listSlots: memory.New(int64(cfg.MaxLists)), cache: newReadCache(cfg.ReadCacheBytes),
+		requestIDs: newRequestIDs(), started: time.Now(), lists: newLists(cfg.MaxLists),
 	}
-	s.readSlots, s.streamSlots = newBudgets(cfg)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
-	if s.table, err = rpc.NewTable(rpc.Config{
-		Methods: cfg.methods(), Codecs: cfg.Codecs,
-		Interceptors: slices.Concat(cfg.Interceptors, []rpc.Interceptor{rpc.Authorize, s.limitBulk}),
-	}, s.bindings()...); err != nil {
+	mc := methods.Config{
+		Engine: cfg.Engine, Webhook: cfg.Webhook, StreamingOff: cfg.StreamingOff, BlockingTimeout: cfg.BlockingTimeout, MessageWait: cfg.MessageWait,
+		GraceEnded: s.graceEnded, CacheBytes: cfg.ReadCacheBytes,
+	}
+	if cfg.ExtendedCard != nil {
+		mc.ExtendedCard = func(ctx context.Context, c *rpc.Call) (json.RawMessage, error) { return s.cards.Extended(ctx, c) }
+	}
+	s.methods = methods.New(mc)
+	table, err := s.table(cfg.Codecs...)
+	if err != nil {
 		return nil, err
 	}
-	if s.card, err = newCard(cfg); err != nil {
+	s.streams = exchange.NewStreams(s.stopping, cfg.MaxStreams, cfg.Authenticator != nil, cfg.Heartbeat)
+	s.rpc = &jsonrpc.Handler{
+		Table: table, Bodies: &exchange.Bodies{Max: cfg.MaxBodyBytes, Memory: cfg.Memory}, Replies: exchange.NewReplies(cfg.Memory, s.streams),
+		JSONErrors: cfg.JSONErrors, MaxBatch: cfg.MaxBatch, MaxBatchBytes: cfg.MaxBatchBytes, BatchTimeout: cfg.BlockingTimeout,
+	}
+	if err := errors.Join(s.handleREST(table), s.handleCards()); err != nil {
 		return nil, err
 	}
-	s.routes = map[string]route{
-		"/":                            {get: (*exchange).serveCard, post: (*exchange).serveRPC, public: true},
-		"/.well-known/agent-card.json": {get: (*exchange).serveCard, public: true},
-		"/.well-known/agent.json":      {get: (*exchange).serveCard, public: true},
-		"/agent/info":                  {get: (*exchange).serveInfo},
-		"/health":                      {get: (*exchange).serveHealth},
-		"/healthz":                     {get: (*exchange).serveHealthz, public: true, probe: true},
-		"/readyz":                      {get: (*exchange).serveReadyz, public: true, probe: true},
-	}
+	s.routes.Handle(http.MethodPost, "/", route{serve: s.rpc.Serve})
+	s.routes.Handle(http.MethodGet, "/agent/info", route{serve: s.serveInfo})
+	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth})
+	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})
+	s.routes.Handle(http.MethodGet, "/readyz", route{serve: s.serveReadyz, public: true, probe: true})
 	return s, nil
+}
+
+// restPath is a second path of HTTP+JSON of A2A 0.3, which cards declare: in that version two
+// transports must not have the same URL, and JSON-RPC is at the root.
+const restPath = "/rest"
+
+// handleREST adds the routes of the HTTP+JSON binding of each version that has a codec.
+func (s *Server) handleREST(table *rpc.Table) (err error) {
+	bind := func(h *rest.Handler) {
+		h.Table, h.Bodies, h.Replies = table, s.rpc.Bodies, s.rpc.Replies
+		if s.cfg.Authenticator != nil {
+			h.Challenge = s.cfg.Authenticator.Challenge
+		}
+		routes, invalid := h.Routes(s.methods.Descriptors())
+		err = errors.Join(err, invalid)
+		for _, r := range routes {
+			s.routes.Handle(r.HTTPMethod, r.Pattern, route{rest: true, serve: r.Serve})
+		}
+		s.rest = append(s.rest, h)
+	}
+	if codecOf(s.cfg.Codecs, v03.Codec{}.Version()) != nil {
+		bind(&rest.Handler{Codec: v03.ProtoCodec{}, Base: restPath})
+	}
+	if codec, ok := codecOf(s.cfg.Codecs, v10.Codec{}.Version()).(rest.Codec); ok {
+		bind(&rest.Handler{Codec: codec, Tenants: true, Tenant: tenantOf(codec)})
+	}
+	s.routes.Reserve("/v1") // it is no tenant
+	return err
+}
+
+// codecOf returns the codec of a version, nil if there is none.
+func codecOf(codecs []rpc.Codec, version string) rpc.Codec {
+	for _, codec := range codecs {
+		if codec.Version() == version {
+			return codec
+		}
+	}
+	return nil
+}
+
+// tenantOf returns the tenant that a codec declares on agent cards.
+func tenantOf(codec rpc.Codec) string {
+	c, _ := codec.(v10.Codec)
+	return c.Tenant
+}
+
+// refuse responds with an HTTP status and an error in the format of the request's path.
+func (s *Server) refuse(x *exchange.Exchange, status int, err error) {
+	for _, h := range s.rest {
+		if h.Owns(x.Request.URL.Path) {
+			h.Refuse(x, status, err)
+			return
+		}
+	}
+	s.rpc.Refuse(x, status, err)
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{s: s, w: w, r: r, start: time.Now(), id: s.requestIDs.forRequest(r)}
-	w.Header().Set("X-Request-Id", x.id)
+	x := s.newExchange(w, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	defer x.finish(r.Context())
-	if !s.cors.admit(x) {
-		return
-	}
-	route, found := s.routes[r.URL.Path]
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if public := route.public && read; !public && !x.authenticate() {
+	s.activateExtensions(x)
+	defer s.finish(x, time.Now())
+	m := s.routes.Match(r.Method, r.URL)
+	if !s.admit(x, m.Value.probe) || !m.Value.public && !s.authenticate(x) {
 		return
 	}
 	switch {
-	case !found:
-		x.refuse(http.StatusNotFound, a2a.Errorf(a2a.CodeMethodNotFound, "path %s not found", a2a.Quote(r.URL.Path)))
-	case read && route.get != nil:
-		route.get(x)
-	case r.Method == http.MethodPost && route.post != nil:
-		route.post(x)
+	case m.Value.rest:
+		matched := m // only requests of these routes allocate it
+		x.PathValue = matched.Var
+		m.Value.serve(x)
+	case m.Value.serve != nil:
+		m.Value.serve(x)
+	case m.Allow == "":
+		s.refuse(x, http.StatusNotFound, a2a.Errorf(a2a.CodeMethodNotFound, "path %s not found", a2a.Quote(r.URL.Path)))
 	default:
-		w.Header().Set("Allow", route.allow())
-		x.refuse(http.StatusMethodNotAllowed, a2a.Errorf(a2a.CodeInvalidRequest, "%s allows %s, not %s", r.URL.Path, route.allow(), a2a.Quote(r.Method)))
+		w.Header().Set("Allow", m.Allow)
+		s.refuse(x, http.StatusMethodNotAllowed, a2a.Errorf(a2a.CodeInvalidRequest, "%s allows %s, not %s", r.URL.Path, m.Allow, a2a.Quote(r.Method)))
 	}
 }
 
-func (r route) allow() string {
-	var verbs []string
-	if r.get != nil {
-		verbs = append(verbs, http.MethodGet, http.MethodHead)
+// finish recovers from a panic and writes the access log. It must be called by defer directly.
+func (s *Server) finish(x *exchange.Exchange, start time.Time) {
+	if p := recover(); p != nil {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(p)
+		}
+		x.LogPanic(p)
+		if x.Status != 0 {
+			// The response has started. Aborting it shows the client that it is incomplete.
+			panic(http.ErrAbortHandler)
+		}
+		s.refuse(x, http.StatusInternalServerError, exchange.ErrPanicked)
 	}
-	if r.post != nil {
-		verbs = append(verbs, http.MethodPost)
+	s.logAccess(x, start)
+}
+
+// logAccess writes a request to the log at debug level.
+func (s *Server) logAccess(x *exchange.Exchange, start time.Time) {
+	ctx := x.Request.Context()
+	if !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
 	}
-	return strings.Join(verbs, ", ")
+	attrs := []slog.Attr{
+		slog.String("request", x.ID), slog.String("verb", x.Request.Method), slog.String("path", x.Request.URL.Path),
+		slog.Int("status", x.Status), slog.Duration("duration", time.Since(start)),
+	}
+	method, task := x.Called()
+	if method != "" {
+		attrs = append(attrs, slog.String("method", method))
+	}
+	if task != "" {
+		attrs = append(attrs, slog.String("task", task))
+	}
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
 }

@@ -9,6 +9,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/server/internal/exchange"
+	"github.com/holdfast-dev/holdfast/server/internal/methods"
+	"github.com/holdfast-dev/holdfast/server/jsonrpc"
 )
 
 // healthTimeout is the maximum time for a health check of the store.
@@ -39,42 +43,41 @@ type methodInfo struct {
 	Extension bool   `json:"extension"`
 }
 
-func (x *exchange) serveInfo() {
-	s := x.s
+func (s *Server) serveInfo(x *exchange.Exchange) {
 	info := agentInfo{
-		Name: s.card.model.Name, Description: s.card.model.Description, Version: s.card.model.Version,
+		Name: s.card.Name, Description: s.card.Description, Version: s.card.Version,
 		ServerVersion: s.cfg.Version, ProtocolVersion: s.cfg.Codecs[0].Version(),
 		StartedAt: s.started, UptimeSeconds: int64(time.Since(s.started).Seconds()),
 	}
 	backend := s.cfg.Engine.Info()
 	info.Store = storeInfo{Name: backend.Name, Durable: backend.Durable}
-	for _, m := range s.cfg.methods() {
+	for _, m := range s.methods.Descriptors() {
 		if m.Off == "" {
 			info.Methods = append(info.Methods, methodInfo{Name: m.Name, Summary: m.Summary, Streaming: m.Streaming, Extension: m.Extension})
 		}
 	}
-	x.respondJSON(http.StatusOK, info)
+	s.respondJSON(x, http.StatusOK, info)
 }
 
 // healthInfo is the response of GET /health.
 type healthInfo struct {
-	Status      string      `json:"status"`
-	Problems    []string    `json:"problems"`
-	Store       string      `json:"store"`
-	Running     int         `json:"running"`
-	Concurrency int         `json:"concurrency"`
-	Queued      int64       `json:"queued"`
-	Queue       queueInfo   `json:"queue"`
-	Turns       turnsInfo   `json:"turns"`
-	Abandoned   int64       `json:"abandoned"`
-	Oversized   int64       `json:"oversized"`
-	ContextFull int64       `json:"contextFull"`
-	Streams     streamsInfo `json:"streams"`
-	Lists       listsInfo   `json:"lists"`
-	Batches     batchesInfo `json:"batches"`
-	Files       filesInfo   `json:"files"`
+	Status      string               `json:"status"`
+	Problems    []string             `json:"problems"`
+	Store       string               `json:"store"`
+	Running     int                  `json:"running"`
+	Concurrency int                  `json:"concurrency"`
+	Queued      int64                `json:"queued"`
+	Queue       queueInfo            `json:"queue"`
+	Turns       turnsInfo            `json:"turns"`
+	Abandoned   int64                `json:"abandoned"`
+	Oversized   int64                `json:"oversized"`
+	ContextFull int64                `json:"contextFull"`
+	Streams     exchange.StreamsInfo `json:"streams"`
+	Lists       listsInfo            `json:"lists"`
+	Batches     jsonrpc.BatchesInfo  `json:"batches"`
+	Files       filesInfo            `json:"files"`
 	// ReadCache describes the cache of encoded finished tasks.
-	ReadCache readCacheInfo `json:"readCache"`
+	ReadCache methods.CacheInfo `json:"readCache"`
 	// Expired counts what retention has deleted since the start of the process.
 	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for large data; nil if it has no limit.
@@ -90,11 +93,11 @@ type queueInfo struct {
 	RefusedPerOwner int64 `json:"refusedPerOwner"`
 }
 
-// turnsInfo has the number of reserved turns, and of owners that currently get no turns
-// because they run many.
+// turnsInfo has the number of reserved turns, and of owners that run too many turns to get one
+// while only reserved ones are free.
 type turnsInfo struct {
 	Reserved      int `json:"reserved"`
-	OwnersAtShare int `json:"heldBack"`
+	OwnersAtLimit int `json:"ownersAtLimit"`
 }
 
 // filesInfo counts the files that are being fetched, and those that wait.
@@ -158,24 +161,24 @@ func (h *healthCheck) check(ctx context.Context, e *engine.Engine) engine.Health
 }
 
 // checkHealth returns the health of the engine, the store and the webhooks.
-func (x *exchange) checkHealth() healthInfo {
+func (s *Server) checkHealth(x *exchange.Exchange) healthInfo {
 	// The result is shared, so the check must not end with the first request.
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(x.r.Context()), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(x.Request.Context()), healthTimeout, a2a.Errorf(a2a.CodeUnavailable, "no answer within %s", healthTimeout))
 	defer cancel()
-	h := x.s.healthCheck.check(ctx, x.s.cfg.Engine)
+	h := s.healthCheck.check(ctx, s.cfg.Engine)
 	info := healthInfo{
-		Status: "ok", Problems: h.Problems, Store: x.s.cfg.Engine.Info().Name, Running: h.Running,
-		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtShare}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: x.s.streamsInfo(), Lists: x.s.listsInfo(), ReadCache: x.s.cache.info(),
-		Batches: batchesInfo{Refused: x.s.batchRefusals.Load()},
+		Status: "ok", Problems: h.Problems, Store: s.cfg.Engine.Info().Name, Running: h.Running,
+		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtLimit}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: s.streams.Info(), Lists: s.lists.info(), ReadCache: s.methods.CacheInfo(),
+		Batches: s.rpc.Batches(),
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
 	}
-	files := x.s.cfg.FileSlots.Stats()
+	files := s.cfg.FileSlots.Stats()
 	info.Files = filesInfo{files.Held, files.Waiting}
-	if x.s.cfg.Memory != nil {
-		stats := x.s.cfg.Memory.Stats()
+	if s.cfg.Memory != nil {
+		stats := s.cfg.Memory.Stats()
 		info.Memory = (*memoryInfo)(&stats)
 	}
-	if hooks := x.s.cfg.Webhook; hooks != nil {
+	if hooks := s.cfg.Webhook; hooks != nil {
 		stats := hooks.Stats()
 		info.Webhooks = &webhooksInfo{stats.Delivered, stats.Failed, stats.DeadLetters, stats.InFlight, stats.Disabled, stats.Memory, stats.WaitingForMemory, stats.MemoryRefused}
 		info.Expired.Attempts, info.Expired.DeadLetters, info.Expired.Webhooks = stats.Expired.Attempts, stats.Expired.DeadLetters, stats.Expired.Webhooks
@@ -183,7 +186,7 @@ func (x *exchange) checkHealth() healthInfo {
 			info.Problems = slices.Concat(info.Problems, problems)
 		}
 	}
-	if x.s.stopping.Err() != nil || x.s.cfg.Engine.Stopping() { // not cached
+	if s.stopping.Err() != nil || s.cfg.Engine.Stopping() { // not cached
 		info.Problems = append(slices.Clone(info.Problems), "server: stopping")
 	}
 	if len(info.Problems) > 0 {
@@ -192,26 +195,37 @@ func (x *exchange) checkHealth() healthInfo {
 	return info
 }
 
-func (x *exchange) serveHealth() {
-	info := x.checkHealth()
+func (s *Server) serveHealth(x *exchange.Exchange) {
+	info := s.checkHealth(x)
 	status := http.StatusOK
 	if len(info.Problems) > 0 {
 		status = http.StatusServiceUnavailable
 	}
-	x.respondJSON(status, info)
+	s.respondJSON(x, status, info)
 }
 
 // serveHealthz reports that the process responds.
-func (x *exchange) serveHealthz() {
-	x.respondJSON(http.StatusOK, map[string]any{"status": "ok"})
+func (s *Server) serveHealthz(x *exchange.Exchange) {
+	s.respondJSON(x, http.StatusOK, map[string]any{"status": "ok"})
 }
 
 // serveReadyz reports whether the server accepts requests. It needs no token, so it does not
 // disclose the problems.
-func (x *exchange) serveReadyz() {
-	if info := x.checkHealth(); len(info.Problems) > 0 {
-		x.respondJSON(http.StatusServiceUnavailable, map[string]any{"status": info.Status})
+func (s *Server) serveReadyz(x *exchange.Exchange) {
+	if info := s.checkHealth(x); len(info.Problems) > 0 {
+		s.respondJSON(x, http.StatusServiceUnavailable, map[string]any{"status": info.Status})
 		return
 	}
-	x.respondJSON(http.StatusOK, map[string]any{"status": "ok"})
+	s.respondJSON(x, http.StatusOK, map[string]any{"status": "ok"})
+}
+
+// respondJSON writes v as JSON. v must be encodable.
+func (s *Server) respondJSON(x *exchange.Exchange, status int, v any) {
+	body, err := wire.Marshal(v)
+	if err != nil {
+		s.refuse(x, http.StatusInternalServerError, err)
+		return
+	}
+	x.Header().Set("Cache-Control", "no-store")
+	x.Respond(status, append(body, '\n'))
 }

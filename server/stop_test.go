@@ -4,9 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // While running turns finish, a stopping server rejects new work with a response that makes
@@ -26,9 +27,7 @@ func TestStoppingServerRejectsNewWork(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- e.engine.Stop(context.Background()) }()
-	for !e.engine.Stopping() {
-		runtime.Gosched()
-	}
+	await.True(t, "the engine stops", e.engine.Stopping)
 	for path, want := range map[string]int{"/readyz": 503, "/health": 503, "/healthz": 200} {
 		if status := get(path); status != want {
 			t.Errorf("%s = %d while stopping, want %d", path, status, want)

@@ -2,12 +2,10 @@ package server_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/server"
 )
 
 func TestEveryMethodHasABinding(t *testing.T) {
@@ -26,25 +24,6 @@ func TestEveryMethodHasABinding(t *testing.T) {
 	for _, m := range a2a.Methods() {
 		if listed := strings.Contains(info, fmt.Sprintf(`"name":%q`, m.Name)); listed != (m.Off == "") {
 			t.Errorf("/agent/info lists %s: %t, want only supported methods", m.Name, listed)
-		}
-	}
-}
-
-func TestExtensionsAreDocumented(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../docs/extensions.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	anchors := make(map[string]bool)
-	for line := range strings.Lines(string(doc)) {
-		if heading, ok := strings.CutPrefix(line, "## "); ok {
-			anchors[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-")] = true
-		}
-	}
-	for _, uri := range []string{server.ExtensionList, server.ExtensionResume, server.ExtensionRepeatable, server.ExtensionClientIDs, server.ExtensionContexts, server.ExtensionFeedback, server.ExtensionWebhooks} {
-		if file, anchor, _ := strings.Cut(uri, "#"); !strings.HasSuffix(file, "/docs/extensions.md") || !anchors[anchor] {
-			t.Errorf("%s has no section in docs/extensions.md", uri)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
@@ -159,7 +160,7 @@ func newReceiver(t testing.TB) *receiver {
 // waitFor returns the deliveries up to the one whose summary ends with last.
 func (r *receiver) waitFor(last string) (summaries []string, deliveries []delivery) {
 	r.t.Helper()
-	timeout := time.NewTimer(waitLimit)
+	timeout := time.NewTimer(await.Limit)
 	defer timeout.Stop()
 	for {
 		select {
@@ -420,7 +421,7 @@ func TestHealthReportsWebhooks(t *testing.T) {
 // Clearing a context cancels the delivery attempts of its tasks that are in progress.
 func TestClearContextCancelsDeliveryAttempts(t *testing.T) {
 	t.Parallel()
-	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) { c.Timeout, c.Lease = 2*waitLimit, 4*waitLimit })
+	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) { c.Timeout, c.Lease = 2*await.Limit, 4*await.Limit })
 	called, gone := make(chan struct{}, 9), make(chan struct{}, 9)
 	ts := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -436,7 +437,7 @@ func TestClearContextCancelsDeliveryAttempts(t *testing.T) {
 	}
 	select {
 	case <-gone:
-	case <-time.After(waitLimit):
-		t.Errorf("the attempt continues %s after its context was cleared", waitLimit)
+	case <-time.After(await.Limit):
+		t.Errorf("the attempt continues %s after its context was cleared", await.Limit)
 	}
 }

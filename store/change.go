@@ -196,7 +196,7 @@ type ClaimParams struct {
 	// Skip lists owners whose tasks are not claimed.
 	Skip []string
 	// OldestFirst ignores contexts: of an owner's queued tasks, the longest due is claimed
-	// first. Workers set it from time to time because a round across the contexts may not
+	// first. Workers set it from time to time because a rotation over the contexts may not
 	// end while contexts are added.
 	OldestFirst bool
 	// Event is appended to each claimed task. Its State must be set. If the task's last

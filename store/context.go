@@ -40,9 +40,9 @@ type Context struct {
 	Extensions   map[string]any
 	CreatedAt    time.Time
 	// UpdatedAt is the latest time of a client's message to one of the tasks, or of a
-	// change of the record.
+	// change of the context by SaveContext.
 	UpdatedAt time.Time
-	// Version is 1 for a new record, and each change of the record increments it. Tasks
+	// Version is 1 for a new context, and each SaveContext increments it. Tasks
 	// do not change it.
 	Version int64
 
@@ -52,9 +52,9 @@ type Context struct {
 	TaskIDs   []string
 }
 
-// ContextChange is a change of a context's record.
+// ContextChange creates or changes a context.
 type ContextChange struct {
-	// Context is the new record. The store ignores Version, TaskCount and TaskIDs, and,
+	// Context has the new values. The store ignores Version, TaskCount and TaskIDs, and,
 	// unless Create is set, CreatedAt.
 	Context Context
 	// Create: the context must not exist. Otherwise its Version must equal Version.

@@ -11,14 +11,14 @@ import (
 type FairnessCursor struct {
 	owner    string
 	contexts map[string]string // by owner
-	claims   [2]int            // without and with ClaimParams.Skip
+	claims   [2]int            // number of claims without [0] and with [1] ClaimParams.Skip
 }
 
 const (
 	// maxCursorOwners is the number of owners whose last context is recorded. Beyond it,
 	// each new owner replaces an arbitrary one.
 	maxCursorOwners = 256
-	// oldestFirstInterval is the number of claims of which one sets OldestFirst.
+	// oldestFirstInterval is the interval, in claims, at which a claim sets OldestFirst.
 	oldestFirstInterval = 4
 )
 

@@ -154,11 +154,11 @@ func (e *artifactTail) add(chunk []a2a.Part) {
 	}
 }
 
-// PlainText reports whether a part is a text without metadata and embeddings. The next
-// chunk can extend such a part.
+// PlainText reports whether a part is a text without other members. The next chunk can extend
+// such a part.
 func PlainText(p a2a.Part) bool {
 	text, ok := p.(a2a.TextPart)
-	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0
+	return ok && len(text.Metadata) == 0 && len(text.Embeddings) == 0 && text.Filename == "" && text.MediaType == ""
 }
 
 // isEmptyText reports whether a chunk is one empty text. Such a chunk marks the end of an

@@ -36,7 +36,7 @@ type LogReader interface {
 
 // WalkLog reads the events of a log with sequences greater than after, up to through. It
 // calls f with pages of them, in order, until f returns false or the log ends. The memory
-// of a page is taken from b until f returns. Errors: those of [memory.Hold.Grow], and
+// of a page is reserved from b until f returns. Errors: those of [memory.Hold.Grow], and
 // ErrNotFound.
 func WalkLog(ctx context.Context, s LogReader, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)

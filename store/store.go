@@ -174,7 +174,7 @@ type Contexts interface {
 	Context(ctx context.Context, owner, id string, tasks int) (Context, error)
 	// Contexts returns a page of the owner's contexts.
 	Contexts(ctx context.Context, q ContextQuery) (ContextPage, error)
-	// SaveContext creates or replaces the record of a context and returns it as stored,
+	// SaveContext creates a context, or replaces its fields, and returns it as stored,
 	// without task ids. A rejected change has no effect. Errors, in order of precedence:
 	// ErrDuplicate (Idempotency returns the record); ErrExists, ErrNotFound or
 	// ErrConflict; ErrBusy; ErrParentNotFound; ErrParentCycle; ErrParentDepth.

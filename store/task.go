@@ -45,6 +45,15 @@ func (e *Event) RemovesArtifact() bool {
 	return e.Artifact != nil && !e.Append && len(e.Artifact.Parts) == 0
 }
 
+// Answer returns the agent's message if it completes the task and answers the client in place of
+// the task, else nil. Such a message names no task.
+func (e *Event) Answer() *a2a.Message {
+	if e.State != a2a.StateCompleted || e.Message == nil || e.Message.TaskID != "" {
+		return nil
+	}
+	return e.Message
+}
+
 // HistoryEntry is a message of a task's history.
 type HistoryEntry struct {
 	// Seq is the sequence of the event that added the message.
@@ -159,6 +168,13 @@ func (t *Task) Apply(events ...Event) {
 	for i := range events {
 		t.apply(&events[i])
 	}
+}
+
+// Answer returns the message that completed the task and answers the client in place of the task,
+// nil if there is none; see [Event.Answer].
+func (t *Task) Answer() *a2a.Message {
+	last := Event{State: t.Status.State, Message: t.Status.Message}
+	return last.Answer()
 }
 
 // Clone returns a copy of t. Apply on either of them does not affect the other. Clone is

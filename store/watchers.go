@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// LaneWatchers are the functions registered with WatchLanes. It is safe for concurrent use.
+// LaneWatchers holds the functions registered with WatchLanes. It is safe for concurrent use.
 type LaneWatchers struct {
 	mu  sync.Mutex
 	all []*func()

@@ -31,8 +31,8 @@ type Webhooks interface {
 	//
 	// The lane of a new webhook starts after cursor. Its Fence is now in milliseconds
 	// since 1970, so that a lease of a deleted webhook is not valid for a new one with the
-	// same ID. If a worker still holds the lane of a deleted webhook with this ID, that
-	// lease is revoked, and the new lane has its Fence and LeaseUntil instead.
+	// same ID. If a worker has not released its revoked lease of a deleted webhook with this
+	// ID, the new lane has the Fence and LeaseUntil of that lease instead.
 	//
 	// The lane of a replaced webhook keeps its cursor and its counters. Its lease is
 	// revoked and it becomes active. If it is pending, it is due at now with no failed
@@ -89,7 +89,7 @@ type Lanes interface {
 	RenewLanes(ctx context.Context, until time.Time, leases []LaneLease) (lost []LaneLease, err error)
 	// AckLanes records the outcome of claimed lanes. Each acknowledgement is applied
 	// completely, or not at all if the worker no longer holds the lease. lost has the leases
-	// that are no longer held; without KeepLease, those of them that were revoked are released.
+	// that are no longer held. Those that were revoked are released, unless KeepLease is set.
 	// After an error it is unknown which acknowledgements were stored. It is safe to
 	// acknowledge again.
 	AckLanes(ctx context.Context, acks ...LaneAck) (lost []LaneLease, err error)

@@ -93,8 +93,8 @@ func (q *acknowledger) run(ctx context.Context, beat func()) {
 			continue
 		}
 		if ctx.Err() == nil {
-			q.log.Error("acknowledge webhook lanes", "lanes", len(acks), "task", acks[0].Lease.Task.ID, "webhook", acks[0].Lease.ID, "error", err)
-			runtime.Sleep(ctx, q.failed(lanes))
+			q.log.Error("storing delivery results of webhooks failed, retrying", "webhooks", len(acks), "task", acks[0].Lease.Task.ID, "webhook", acks[0].Lease.ID, "error", err)
+			_ = runtime.Sleep(ctx, q.failed(lanes))
 		}
 		q.requeue(q.notStored(ctx, lanes, acks))
 	}
@@ -133,7 +133,7 @@ func (q *acknowledger) notStored(ctx context.Context, lanes []*lane, acks []stor
 		for fails := 0; a.KeepLease && ctx.Err() == nil; fails++ {
 			page, err := q.cfg.Store.Lanes(ctx, store.LaneQuery{Owner: a.Lease.Task.Owner, TaskID: a.Lease.Task.ID, ID: a.Lease.ID, Limit: 1})
 			if err != nil {
-				runtime.Sleep(ctx, ackBackoff(fails))
+				_ = runtime.Sleep(ctx, ackBackoff(fails))
 				continue
 			}
 			if len(page.Lanes) > 0 && page.Lanes[0].Cursor == a.Cursor && page.Lanes[0].UpdatedAt.Equal(a.At) {
@@ -233,7 +233,7 @@ func (q *acknowledger) flush(ctx, grace context.Context) {
 		select {
 		case <-q.drained:
 		case <-grace.Done():
-			q.log.Error("webhook lanes were not acknowledged before the service stopped", "lanes", left)
+			q.log.Error("delivery results of webhooks were not stored before the service stopped", "webhooks", left)
 			return
 		}
 	}

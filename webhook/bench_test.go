@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -61,9 +62,7 @@ func BenchmarkDeliver(b *testing.B) {
 	if err := svc.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	for sender.got.Load() < int64(lanes*events) {
-		time.Sleep(time.Millisecond)
-	}
+	await.True(b, "all events are delivered", func() bool { return sender.got.Load() >= int64(lanes*events) })
 	b.StopTimer()
 	b.ReportMetric(float64(lanes*events)/b.Elapsed().Seconds(), "deliveries/s")
 	svc.Stop(b.Context())

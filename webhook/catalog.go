@@ -63,6 +63,17 @@ func (w *webhooks) byID(id string) *webhook {
 	return nil
 }
 
+// newest returns the owner's webhook that was created last, or nil if there is none.
+func (w *webhooks) newest() *webhook {
+	var last *webhook
+	for i := range w.owned {
+		if o := &w.owned[i]; last == nil || o.Webhook.CreatedAt.After(last.Webhook.CreatedAt) {
+			last = o
+		}
+	}
+	return last
+}
+
 // resolve returns the webhook that an id selects, or nil if it does not exist. An empty id
 // selects the only webhook, as does "default" unless a webhook has that id.
 func (w *webhooks) resolve(task, id string) (*webhook, error) {
@@ -100,7 +111,7 @@ func taskError(id string, err error) error {
 	return err
 }
 
-// find returns the task's webhook that an id selects, as in Get.
+// find returns the task's webhook that an id selects; see resolve.
 func (c catalog) find(ctx context.Context, task store.Key, id string) (*webhook, error) {
 	all, err := c.webhooks(ctx, task)
 	if err != nil {
@@ -128,7 +139,7 @@ func (c catalog) resendFrom(ctx context.Context, w *store.Webhook, from int64) (
 		return at, false, taskError(w.Task.ID, err)
 	}
 	if last < from {
-		return at, false, a2a.Invalid("fromSequence", "is %d, the task has only %d updates", from, last)
+		return at, false, a2a.Invalid("fromSequence", "is %d, the task has only %d events", from, last)
 	}
 	return at, true, nil
 }

@@ -42,7 +42,7 @@ type claimer struct {
 	claiming  bool             // a claim is in progress
 	cancelled map[laneID]int64 // lanes that a claim in progress must release if their fence is lower
 	moreDue   bool             // a limit may have excluded due lanes from the last claim
-	takeover  bool             // the store is exclusive: leases of earlier processes are void
+	takeover  bool             // the store is exclusive: leases of earlier processes are stale
 	stopping  bool
 	counts    claimCounts
 }
@@ -151,7 +151,7 @@ func (c *claimer) claim(ctx context.Context) (more bool) {
 		Horizon: c.horizon, AfterOwner: c.lastOwner, Skip: skip, Events: claimEvents, Bytes: claimBytes,
 	})
 	if err != nil && ctx.Err() == nil {
-		c.log.Error("claim webhook lanes", "error", err)
+		c.log.Error("claiming webhooks with due events failed", "error", err)
 	}
 	if len(claimed) > 0 {
 		c.lastOwner = claimed[len(claimed)-1].Webhook.Task.Owner
@@ -364,7 +364,7 @@ func (c *claimer) renewLeases(ctx context.Context, which func(*lane) bool) bool 
 	lost, err := c.cfg.Store.RenewLanes(call, store.Time(until), leases)
 	if err != nil {
 		if ctx.Err() == nil {
-			c.log.Warn("renew webhook leases", "error", err)
+			c.log.Warn("renewing leases of webhooks failed", "error", err)
 		}
 		return false
 	}

@@ -50,7 +50,7 @@ func (c *common) globalSettings() (settings, error) {
 	if c.cfg.Global.URL == "" {
 		return settings{}, &permanentError{reasonNoGlobal}
 	}
-	return settings{Global: true, URL: c.cfg.Global.URL, Secrets: &secrets{Token: c.cfg.Global.Token}}, nil
+	return settings{Global: true, URL: c.cfg.Global.URL, Format: c.cfg.Format, Secrets: &secrets{Token: c.cfg.Global.Token}}, nil
 }
 
 // endpointOf returns the endpoint of a webhook. For the global webhook it is the endpoint of the

@@ -72,7 +72,7 @@ func (d *deliverer) compose(ctx context.Context, lane *store.ClaimedLane) (*comp
 	switch {
 	case errors.Is(err, errUndecryptable):
 		d.undecryptableOnce.Do(func() {
-			d.log.Error("secrets of a webhook cannot be decrypted with the keys of this process; other replicas can deliver it, or it is parked; further webhooks are not logged",
+			d.log.Error("the secrets of a webhook cannot be decrypted with the keys of this process; its events are retried until a replica with the key delivers them or the webhook is parked; further webhooks with this problem are not logged",
 				"task", lane.Webhook.Task.ID, "webhook", lane.Webhook.ID)
 		})
 		return nil, errUndecryptable
@@ -136,8 +136,11 @@ func (p *pool) fold(ctx context.Context, t *store.Task, seq int64) error {
 	return nil
 }
 
-// setAuthHeaders sets the headers that authenticate the sender.
+// setAuthHeaders sets the headers that authenticate the sender. The payload formats of A2A send
+// the token as bearer token only if the authentication requires one; receivers of events expect
+// it always.
 func setAuthHeaders(h http.Header, set *settings) {
+	bearer := set.Format != a2a.PayloadTask && set.Format != a2a.PayloadStreamResponse
 	if token := set.Secrets.Token; token != "" {
 		h["X-A2a-Notification-Token"] = []string{token}
 	}
@@ -147,16 +150,18 @@ func setAuthHeaders(h http.Header, set *settings) {
 			h["Authorization"] = []string{auth.Schemes[0] + " " + set.Secrets.Credentials}
 			return
 		}
+		bearer = bearer || strings.EqualFold(auth.Schemes[0], "bearer")
 	case a2a.HTTPAuthSecurityScheme:
 		if !strings.EqualFold(auth.Scheme, "bearer") {
 			h["Authorization"] = []string{auth.Scheme + " " + set.Secrets.Token}
 			return
 		}
+		bearer = true
 	case a2a.APIKeySecurityScheme:
 		h.Set(auth.Name, set.Secrets.Token)
 		return
 	}
-	if set.Secrets.Token != "" {
+	if bearer && set.Secrets.Token != "" {
 		h["Authorization"] = []string{"Bearer " + set.Secrets.Token}
 	}
 }
@@ -230,7 +235,7 @@ func (c *composer) encode(u *update) ([]byte, error) {
 	}
 	body, err := u.payload(c.format)
 	if err != nil {
-		return nil, &permanentError{"the update cannot be sent: " + err.Error()}
+		return nil, &permanentError{"the event cannot be sent: " + err.Error()}
 	}
 	return body, nil
 }

@@ -261,22 +261,28 @@ func TestAuthenticationHeaders(t *testing.T) {
 	s := testService(t, Config{})
 	for _, c := range []struct {
 		name    string
+		format  a2a.PayloadFormat
 		auth    a2a.PushAuthentication
 		secrets secrets
 		want    map[string]string
 	}{
-		{"nothing", nil, secrets{}, map[string]string{}},
-		{"a token", nil, secrets{Token: "a b/c=="}, map[string]string{"Authorization": "Bearer a b/c==", "X-A2A-Notification-Token": "a b/c=="}},
-		{"credentials win", a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Basic", "Bearer"}}, secrets{Token: "t", Credentials: "dTpw"}, map[string]string{"Authorization": "Basic dTpw", "X-A2A-Notification-Token": "t"}},
-		{"a bearer token", a2a.PushNotificationAuthenticationInfo{Schemes: []string{"bearer"}}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
-		{"http", a2a.HTTPAuthSecurityScheme{Scheme: "Digest"}, secrets{Token: "t"}, map[string]string{"Authorization": "Digest t", "X-A2A-Notification-Token": "t"}},
-		{"http bearer", a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
-		{"a key", a2a.APIKeySecurityScheme{Name: "x-api-key", In: a2a.InHeader}, secrets{Token: "t"}, map[string]string{"X-Api-Key": "t", "X-A2A-Notification-Token": "t"}},
+		{"nothing", "", nil, secrets{}, map[string]string{}},
+		{"a token", "", nil, secrets{Token: "a b/c=="}, map[string]string{"Authorization": "Bearer a b/c==", "X-A2A-Notification-Token": "a b/c=="}},
+		{"credentials win", "", a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Basic", "Bearer"}}, secrets{Token: "t", Credentials: "dTpw"}, map[string]string{"Authorization": "Basic dTpw", "X-A2A-Notification-Token": "t"}},
+		{"a bearer token", "", a2a.PushNotificationAuthenticationInfo{Schemes: []string{"bearer"}}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
+		{"http", "", a2a.HTTPAuthSecurityScheme{Scheme: "Digest"}, secrets{Token: "t"}, map[string]string{"Authorization": "Digest t", "X-A2A-Notification-Token": "t"}},
+		{"http bearer", "", a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
+		{"a key", "", a2a.APIKeySecurityScheme{Name: "x-api-key", In: a2a.InHeader}, secrets{Token: "t"}, map[string]string{"X-Api-Key": "t", "X-A2A-Notification-Token": "t"}},
+		{"a token with a task", a2a.PayloadTask, nil, secrets{Token: "t"}, map[string]string{"X-A2A-Notification-Token": "t"}},
+		{"a token with a stream response", a2a.PayloadStreamResponse, nil, secrets{Token: "t"}, map[string]string{"X-A2A-Notification-Token": "t"}},
+		{"another scheme with a task", a2a.PayloadTask, a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Basic"}}, secrets{Token: "t"}, map[string]string{"X-A2A-Notification-Token": "t"}},
+		{"a bearer token with a task", a2a.PayloadTask, a2a.PushNotificationAuthenticationInfo{Schemes: []string{"Bearer"}}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
+		{"http bearer with a stream response", a2a.PayloadStreamResponse, a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}, secrets{Token: "t"}, map[string]string{"Authorization": "Bearer t", "X-A2A-Notification-Token": "t"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.secrets.Keys = []signingKey{newSigningKey(time.Time{})}
-			got := composeAll(t, s, claimed(t, s, settings{URL: "https://example.com/hook", Authentication: c.auth, Secrets: &c.secrets}))[0].Header
+			got := composeAll(t, s, claimed(t, s, settings{URL: "https://example.com/hook", Format: c.format, Authentication: c.auth, Secrets: &c.secrets}))[0].Header
 			for name, want := range c.want {
 				if got.Get(name) != want {
 					t.Errorf("header %s is %q, want %q", name, got.Get(name), want)

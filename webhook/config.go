@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
@@ -46,6 +49,9 @@ type Config struct {
 	// decrypt. Each has 32 bytes. Without keys, secrets are stored in plain text.
 	Keys [][]byte
 
+	// Format is the format of the requests to webhooks without a PayloadFormat, and to the
+	// global webhook. Default [a2a.PayloadEvent].
+	Format a2a.PayloadFormat
 	// PerTask is the maximum number of webhooks of a task. Default 10.
 	PerTask int `default:"10" min:"1" max:"100000"`
 	// PerMinute is the maximum number of webhooks that an owner may save in a minute.
@@ -121,6 +127,7 @@ func (c Config) settings() (Config, *config.Error) {
 	for i, pause := range c.Schedule {
 		e.Reject(pause <= 0 || i > 0 && pause < c.Schedule[i-1], fmt.Sprintf("Schedule[%d]", i), pause, "more than 0 and no less than the previous value")
 	}
+	e.Reject(c.Format != "" && !slices.Contains(c.Format.EnumValues(), string(c.Format)), "Format", c.Format, "one of %s", strings.Join(c.Format.EnumValues(), ", "))
 	c.Global.check(e, c.Policy)
 	_, err := newSealer(c.Keys)
 	e.Add("Keys", err)

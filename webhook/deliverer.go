@@ -68,7 +68,7 @@ func (d *deliverer) work(l *lane) {
 	}
 	var due time.Time
 	if err := runtime.Guard(func() { due = d.deliver(l) }); err != nil {
-		d.log.Error("webhook lane failed", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+		d.log.Error("webhook delivery panicked", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
 		due = d.now().Add(errorBackoff)
 	}
 	close(l.done)
@@ -219,7 +219,7 @@ func (d *deliverer) dueAfterError(l *lane, err error) (due time.Time) {
 		return d.now().Add(jitter(memoryBackoff, d.cfg.random()))
 	}
 	if l.ctx.Err() == nil {
-		d.log.Warn("compose webhook request", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+		d.log.Warn("building a webhook request failed", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
 	}
 	return d.now().Add(errorBackoff)
 }
@@ -355,7 +355,7 @@ func (d *deliverer) countRefusal(l *lane, sequence int64) {
 			Owner: l.lease.Task.Owner, TaskID: l.lease.Task.ID, ID: l.lease.ID, Limit: maxRefusals - 1,
 		})
 		if err != nil {
-			d.log.Warn("read webhook attempts", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
+			d.log.Warn("reading delivery attempts of a webhook failed", "task", l.lease.Task.ID, "webhook", l.lease.ID, "error", err)
 		}
 		for _, a := range page.Attempts {
 			if a.Outcome != safehttp.OutcomeRefused || a.Sequence >= sequence || !a.At.After(set.Saved) {

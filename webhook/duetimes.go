@@ -29,7 +29,7 @@ func (h *timeHeap) Pop() any {
 
 const dueStep = 10 * time.Millisecond
 
-// add adds a time, and reports whether it is now the first.
+// add adds a time, and reports whether it is now the earliest.
 func (d *dueTimes) add(due time.Time) (first bool) {
 	step := (due.UnixNano() + int64(dueStep) - 1) / int64(dueStep)
 	if d.queued[step] || len(d.times) >= maxDueTimes {

@@ -112,7 +112,7 @@ func (g *endpointRegistry) save(ctx context.Context) {
 			c.e.dirty, c.e.stored = true, true
 			g.mu.Unlock()
 			if ctx.Err() == nil {
-				g.log.Warn("save webhook endpoint", "endpoint", c.e.name.address, "error", err)
+				g.log.Warn("saving the state of a webhook endpoint failed", "endpoint", c.e.name.address, "error", err)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func (g *endpointRegistry) applyEnabled(ctx context.Context) bool {
 		}
 	}
 	if err != nil {
-		g.log.Warn("enable webhook endpoints", "error", err)
+		g.log.Warn("enabling webhook endpoints failed", "error", err)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for name := range enabled {
@@ -190,7 +190,7 @@ func (g *endpointRegistry) sync(ctx context.Context) {
 	asked := g.now()
 	records, err := g.cfg.Store.Endpoints(ctx)
 	if err != nil {
-		g.log.Warn("read webhook endpoints", "error", err)
+		g.log.Warn("reading webhook endpoints failed", "error", err)
 		return
 	}
 	byName := make(map[string]store.Endpoint, len(records))
@@ -240,7 +240,7 @@ func (g *endpointRegistry) wakeLanes(ctx context.Context) (waking bool) {
 	for e, limit := range limits {
 		n, err := g.cfg.Store.WakeLanes(ctx, e.name.address, store.Time(now), limit)
 		if err != nil && ctx.Err() == nil {
-			g.log.Warn("wake webhook lanes", "endpoint", e.name.address, "error", err)
+			g.log.Warn("resuming the webhooks of an endpoint failed", "endpoint", e.name.address, "error", err)
 		}
 		if n > 0 {
 			g.wake.Send()
@@ -289,6 +289,6 @@ func (g *endpointRegistry) sweep(ctx context.Context, beat func()) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("remove webhook endpoints", "error", err)
+		g.log.Warn("removing old webhook endpoints failed", "error", err)
 	}
 }

@@ -3,10 +3,9 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
-	"strings"
 
+	sign "github.com/holdfast-dev/holdfast/internal/signature"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -24,12 +23,11 @@ var globalData = []byte(`{"global":true}`)
 
 // decodeSecret decodes a signing secret in the form that receivers use: whsec_ and base64.
 func decodeSecret(encoded string) ([]byte, error) {
-	text, ok := strings.CutPrefix(encoded, "whsec_")
-	secret, err := base64.StdEncoding.DecodeString(text)
-	if !ok || err != nil || len(secret) < 24 || len(secret) > 64 {
+	key, err := sign.ParseKey(encoded)
+	if err != nil || len(key.Secret) < 24 || len(key.Secret) > 64 {
 		return nil, errors.New("must be whsec_ followed by the base64 of 24 to 64 bytes")
 	}
-	return secret, nil
+	return key.Secret, nil
 }
 
 // newGlobal returns the global webhook for a new task, or nil if none is configured.

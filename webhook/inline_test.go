@@ -50,7 +50,7 @@ func TestOwnersWebhookReplacesTheGlobalOne(t *testing.T) {
 		}
 	}
 	same("at first", "global@0")
-	if all, err := f.List(ctx, alice, a2a.ListTaskPushNotificationConfigParams{TaskID: "open"}); err != nil || len(all) != 0 {
+	if all, err := f.List(ctx, alice, a2a.ListTaskPushNotificationConfigParams{TaskID: "open"}); err != nil || len(all.Configs) != 0 {
 		t.Errorf("List = %v, %v, want the global webhook hidden", all, err)
 	}
 	if err := f.Delete(ctx, alice, a2a.DeleteTaskPushNotificationConfigParams{TaskID: "open", ConfigID: GlobalID}); err != nil {

@@ -39,8 +39,7 @@ func (j *janitor) stats() Expired {
 func (j *janitor) run(ctx context.Context, beat func()) {
 	swept := j.now()
 	for {
-		runtime.Sleep(ctx, jitter(expireEvery, j.cfg.random()))
-		if ctx.Err() != nil {
+		if runtime.Sleep(ctx, jitter(expireEvery, j.cfg.random())) != nil {
 			return
 		}
 		beat()
@@ -77,7 +76,7 @@ func (j *janitor) expireKind(ctx context.Context, beat func(), count *atomic.Int
 		beat()
 		var err error
 		if n, err = j.cfg.Store.ExpireWebhooks(ctx, p, expireBatch); err != nil && ctx.Err() == nil {
-			j.log.Warn("expire webhook data", "error", err)
+			j.log.Warn("removing expired webhook data failed", "error", err)
 		}
 		count.Add(int64(n))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
@@ -155,14 +156,11 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 	}()
 
 	first := start()
-	for some, end := false, time.Now().Add(5*time.Minute); !some; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no receiver got a request")
-		}
+	await.True(t, "a receiver gets a request", func() bool {
 		mu.Lock()
-		some = len(counts) > 0
-		mu.Unlock()
-	}
+		defer mu.Unlock()
+		return len(counts) > 0
+	})
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := first.Stop(now); err != nil {
@@ -172,15 +170,13 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 		t.Errorf("%d bytes are reserved after Stop(), want 0", held)
 	}
 	second := start()
-	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	await.True(t, "all events are delivered", func() bool {
 		backlog, err := st.WebhookBacklog(t.Context())
-		if err != nil || time.Now().After(deadline) || backlog.Dead > 0 {
-			t.Fatalf("WebhookBacklog() = %+v, %v, want it to drain", backlog, err)
+		if err != nil || backlog.Dead > 0 {
+			t.Fatalf("WebhookBacklog() = %+v, %v, want no dead letters", backlog, err)
 		}
-		if backlog.Pending == 0 {
-			break
-		}
-	}
+		return backlog.Pending == 0
+	})
 	if err := second.Stop(t.Context()); err != nil {
 		t.Errorf("Stop() = %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
@@ -97,7 +98,7 @@ type update struct {
 func (u *update) payload(format a2a.PayloadFormat) (body []byte, err error) {
 	switch format {
 	case a2a.PayloadTask:
-		body, err = wire.Marshal(taskOf(u.task))
+		body, err = v03.Codec{}.AppendEvent(nil, taskOf(u.task))
 	case a2a.PayloadStreamResponse:
 		body, err = u.streamResponse()
 	default:
@@ -167,15 +168,16 @@ func eventParts(parts []a2a.Part) []eventPart {
 
 func (u *update) streamResponse() ([]byte, error) {
 	e := u.event
-	if e.Artifact != nil {
-		return v10.ArtifactUpdate(&a2a.TaskArtifactUpdateEvent{
-			TaskID: u.taskID, ContextID: u.contextID, Artifact: *e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
-		})
-	}
-	return v10.StatusUpdate(&a2a.TaskStatusUpdateEvent{
+	var item a2a.Event = &a2a.TaskStatusUpdateEvent{
 		TaskID: u.taskID, ContextID: u.contextID, Metadata: e.Metadata,
 		Status: a2a.TaskStatus{State: e.State, Message: e.Message, Timestamp: e.Time},
-	})
+	}
+	if e.Artifact != nil {
+		item = &a2a.TaskArtifactUpdateEvent{
+			TaskID: u.taskID, ContextID: u.contextID, Artifact: *e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
+		}
+	}
+	return v10.Codec{}.AppendEvent(nil, item)
 }
 
 // taskOf converts a stored task to an A2A task.

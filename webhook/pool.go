@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -37,7 +37,7 @@ var errNoMemory = errors.New("memory budget is exhausted")
 type tooLargeError struct{ bytes, share int64 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("the update is too large: sending it takes %d bytes of memory, one owner may use %d", e.bytes, e.share)
+	return fmt.Sprintf("the event is too large: sending it takes %d bytes of memory, one owner may use %d", e.bytes, e.share)
 }
 
 // memoryMeter reserves memory for a service and counts it.
@@ -228,8 +228,8 @@ func (p *pool) encodeTask(task store.Key, contextID string, seq int64) func(cont
 		if err := p.fold(ctx, t, seq); err != nil {
 			return err
 		}
-		if item.body, err = wire.Append(make([]byte, 0, maxBody), taskOf(t)); err != nil {
-			return &permanentError{"the update cannot be sent: " + err.Error()}
+		if item.body, err = (v03.Codec{}).AppendEvent(make([]byte, 0, maxBody), taskOf(t)); err != nil {
+			return &permanentError{"the event cannot be sent: " + err.Error()}
 		}
 		if excess := int64(cap(item.body)) - item.memory.Bytes(); excess > 0 {
 			return item.memory.grow(ctx, excess)

@@ -115,7 +115,7 @@ func (reg *registrar) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNo
 // enableEndpoint enables an endpoint and logs errors.
 func (reg *registrar) enableEndpoint(ctx context.Context, name endpointName) {
 	if err := reg.endpoints.enable(ctx, name); err != nil {
-		reg.log.Warn("endpoint may stay disabled in other processes", "endpoint", name.address, "error", err)
+		reg.log.Warn("enabling a webhook endpoint failed, it may stay disabled in other processes", "endpoint", name.address, "error", err)
 	}
 }
 

@@ -127,10 +127,10 @@ func TestSetGetListDelete(t *testing.T) {
 	list := func() (ids []string) {
 		t.Helper()
 		all, err := f.List(ctx, alice, a2a.ListTaskPushNotificationConfigParams{TaskID: "t"})
-		if err != nil || all == nil {
+		if err != nil || all.Configs == nil {
 			t.Fatalf("List = %v, %v, want a list", all, err)
 		}
-		for _, c := range all {
+		for _, c := range all.Configs {
 			ids = append(ids, c.Config.ID)
 		}
 		return ids
@@ -161,15 +161,22 @@ func TestSetGetListDelete(t *testing.T) {
 	if again := f.set(a2a.PushNotificationConfig{URL: hookURL, Token: "t2"}); again.Config.ID != id || again.Config.SigningSecret != "" {
 		t.Errorf("Set of the same URL = %+v, want the same id and no secret", again.Config)
 	}
+	f.at.Add(int64(time.Second))
 	f.set(a2a.PushNotificationConfig{ID: "second", URL: hookURL})
+	if got, err := get("default"); err != nil || got.Config.ID != "second" {
+		t.Errorf("Get(default), two webhooks = %v, %v, want the one created last", got, err)
+	}
+	f.at.Add(int64(time.Second))
 	f.set(a2a.PushNotificationConfig{ID: "default", URL: hookURL})
+	f.at.Add(int64(time.Second))
+	f.set(a2a.PushNotificationConfig{ID: "a-later", URL: hookURL})
 	if got, err := get("default"); err != nil || got.Config.ID != "default" {
 		t.Errorf("Get(default) = %v, %v, want the webhook with that id", got, err)
 	}
-	if _, err := get(""); a2a.CodeOf(err) != a2a.CodeInvalid {
-		t.Errorf("Get without an id, three webhooks = %v, want invalid_params", err)
+	if got, err := get(""); err != nil || got.Config.ID != "a-later" {
+		t.Errorf("Get without an id, four webhooks = %v, %v, want the one created last", got, err)
 	}
-	if diff := cmp.Diff([]string{"default", id, "second"}, list()); diff != "" {
+	if diff := cmp.Diff([]string{"a-later", "default", id, "second"}, list()); diff != "" {
 		t.Errorf("List differs (-want +got):\n%s", diff)
 	}
 	for range 2 {
@@ -408,5 +415,29 @@ func TestSetStartsAfterTheNewestEventWhenItSaves(t *testing.T) {
 	f.set(a2a.PushNotificationConfig{ID: "w", URL: hookURL})
 	if l := f.lane("w"); l.Cursor.Seq != before.Seq+1 || l.Pending() {
 		t.Errorf("lane = %+v, want it after the event written during Set", l)
+	}
+}
+
+// Webhooks that name no format, and the global webhook, have the configured one.
+func TestFormatOfWebhooksThatNameNone(t *testing.T) {
+	t.Parallel()
+	for _, format := range []a2a.PayloadFormat{"", a2a.PayloadEvent, a2a.PayloadTask, a2a.PayloadStreamResponse} {
+		f := newFixture(t, func(c *Config) { c.Format, c.Global.URL = format, hookURL })
+		want := format
+		if want == a2a.PayloadEvent {
+			want = "" // the default is not stored
+		}
+		if got := f.set(a2a.PushNotificationConfig{URL: hookURL}).Config.PayloadFormat; got != want {
+			t.Errorf("format %q: webhook without a format has %q, want %q", format, got, want)
+		}
+		if got := f.set(a2a.PushNotificationConfig{ID: "own", URL: hookURL, PayloadFormat: a2a.PayloadTask}).Config.PayloadFormat; got != a2a.PayloadTask {
+			t.Errorf("format %q: webhook with format task has %q", format, got)
+		}
+		if set, err := f.globalSettings(); err != nil || set.Format != format {
+			t.Errorf("format %q: global webhook has %q, %v", format, set.Format, err)
+		}
+	}
+	if err := (Config{Format: "xml"}).Check(); err == nil || !strings.Contains(err.Error(), `Format is "xml", want one of event, task, stream-response`) {
+		t.Errorf("Check of format xml = %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	sign "github.com/holdfast-dev/holdfast/internal/signature"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -44,6 +45,9 @@ func (reg *registrar) newSaveRequest(ctx context.Context, field, owner string, c
 // network nor the quota.
 func (reg *registrar) validate(field string, c *a2a.PushNotificationConfig) (*saveRequest, error) {
 	r := &saveRequest{field: field, config: *c, id: reg.cfg.NewID()}
+	if c.PayloadFormat == "" && reg.cfg.Format != a2a.PayloadEvent {
+		r.config.PayloadFormat = reg.cfg.Format
+	}
 	if c.ID != "" {
 		if err := a2a.CheckID(field+".id", c.ID); err != nil {
 			return nil, err
@@ -264,7 +268,7 @@ const secretResendWindow = 10 * time.Minute
 // revealSecret returns the secret of v1 signatures and marks it as returned. It returns "" if
 // the secret was returned before and is older than secretResendWindow, or if v1 is not used.
 func (set *settings) revealSecret(now time.Time) string {
-	if set.SecretReturned && now.Sub(set.Secrets.Keys[0].Made).Abs() >= secretResendWindow || len(set.Signatures) > 0 && !slices.Contains(set.Signatures, signatureHMAC) {
+	if set.SecretReturned && now.Sub(set.Secrets.Keys[0].Made).Abs() >= secretResendWindow || len(set.Signatures) > 0 && !slices.Contains(set.Signatures, sign.HMAC) {
 		return ""
 	}
 	set.SecretReturned = true

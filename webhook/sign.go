@@ -3,21 +3,14 @@ package webhook
 import (
 	"crypto/ed25519"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"strconv"
 	"time"
 
+	sign "github.com/holdfast-dev/holdfast/internal/signature"
 	"github.com/holdfast-dev/holdfast/store"
-)
-
-// Signature versions of Standard Webhooks 1.0.0.
-const (
-	signatureHMAC    = "v1"
-	signatureEd25519 = "v1a"
 )
 
 // keyLen is the length of seeds and derived keys, in bytes.
@@ -37,10 +30,10 @@ type signer struct {
 func signers(keys []signingKey, versions []string) []signer {
 	var all []signer
 	for _, k := range keys {
-		if len(versions) == 0 || slices.Contains(versions, signatureHMAC) {
+		if len(versions) == 0 || slices.Contains(versions, sign.HMAC) {
 			all = append(all, signer{secret: k.secret(), until: k.Until})
 		}
-		if slices.Contains(versions, signatureEd25519) {
+		if slices.Contains(versions, sign.Ed25519) {
 			all = append(all, signer{private: k.private(), until: k.Until})
 		}
 	}
@@ -54,9 +47,8 @@ func needsBodyCopy(all []signer) bool {
 
 // signature returns the value of the webhook-signature header, or "" without signers.
 func signature(all []signer, id string, at time.Time, body []byte) string {
-	prefix := append(append(make([]byte, 0, len(id)+16), id...), '.')
-	prefix = append(strconv.AppendInt(prefix, at.Unix(), 10), '.')
-	var header, content []byte
+	m := sign.NewMessage(id, strconv.FormatInt(at.Unix(), 10), body)
+	var header []byte
 	for _, s := range all {
 		if !s.until.IsZero() && at.After(s.until) {
 			continue
@@ -65,16 +57,10 @@ func signature(all []signer, id string, at time.Time, body []byte) string {
 			header = append(header, ' ')
 		}
 		if s.private != nil {
-			if content == nil {
-				content = slices.Concat(prefix, body)
-			}
-			header = base64.StdEncoding.AppendEncode(append(header, signatureEd25519+","...), ed25519.Sign(s.private, content))
-			continue
+			header = m.AppendEd25519(header, s.private)
+		} else {
+			header = m.AppendHMAC(header, s.secret)
 		}
-		mac := hmac.New(sha256.New, s.secret)
-		mac.Write(prefix)
-		mac.Write(body)
-		header = base64.StdEncoding.AppendEncode(append(header, signatureHMAC+","...), mac.Sum(nil))
 	}
 	return string(header)
 }
@@ -90,12 +76,12 @@ func (k signingKey) private() ed25519.PrivateKey {
 
 // encodedSecret returns the v1 key in the form for receivers.
 func (k signingKey) encodedSecret() string {
-	return "whsec_" + base64.StdEncoding.EncodeToString(k.secret())
+	return sign.EncodeSecret(k.secret())
 }
 
 // encodedPublicKey returns the v1a public key in the form for receivers.
 func (k signingKey) encodedPublicKey() string {
-	return "whpk_" + base64.StdEncoding.EncodeToString(k.private().Public().(ed25519.PublicKey))
+	return sign.EncodePublicKey(k.private().Public().(ed25519.PublicKey))
 }
 
 // derive derives a key of keyLen bytes for one purpose.

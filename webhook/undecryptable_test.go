@@ -49,13 +49,13 @@ func TestUndecryptableSecretsAreMasked(t *testing.T) {
 	all := func(what, token string) []a2a.TaskPushNotificationConfig {
 		t.Helper()
 		list, err := f.List(t.Context(), alice, a2a.ListTaskPushNotificationConfigParams{TaskID: "t"})
-		if err != nil || len(list) != 2 {
+		if err != nil || len(list.Configs) != 2 {
 			t.Fatalf("List = %+v, %v", list, err)
 		}
-		for _, w := range list {
+		for _, w := range list.Configs {
 			masked(what, token, w.Config)
 		}
-		return list
+		return list.Configs
 	}
 	all("with the key", "")
 	f.seal = nil

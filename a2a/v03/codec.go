@@ -2,7 +2,6 @@ package v03
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"strconv"
@@ -36,13 +35,16 @@ func (c Codec) DecodeParams(raw []byte, v any) error {
 	if len(raw) == 0 || raw[0] == 'n' {
 		raw = []byte("{}")
 	}
-	if err := wire.UnmarshalStrict(raw, v); err != nil {
-		return invalid(err)
+	decode := params.UnmarshalStrict
+	if c.Bindu {
+		decode = wire.UnmarshalStrict
 	}
-	if p, ok := v.(interface{ Validate() error }); ok {
-		if err := p.Validate(); err != nil {
-			return required(err)
-		}
+	err := decode(raw, v)
+	if p, ok := v.(interface{ Validate() error }); ok && err == nil {
+		err = p.Validate()
+	}
+	if err = a2a.ParamsError(err); err != nil {
+		return err
 	}
 	if list, ok := v.(*a2a.ListTasksParams); ok && c.Bindu && list.HistoryLength == nil &&
 		list.Metadata["historyLength"] == nil && list.Metadata["history_length"] == nil {
@@ -50,31 +52,6 @@ func (c Codec) DecodeParams(raw []byte, v any) error {
 		list.HistoryLength = &whole
 	}
 	return nil
-}
-
-// required converts the result of Validate to the error for the caller, without advice.
-func required(err error) error {
-	var found *a2a.InvalidError
-	if !errors.As(err, &found) {
-		return err
-	}
-	var e *a2a.Error
-	if err = found.Required(); errors.As(err, &e) {
-		return e
-	}
-	return nil
-}
-
-func invalid(err error) error {
-	var w *wire.Error
-	if !errors.As(err, &w) || w.Syntax {
-		return err
-	}
-	path := w.Path
-	if path == "" {
-		path = "params"
-	}
-	return a2a.Invalid(path, "%s", w.Rule)
 }
 
 // AppendResult appends the result of a method to dst. On error it returns dst unchanged.
@@ -86,15 +63,20 @@ func (c Codec) AppendResult(dst []byte, _ *a2a.Method, result any) ([]byte, erro
 func (c Codec) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) { return c.append(dst, e) }
 
 func (c Codec) append(dst []byte, v any) ([]byte, error) {
+	if list, ok := v.(*a2a.ListTaskPushNotificationConfigResult); ok {
+		v = list.Configs
+	}
 	if c.Bindu {
 		return wire.AppendSnake(dst, v)
 	}
-	return wire.Append(dst, v)
+	return results.Append(dst, v)
 }
 
 // AppendError appends the JSON-RPC error object of e to dst. If requestID is not empty, the
-// object contains it so that the caller can report it to the operator.
-func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID string) []byte {
+// object contains it so that the caller can report it to the operator. Clients that announce
+// the version 0.3 also know A2A 1.0, and decode data only in its form: as an array, here of one
+// google.rpc.ErrorInfo. For others it is an object.
+func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID, announced string) []byte {
 	number := e.Code.JSONRPC()
 	if c.Bindu && e.Code == a2a.CodePushNotSupported {
 		number = a2a.CodeContentType.JSONRPC()
@@ -107,11 +89,33 @@ func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID string) []byte {
 	if requestID != "" {
 		data["requestId"] = requestID
 	}
-	dst, err := wire.Append(append(dst, `,"data":`...), data)
+	dst = append(dst, `,"data":`...)
+	var err error
+	if !c.Bindu && KnowsV10(announced) {
+		dst, err = wire.Append(dst, []errorInfo{{
+			Reason: e.Code.Reason(), Domain: a2a.ErrorDomain, Metadata: (&a2a.Error{Code: e.Code, Data: data}).InfoMetadata(),
+		}})
+	} else {
+		dst, err = wire.Append(dst, data)
+	}
 	if err != nil {
 		dst = append(dst, "null"...)
 	}
 	return append(dst, '}')
+}
+
+// KnowsV10 reports whether a request with the given A2A-Version is from a client of A2A 0.3 that
+// also knows A2A 1.0: only those announce 0.3.
+func KnowsV10(announced string) bool {
+	return announced == "0.3" || strings.HasPrefix(announced, "0.3.")
+}
+
+// errorInfo is a google.rpc.ErrorInfo in ProtoJSON.
+type errorInfo struct {
+	_        struct{}          `wire:"const=@type:type.googleapis.com/google.rpc.ErrorInfo"`
+	Reason   string            `json:"reason"`
+	Domain   string            `json:"domain"`
+	Metadata map[string]string `json:"metadata"`
 }
 
 // AppendCard appends an agent card to dst. The profile does not change it.
@@ -125,8 +129,17 @@ func (c Codec) AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error) {
 func (Codec) EncodeParams(params any) ([]byte, error) { return wire.Marshal(params) }
 
 // DecodeResult decodes the result of a method, or an agent card, into the value that v points
-// to.
-func (Codec) DecodeResult(raw []byte, v any) error { return wire.Unmarshal(raw, v) }
+// to. A list of webhooks may be null, which some servers send for an empty one.
+func (Codec) DecodeResult(raw []byte, v any) error {
+	if list, ok := v.(*a2a.ListTaskPushNotificationConfigResult); ok {
+		if string(raw) == "null" {
+			*list = a2a.ListTaskPushNotificationConfigResult{}
+			return nil
+		}
+		v = &list.Configs
+	}
+	return results.Unmarshal(raw, v)
+}
 
 // DecodeEvent decodes an item of a stream. It returns nil for a kind that A2A 0.3 does not
 // define.
@@ -141,7 +154,9 @@ func (Codec) DecodeEvent(raw []byte) (a2a.Event, error) {
 			return nil, nil // documented
 		}
 	}
-	return a2a.DecodeEvent(raw)
+	var e a2a.Event
+	err := results.Unmarshal(raw, &e)
+	return e, err
 }
 
 // DecodeError decodes a JSON-RPC error object. The result has the code for its number. Data

@@ -131,7 +131,7 @@ func TestDecodeErrorReversesAppendError(t *testing.T) {
 	t.Parallel()
 	for _, code := range a2a.Codes() {
 		want := &a2a.Error{Code: code, Message: "m", Data: map[string]any{"code": string(code), "field": "f", "requestId": "r"}}
-		raw := v03.Codec{}.AppendError(nil, &a2a.Error{Code: code, Message: "m", Data: map[string]any{"field": "f"}}, "r")
+		raw := v03.Codec{}.AppendError(nil, &a2a.Error{Code: code, Message: "m", Data: map[string]any{"field": "f"}}, "r", "")
 		if got, err := (v03.Codec{}).DecodeError(raw); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("DecodeError(%s) = %+v, %v, want %+v", raw, got, err, want)
 		}
@@ -150,5 +150,23 @@ func TestDecodeEventSkipsUnknownKinds(t *testing.T) {
 		if e, err := (v03.Codec{}).DecodeEvent([]byte(bad)); err == nil {
 			t.Errorf("DecodeEvent(%s) = %+v, want an error", bad, e)
 		}
+	}
+}
+
+func TestCardsNameStateTransitionHistoryOnlyIfTrue(t *testing.T) {
+	t.Parallel()
+	for _, has := range []bool{false, true} {
+		card, err := v03.Codec{}.AppendCard(nil, &a2a.AgentCard{Capabilities: a2a.AgentCapabilities{StateTransitionHistory: has}})
+		if err != nil || strings.Contains(string(card), "stateTransitionHistory") != has {
+			t.Errorf("card with StateTransitionHistory %t = %s, %v, want the member only if true", has, card, err)
+		}
+	}
+}
+
+func TestListOfWebhooksMayBeNull(t *testing.T) {
+	t.Parallel()
+	list := a2a.ListTaskPushNotificationConfigResult{Configs: make([]a2a.TaskPushNotificationConfig, 1)}
+	if err := (v03.Codec{}).DecodeResult([]byte("null"), &list); err != nil || len(list.Configs) != 0 {
+		t.Errorf("DecodeResult(null) = %+v, %v, want no webhooks", list, err)
 	}
 }

@@ -2,6 +2,7 @@ package v10
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -12,23 +13,19 @@ const (
 	MetadataRole  = "holdfast.role"
 )
 
-type stateName struct {
-	state a2a.TaskState
-	name  string
-}
-
-// states are the states of A2A 1.0.
-var states = []stateName{
-	{a2a.StateUnknown, "TASK_STATE_UNSPECIFIED"},
-	{a2a.StateSubmitted, "TASK_STATE_SUBMITTED"},
-	{a2a.StateWorking, "TASK_STATE_WORKING"},
-	{a2a.StateInputRequired, "TASK_STATE_INPUT_REQUIRED"},
-	{a2a.StateCompleted, "TASK_STATE_COMPLETED"},
-	{a2a.StateCanceled, "TASK_STATE_CANCELED"},
-	{a2a.StateFailed, "TASK_STATE_FAILED"},
-	{a2a.StateRejected, "TASK_STATE_REJECTED"},
-	{a2a.StateAuthRequired, "TASK_STATE_AUTH_REQUIRED"},
-}
+// The states and roles of A2A 1.0 by their numbers.
+var (
+	states = []a2a.TaskState{
+		a2a.StateUnknown, a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted, a2a.StateFailed,
+		a2a.StateCanceled, a2a.StateInputRequired, a2a.StateRejected, a2a.StateAuthRequired,
+	}
+	stateNames = []string{
+		"TASK_STATE_UNSPECIFIED", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_FAILED",
+		"TASK_STATE_CANCELED", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED",
+	}
+	roles     = []a2a.Role{"", a2a.RoleUser, a2a.RoleAgent}
+	roleNames = []string{"ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"}
+)
 
 // standard maps extension states to states of A2A. Terminal states map to terminal ones,
 // paused states to paused ones.
@@ -46,76 +43,61 @@ var standard = map[a2a.TaskState]a2a.TaskState{
 // Standard returns the A2A state for s: s itself if A2A has it, the mapped state of an
 // extension state, and unknown for all others.
 func Standard(s a2a.TaskState) a2a.TaskState {
+	if slices.Contains(states, s) {
+		return s
+	}
 	if mapped, ok := standard[s]; ok {
 		return mapped
 	}
-	if !s.Known() {
-		return a2a.StateUnknown
-	}
-	return s
+	return a2a.StateUnknown
 }
 
-// State returns the name of s in A2A 1.0 and the metadata to send with it: the given metadata
-// or, if the name does not identify s, a copy with [MetadataState].
-func State(s a2a.TaskState, metadata map[string]any) (name string, out map[string]any) {
-	shown := Standard(s)
-	for _, row := range states {
-		if row.state == shown {
-			name = row.name
+// ShownAs returns the states that Standard maps to s.
+func ShownAs(s a2a.TaskState) (all []a2a.TaskState) {
+	for _, from := range a2a.States() {
+		if Standard(from) == s {
+			all = append(all, from)
 		}
 	}
-	if shown == s || !s.Known() {
-		return name, without(metadata, MetadataState)
-	}
-	return name, with(metadata, MetadataState, string(s))
+	return all
 }
 
-// ParseState is the reverse of [State]. It uses the state in the metadata only if that maps to
-// the name, so that metadata cannot contradict the name. The returned metadata has no
-// [MetadataState].
-func ParseState(name string, metadata map[string]any) (a2a.TaskState, map[string]any, error) {
-	for _, row := range states {
-		if row.name != name {
-			continue
-		}
-		s := row.state
-		if text, ok := metadata[MetadataState].(string); ok && Standard(a2a.TaskState(text)) == s && a2a.TaskState(text).Known() {
-			s = a2a.TaskState(text)
-		}
-		return s, without(metadata, MetadataState), nil
+// EncodeState replaces a state by that of A2A, and stores the original in the metadata. It copies
+// metadata that it changes.
+func EncodeState(s *a2a.TaskState, metadata *map[string]any) {
+	*metadata = without(*metadata, MetadataState)
+	if _, extension := standard[*s]; extension {
+		*metadata = with(*metadata, MetadataState, string(*s))
 	}
-	return "", metadata, a2a.Invalid("state", "is %s, which is not a state of A2A 1.0", a2a.Quote(name))
+	*s = Standard(*s)
 }
 
-// Role returns the name of r in A2A 1.0 and the metadata to send with it, like [State]. The
-// system role is mapped to that of the agent.
-func Role(r a2a.Role, metadata map[string]any) (name string, out map[string]any) {
-	switch r {
-	case a2a.RoleUser:
-		return "ROLE_USER", without(metadata, MetadataRole)
-	case a2a.RoleAgent:
-		return "ROLE_AGENT", without(metadata, MetadataRole)
-	case a2a.RoleSystem:
-		return "ROLE_AGENT", with(metadata, MetadataRole, string(r))
-	default:
-		return "ROLE_UNSPECIFIED", without(metadata, MetadataRole)
+// DecodeState is the reverse of EncodeState. It uses the state in the metadata only if that maps
+// to s, so that metadata cannot contradict it.
+func DecodeState(s *a2a.TaskState, metadata *map[string]any) {
+	original, _ := (*metadata)[MetadataState].(string)
+	if mapped, ok := standard[a2a.TaskState(original)]; ok && mapped == *s {
+		*s = a2a.TaskState(original)
+	}
+	*metadata = without(*metadata, MetadataState)
+}
+
+// EncodeRole is like EncodeState for roles. The system role is mapped to that of the user, as in
+// A2A 0.3, because only clients send it.
+func EncodeRole(r *a2a.Role, metadata *map[string]any) {
+	*metadata = without(*metadata, MetadataRole)
+	if *r == a2a.RoleSystem {
+		*metadata = with(*metadata, MetadataRole, string(*r))
+		*r = a2a.RoleUser
 	}
 }
 
-// ParseRole is the reverse of [Role]. The returned metadata has no [MetadataRole].
-func ParseRole(name string, metadata map[string]any) (a2a.Role, map[string]any, error) {
-	rest := without(metadata, MetadataRole)
-	switch name {
-	case "ROLE_USER":
-		return a2a.RoleUser, rest, nil
-	case "ROLE_AGENT":
-		if metadata[MetadataRole] == string(a2a.RoleSystem) {
-			return a2a.RoleSystem, rest, nil
-		}
-		return a2a.RoleAgent, rest, nil
-	default:
-		return "", metadata, a2a.Invalid("role", "is %s, want ROLE_USER or ROLE_AGENT", a2a.Quote(name))
+// DecodeRole is the reverse of EncodeRole.
+func DecodeRole(r *a2a.Role, metadata *map[string]any) {
+	if (*metadata)[MetadataRole] == string(a2a.RoleSystem) && *r == a2a.RoleUser {
+		*r = a2a.RoleSystem
 	}
+	*metadata = without(*metadata, MetadataRole)
 }
 
 func with(m map[string]any, key, value string) map[string]any {

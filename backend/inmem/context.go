@@ -11,6 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
+// contextStore implements [store.Contexts].
+type contextStore struct {
+	*taskStore
+	deleting index[*contextEntry] // contexts whose deletion is pending
+}
+
 // contextEntry is a context with its tasks.
 type contextEntry struct {
 	owner            *owner
@@ -28,7 +34,7 @@ type contextEntry struct {
 	unfinished   int            // tasks whose state is not terminal
 	deleting     bool           // deletion is pending: the context is in no list
 	records      []*record      // idempotency records that refer to the context
-	emptyPos     *emptyPosition // position in Store.empty, nil if the context has tasks
+	emptyPos     *emptyPosition // position in taskStore.empty, nil if the context has tasks
 }
 
 func (c *contextEntry) compare(d *contextEntry) int {
@@ -36,14 +42,6 @@ func (c *contextEntry) compare(d *contextEntry) int {
 		return 0
 	}
 	return cmp.Or(strings.Compare(c.id, d.id), strings.Compare(c.owner.name, d.owner.name))
-}
-
-// contextEntry returns a context, including one whose deletion is pending, or nil.
-func (s *Store) contextEntry(owner, id string) *contextEntry {
-	if o := s.owners[owner]; o != nil {
-		return o.contexts[id]
-	}
-	return nil
 }
 
 // liveContext returns a context of the owner whose deletion is not pending, or nil.
@@ -72,12 +70,12 @@ func (c *contextEntry) view(tasks int) store.Context {
 }
 
 // Context implements [store.Contexts].
-func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
+func (s *contextStore) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	found, err := s.context(ctx, owner, id, tasks)
 	return found.Copy(), err
 }
 
-func (s *Store) context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
+func (s *contextStore) context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.Context{}, err
@@ -90,7 +88,7 @@ func (s *Store) context(ctx context.Context, owner, id string, tasks int) (store
 }
 
 // SaveContext implements [store.Contexts].
-func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+func (s *contextStore) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, a2a.Wrap(a2a.CodeInternal, err, "malformed change")
 	}
@@ -99,7 +97,7 @@ func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.C
 	return saved.Copy(), err
 }
 
-func (s *Store) save(ctx context.Context, change *store.ContextChange, record *store.Context) (store.Context, error) {
+func (s *contextStore) save(ctx context.Context, change *store.ContextChange, record *store.Context) (store.Context, error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return store.Context{}, err
@@ -128,13 +126,20 @@ func (s *Store) save(ctx context.Context, change *store.ContextChange, record *s
 	return c.view(0), nil
 }
 
-// seenBySave returns what decides about a context change. c is nil if the context does not
-// exist.
-func (s *Store) seenBySave(c *contextEntry, change *store.ContextChange) *rules.Context {
-	seen := new(rules.Context)
-	if c != nil {
-		*seen = rules.Context{Exists: true, Deleting: c.deleting, Version: c.version, ParentID: c.record.ParentID, Unfinished: c.unfinished > 0}
+// seen returns what decides about changes and the deletion of the context, which is nil if it
+// does not exist.
+func (c *contextEntry) seen() *rules.Context {
+	if c == nil {
+		return new(rules.Context)
 	}
+	return &rules.Context{
+		Exists: true, Deleting: c.deleting, Version: c.version, ParentID: c.record.ParentID, Unfinished: c.unfinished > 0, Busy: c.queued > 0,
+	}
+}
+
+// seenBySave returns what decides about a context change.
+func (s *contextStore) seenBySave(c *contextEntry, change *store.ContextChange) *rules.Context {
+	seen := c.seen()
 	r, o := change.Idempotency, s.owners[change.Context.Key.Owner]
 	seen.Duplicate = r != nil && s.record(r.Owner, r.Key) != nil
 	if o == nil || !seen.NewParent(change) {
@@ -159,69 +164,6 @@ func (c *contextEntry) receive(events []store.Event) {
 	if newest > c.updated && !c.deleting {
 		c.setUpdated(newest)
 	}
-}
-
-// DeleteContext implements [store.Contexts].
-func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, owner, id, limit, false)
-}
-
-// FinishDelete implements [store.Contexts].
-func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, owner, id, limit, true)
-}
-
-func (s *Store) deleteContext(ctx context.Context, owner, id string, limit int, pendingOnly bool) (more bool, err error) {
-	defer s.mu.Unlock()
-	if err := s.write(ctx); err != nil {
-		return false, err
-	}
-	c := s.contextEntry(owner, id)
-	switch {
-	case c == nil || pendingOnly && !c.deleting:
-		return false, store.ErrNotFound
-	case c.deleting:
-	case c.queued > 0:
-		return false, store.ErrBusy
-	default:
-		c.unindex()
-		c.deleting = true
-		s.deleting.add(0, c)
-		s.empty.update(c)
-	}
-	for ; limit > 0 && c.byCreation.len > 0; limit-- {
-		last := c.byCreation.chunks[len(c.byCreation.chunks)-1]
-		s.removeTask(last[len(last)-1].rec)
-	}
-	if c.byCreation.len > 0 {
-		return true, nil
-	}
-	s.deleting.remove(0, c)
-	s.removeContext(c)
-	return false, nil
-}
-
-// removeContext removes a context that has no tasks and is in no list.
-func (s *Store) removeContext(c *contextEntry) {
-	s.removeRecords(c.records)
-	delete(c.owner.contexts, c.id)
-	s.removeIfEmpty(c.owner)
-}
-
-// PendingDeletions implements [store.Contexts].
-func (s *Store) PendingDeletions(ctx context.Context, limit int) ([]store.ContextKey, error) {
-	defer s.mu.RUnlock()
-	if err := s.read(ctx); err != nil {
-		return nil, err
-	}
-	var keys []store.ContextKey
-	for e := range s.deleting.ascend(nil) {
-		if len(keys) >= limit {
-			break
-		}
-		keys = append(keys, store.ContextKey{Owner: e.rec.owner.name, ID: e.rec.id})
-	}
-	return keys, nil
 }
 
 func (c *contextEntry) hasTags(tags []string) bool {

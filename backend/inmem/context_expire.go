@@ -42,7 +42,7 @@ func (v *emptyContexts) index(described bool) *index[*contextEntry] {
 }
 
 // ExpireContexts implements [store.Maintenance].
-func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
+func (s *contextStore) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, nil, err

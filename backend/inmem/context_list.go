@@ -150,7 +150,7 @@ func (c *contextEntry) setUpdated(updated int64) {
 }
 
 // Contexts implements [store.Contexts].
-func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
+func (s *contextStore) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
 	page, err := s.contextPage(ctx, q)
 	for i, c := range page.Contexts {
 		page.Contexts[i] = c.Copy()
@@ -159,7 +159,7 @@ func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (store.Conte
 }
 
 // contextPage returns a page that shares its maps and slices with the store.
-func (s *Store) contextPage(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
+func (s *contextStore) contextPage(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.ContextPage{}, err

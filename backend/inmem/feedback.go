@@ -25,8 +25,14 @@ type taskFeedback struct {
 	ids map[string]bool
 }
 
+// feedbackStore implements [store.Feedbacks].
+type feedbackStore struct {
+	*database
+	summary store.FeedbackSummary // of all owners
+}
+
 // AddFeedback implements [store.Feedbacks].
-func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
+func (s *feedbackStore) AddFeedback(ctx context.Context, f store.Feedback) error {
 	f = f.Copy()
 	f.CreatedAt = store.Time(f.CreatedAt)
 	defer s.mu.Unlock()
@@ -54,7 +60,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 }
 
 // removeFeedback removes all feedback on a task.
-func (s *Store) removeFeedback(t *task) {
+func (s *feedbackStore) removeFeedback(t *task) {
 	if t.feedback == nil {
 		return
 	}
@@ -67,7 +73,7 @@ func (s *Store) removeFeedback(t *task) {
 }
 
 // Feedback implements [store.Feedbacks].
-func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
+func (s *feedbackStore) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
 	found, more, err := s.feedbackPage(ctx, q)
 	if err != nil {
 		return store.FeedbackPage{}, err
@@ -83,7 +89,7 @@ func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (store.Feed
 	return page, nil
 }
 
-func (s *Store) feedbackPage(ctx context.Context, q store.FeedbackQuery) (found []*feedback, more bool, err error) {
+func (s *feedbackStore) feedbackPage(ctx context.Context, q store.FeedbackQuery) (found []*feedback, more bool, err error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, false, err
@@ -106,7 +112,7 @@ func (s *Store) feedbackPage(ctx context.Context, q store.FeedbackQuery) (found 
 }
 
 // FeedbackSummary implements [store.Feedbacks].
-func (s *Store) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
+func (s *feedbackStore) FeedbackSummary(ctx context.Context, owner string) (store.FeedbackSummary, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.FeedbackSummary{}, err

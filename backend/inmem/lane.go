@@ -7,17 +7,14 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-// lane is a webhook and its delivery queue. Webhook.Task and Tail of the embedded Lane
-// are not set; the task has them. Values are replaced, never modified in place, so they
-// can be copied without the lock.
+// lane is a webhook and its delivery queue. Webhook.Data is never modified, so it can be read
+// without the lock.
 type lane struct {
-	store.Lane
-	task *task
-	// deleted is set while a worker still holds the lease of a deleted webhook. Reads
-	// do not return such lanes.
-	deleted     bool
+	rules.Lane
+	task        *task
 	attempts    index[*deliveryRecord[store.DeliveryAttempt]]
 	deadLetters index[*deliveryRecord[store.DeadLetter]]
 
@@ -46,46 +43,6 @@ func (l *lane) compare(m *lane) int {
 		strings.Compare(l.Webhook.ID, m.Webhook.ID))
 }
 
-// pending reports whether the task has events after the cursor.
-func (l *lane) pending() bool { return l.Cursor.Seq < l.task.fold.Seq }
-
-func (l *lane) heldBy(by store.LaneLease) bool {
-	return l.Worker != "" && l.Worker == by.Worker && l.Fence == by.Fence
-}
-
-// leaseBlocked reports whether a lease keeps the lane from being claimed. The lease is
-// either held or revoked but possibly still in use.
-func (l *lane) leaseBlocked() bool { return !l.LeaseUntil.IsZero() }
-
-// wasRevoked reports whether lease was revoked while its holder may still use it.
-func (l *lane) wasRevoked(lease store.LaneLease) bool {
-	return l.Worker == "" && l.leaseBlocked() && l.Fence == lease.Fence+1
-}
-
-// revokeLease revokes the current lease, if any. The lane stays blocked until the
-// holder acknowledges or the lease ends.
-func (l *lane) revokeLease() {
-	if l.Worker != "" || !l.leaseBlocked() {
-		l.Fence++
-	}
-	l.Worker = ""
-}
-
-// restart makes the lane active and due, and resets its failures.
-func (l *lane) restart(now time.Time) {
-	l.revokeLease()
-	l.State, l.Reason = store.LaneActive, ""
-	l.DueAt, l.Attempt, l.FailedAt = now, 0, time.Time{}
-	l.UpdatedAt = now
-}
-
-// view returns the lane for readers. The result shares Webhook.Data with the store.
-func (l *lane) view() store.Lane {
-	v := l.Lane
-	v.Webhook.Task, v.Tail = l.task.fold.Key, l.task.fold.Seq
-	return v
-}
-
 // lane returns the lane of a webhook, including a deleted one, or nil.
 func (t *task) lane(id string) *lane {
 	for _, l := range t.lanes {
@@ -97,7 +54,7 @@ func (t *task) lane(id string) *lane {
 }
 
 // lane returns the lane of a webhook, including a deleted one, or nil.
-func (s *Store) lane(k store.Key, id string) *lane {
+func (s *webhookStore) lane(k store.Key, id string) *lane {
 	if t := s.task(k); t != nil {
 		return t.lane(id)
 	}
@@ -111,20 +68,22 @@ func (w *webhookState) change(l *lane, f func()) {
 	w.index(l)
 }
 
+func (w *webhookState) set(l *lane, after rules.Lane) { w.change(l, func() { l.Lane = after }) }
+
 // index adds a lane to the indexes.
 func (w *webhookState) index(l *lane) {
 	pos := &l.pos
-	if !l.deleted {
+	if !l.Deleted {
 		pos.listed, pos.state = true, l.State
 		w.stateIndex(l.State).add(0, l)
 	}
-	if pos.pending = l.pending() && !l.deleted; pos.pending {
+	if pos.pending = l.Pending() && !l.Deleted; pos.pending {
 		w.pending++
 	}
 	switch {
-	case pos.pending || l.deleted:
+	case pos.pending || l.Deleted:
 		w.queue.add(l)
-		if !l.leaseBlocked() {
+		if !l.Blocked() {
 			pos.endpoint = l.Webhook.Endpoint
 			w.endpointIndex(pos.endpoint).add(millis(l.DueAt), l)
 		}
@@ -179,7 +138,7 @@ func (w *webhookState) endpointIndex(name string) *index[*lane] {
 	return x
 }
 
-// moveTails makes idle lanes of a task due after events were appended. before is the
+// moveTails moves the ends of a task's lanes after events were appended. before is the
 // version of the task without these events. It reports whether a lane became due.
 func (w *webhookState) moveTails(t *task, before int64) (due bool) {
 	if len(t.lanes) == 0 || t.fold.Seq == before {
@@ -187,35 +146,30 @@ func (w *webhookState) moveTails(t *task, before int64) (due bool) {
 	}
 	at := t.log[len(t.log)-1].Time
 	for _, l := range t.lanes {
-		if !l.deleted && l.Cursor.Seq >= before {
-			w.change(l, func() { l.DueAt = at })
-			due = due || l.Worker == ""
+		after := l.Append(t.fold.Seq, at)
+		if l.Pending() { // no index changes
+			l.Lane = after
+			continue
 		}
+		w.set(l, after)
+		due = due || l.Worker == "" && !l.Deleted
 	}
 	return due
 }
 
 // saveWebhook creates or replaces a webhook. It retains c.Data.
 func (w *webhookState) saveWebhook(t *task, c store.Webhook, cursor store.WebhookCursor, now time.Time) *lane {
-	c.Task, c.CreatedAt = store.Key{}, store.Time(c.CreatedAt)
 	l := t.lane(c.ID)
-	if l != nil && !l.deleted {
-		w.change(l, func() {
-			c.CreatedAt = l.Webhook.CreatedAt
-			l.Webhook = c
-			l.restart(now)
-		})
+	if l != nil && !l.Deleted {
+		w.set(l, rules.SaveLane(c, cursor, t.fold.Seq, now, &l.Lane))
 		return l
 	}
-	fence, until := now.UnixMilli(), time.Time{}
+	var old *rules.Lane
 	if l != nil {
-		l.revokeLease()
-		fence, until = l.Fence, l.LeaseUntil
+		old = &l.Lane
 		w.removeLane(l)
 	}
-	l = &lane{task: t, Lane: store.Lane{
-		Webhook: c, Cursor: cursor, State: store.LaneActive, DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
-	}}
+	l = &lane{task: t, Lane: rules.SaveLane(c, cursor, t.fold.Seq, now, old)}
 	t.lanes = append(t.lanes, l)
 	w.index(l)
 	return l

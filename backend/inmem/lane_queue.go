@@ -19,7 +19,7 @@ type laneQueue struct {
 
 func (q *laneQueue) add(l *lane) {
 	at := millis(l.DueAt)
-	if l.leaseBlocked() {
+	if l.Blocked() {
 		at = millis(l.LeaseUntil)
 		l.pos.leaseBlocked, l.pos.worker = true, l.Worker
 		q.leased++
@@ -68,7 +68,7 @@ func (q *laneQueue) promote(now int64) (expired []*lane) {
 		if o.readyLanes.len == 1 {
 			q.owners.add(0, o)
 		}
-		if l.deleted {
+		if l.Deleted {
 			expired = append(expired, l)
 		}
 	}
@@ -153,10 +153,10 @@ func (q *laneQueue) scan(p store.LaneClaim, now int64) [][]*lane {
 	horizon := p.Now.Add(p.Horizon).UnixMilli()
 	add := func(e entry[*lane]) {
 		l := e.rec
-		if l.deleted || slices.Contains(p.Skip, l.task.owner.name) {
+		if l.Deleted || slices.Contains(p.Skip, l.task.owner.name) {
 			return
 		}
-		revocable := p.Takeover && l.leaseBlocked() && l.Worker != p.Worker
+		revocable := p.Takeover && l.Blocked() && l.Worker != p.Worker
 		if e.at <= now || revocable || p.Horizon > 0 && e.at > horizon {
 			queues[l.task.owner] = append(queues[l.task.owner], l)
 		}

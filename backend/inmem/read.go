@@ -9,8 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// taskStore implements [store.Tasks], [store.Records], and what [store.Maintenance] has for tasks.
+type taskStore struct {
+	*database
+	feedbacks *feedbackStore
+	webhooks  *webhookStore
+	queue     queue
+	empty     emptyContexts
+}
+
 // Task implements [store.Tasks].
-func (s *Store) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
+func (s *taskStore) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (*store.Task, error) {
 	t, err := s.clone(ctx, k)
 	if err != nil {
 		return nil, err
@@ -18,7 +27,7 @@ func (s *Store) Task(ctx context.Context, k store.Key, opts store.TaskOptions) (
 	return copyTask(t, opts), nil
 }
 
-func (s *Store) clone(ctx context.Context, k store.Key) (*store.Task, error) {
+func (s *taskStore) clone(ctx context.Context, k store.Key) (*store.Task, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, err
@@ -38,7 +47,7 @@ func copyTask(clone *store.Task, opts store.TaskOptions) *store.Task {
 }
 
 // Events implements [store.Tasks].
-func (s *Store) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
+func (s *taskStore) Events(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	events, err := s.log(ctx, k, after, limit)
 	for i := range events {
 		events[i] = events[i].Copy()
@@ -46,7 +55,7 @@ func (s *Store) Events(ctx context.Context, k store.Key, after int64, limit int)
 	return events, err
 }
 
-func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
+func (s *taskStore) log(ctx context.Context, k store.Key, after int64, limit int) ([]store.Event, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, err
@@ -62,7 +71,7 @@ func (s *Store) log(ctx context.Context, k store.Key, after int64, limit int) ([
 }
 
 // LogRows implements [store.Tasks]. Each event is one row.
-func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
+func (s *taskStore) LogRows(ctx context.Context, k store.Key, after int64, limit int) ([]store.LogRow, error) {
 	events, err := s.log(ctx, k, after, limit)
 	rows := make([]store.LogRow, len(events))
 	for i := range events {
@@ -72,7 +81,7 @@ func (s *Store) LogRows(ctx context.Context, k store.Key, after int64, limit int
 }
 
 // Versions implements [store.Tasks].
-func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+func (s *taskStore) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, err

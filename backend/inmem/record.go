@@ -35,7 +35,7 @@ func (o *owner) value(namespace, key string) *value {
 }
 
 // versions returns the versions of the records that changes name.
-func (s *Store) versions(owner string, changes []store.RecordChange) []int64 {
+func (s *taskStore) versions(owner string, changes []store.RecordChange) []int64 {
 	versions := make([]int64, len(changes))
 	for i := range changes {
 		if v := s.owners[owner].value(changes[i].Namespace, changes[i].Key); v != nil {
@@ -60,7 +60,7 @@ func (o *owner) saveValues(changes []store.RecordChange) {
 }
 
 // Record implements [store.Records].
-func (s *Store) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
+func (s *taskStore) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.Record{}, err
@@ -79,7 +79,7 @@ func (v *value) copy() store.Record {
 }
 
 // Records implements [store.Records].
-func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+func (s *taskStore) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return page, err
@@ -105,7 +105,7 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.Re
 }
 
 // SaveRecords implements [store.Records].
-func (s *Store) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+func (s *taskStore) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
 	if err := store.CheckRecords(owner, changes); err != nil {
 		return a2a.Wrap(a2a.CodeInternal, err, "malformed change")
 	}

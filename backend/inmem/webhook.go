@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// webhookState holds the webhook data of the store, except the data that tasks and
-// owners hold.
+// webhookState has the indexes over the webhooks of all owners. A task has its own lanes, and
+// an owner indexes of its delivery attempts and dead letters.
 type webhookState struct {
 	lanes   map[store.LaneState]*index[*lane] // by owner, task and webhook
 	pending int
@@ -27,7 +27,14 @@ type webhookState struct {
 	endpoints      map[string]store.Endpoint
 }
 
-func newWebhook() webhookState {
+// webhookStore implements [store.Webhooks] and [store.Lanes].
+type webhookStore struct {
+	*database
+	webhookState
+	watchers store.LaneWatchers
+}
+
+func newWebhookState() webhookState {
 	return webhookState{
 		lanes:      make(map[store.LaneState]*index[*lane]),
 		queue:      laneQueue{leases: make(map[string]int)},
@@ -37,17 +44,17 @@ func newWebhook() webhookState {
 }
 
 // WatchLanes implements [store.Lanes].
-func (s *Store) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
+func (s *webhookStore) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
 
 // notifyLanes calls the watchers if due is true. The caller holds no lock.
-func (s *Store) notifyLanes(due *bool) {
+func (s *webhookStore) notifyLanes(due *bool) {
 	if *due {
 		s.watchers.Notify()
 	}
 }
 
 // SaveWebhook implements [store.Webhooks].
-func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (store.Lane, error) {
+func (s *webhookStore) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (store.Lane, error) {
 	var due bool
 	c.Data = slices.Clone(c.Data)
 	defer s.notifyLanes(&due)
@@ -59,9 +66,9 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 	if t == nil {
 		return store.Lane{}, store.ErrNotFound
 	}
-	l := s.webhooks.saveWebhook(t, c, cursor, store.Time(now))
-	due = l.pending()
-	v := l.view()
+	l := s.saveWebhook(t, c, cursor, now)
+	due = l.Pending()
+	v := l.Lane.Lane
 	v.Webhook.Data = slices.Clone(v.Webhook.Data)
 	return v, nil
 }
@@ -74,15 +81,15 @@ func (w *webhookState) saveWebhooks(t *task, all []store.NewWebhook) (due bool) 
 	now := t.log[len(t.log)-1].Time
 	for _, n := range all {
 		c := store.Webhook{
-			ID: n.ID, Endpoint: n.Endpoint, Data: slices.Clone(n.Data), LongRunning: n.LongRunning, CreatedAt: now,
+			Task: t.fold.Key, ID: n.ID, Endpoint: n.Endpoint, Data: slices.Clone(n.Data), LongRunning: n.LongRunning, CreatedAt: now,
 		}
-		due = w.saveWebhook(t, c, n.Cursor, now).pending() || due
+		due = w.saveWebhook(t, c, n.Cursor, now).Pending() || due
 	}
 	return due
 }
 
 // DeleteWebhook implements [store.Webhooks].
-func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+func (s *webhookStore) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return false, err
@@ -91,19 +98,18 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 	if l == nil {
 		return false, store.ErrNotFound
 	}
-	if !now.Before(l.LeaseUntil) {
-		s.webhooks.removeLane(l)
+	after, busy := l.Delete(now)
+	if !busy {
+		s.removeLane(l)
 		return false, nil
 	}
-	if !l.deleted {
-		s.webhooks.removeDeliveries(l)
-		s.webhooks.change(l, func() { l.deleted = true })
-	}
+	s.removeDeliveries(l)
+	s.set(l, after)
 	return true, nil
 }
 
 // ReplayWebhook implements [store.Webhooks].
-func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (store.WebhookCursor, error) {
+func (s *webhookStore) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (store.WebhookCursor, error) {
 	var due bool
 	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
@@ -111,34 +117,30 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 		return store.WebhookCursor{}, err
 	}
 	l := s.lane(task, id)
-	if l == nil || l.deleted {
+	if l == nil || l.Deleted {
 		return store.WebhookCursor{}, store.ErrNotFound
 	}
-	s.webhooks.change(l, func() {
-		if l.Cursor.Seq < cursor.Seq {
-			cursor = l.Cursor
-		}
+	s.change(l, func() {
+		l.Lane = l.Replay(cursor, now)
 		for _, n := range slices.Collect(l.deadLetters.records()) {
-			if n.value.Seq > cursor.Seq {
-				s.webhooks.removeDeadLetter(n)
+			if n.value.Seq > l.Cursor.Seq {
+				s.removeDeadLetter(n)
 			}
 		}
-		l.Cursor = cursor
-		l.restart(store.Time(now))
 	})
-	due = l.pending()
-	return cursor, nil
+	due = l.Pending()
+	return l.Cursor, nil
 }
 
 // WakeLanes implements [store.Lanes].
-func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
+func (s *webhookStore) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (int, error) {
 	var due bool
 	defer s.notifyLanes(&due)
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, err
 	}
-	waiting := s.webhooks.byEndpoint[endpoint]
+	waiting := s.byEndpoint[endpoint]
 	if waiting == nil || limit <= 0 {
 		return 0, nil
 	}
@@ -146,14 +148,16 @@ func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, l
 	w := walk[*lane]{indexes: []*index[*lane]{waiting}, ascending: true, after: millis(now) + 1, before: math.MaxInt64}
 	woken, _ := w.page(0, limit)
 	for _, l := range woken {
-		s.webhooks.change(l, func() { l.DueAt = now })
+		after := l.Lane
+		after.DueAt = now
+		s.set(l, after)
 	}
 	due = len(woken) > 0
 	return len(woken), nil
 }
 
 // Lanes implements [store.Webhooks].
-func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
+func (s *webhookStore) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
 	page, err := s.lanePage(ctx, q)
 	for i := range page.Lanes {
 		c := &page.Lanes[i].Webhook
@@ -162,7 +166,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, e
 	return page, err
 }
 
-func (s *Store) lanePage(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
+func (s *webhookStore) lanePage(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return page, err
@@ -173,7 +177,7 @@ func (s *Store) lanePage(ctx context.Context, q store.LaneQuery) (page store.Lan
 	}
 	w := walk[*lane]{ascending: true, after: math.MinInt64, before: math.MaxInt64}
 	for i, state := range states {
-		if x := s.webhooks.lanes[state]; x != nil && !slices.Contains(states[:i], state) {
+		if x := s.lanes[state]; x != nil && !slices.Contains(states[:i], state) {
 			w.indexes = append(w.indexes, x)
 		}
 	}
@@ -187,7 +191,7 @@ func (s *Store) lanePage(ctx context.Context, q store.LaneQuery) (page store.Lan
 		if page.More = len(page.Lanes) == q.Limit; page.More {
 			return page, nil
 		}
-		page.Lanes = append(page.Lanes, l.view())
+		page.Lanes = append(page.Lanes, l.Lane.Lane)
 	}
 }
 
@@ -216,5 +220,5 @@ func compareFilter(l *lane, q *store.LaneQuery) int {
 }
 
 func (l *lane) key() []string {
-	return []string{l.task.fold.Key.Owner, l.task.fold.Key.ID, l.Webhook.ID}
+	return []string{l.Webhook.Task.Owner, l.Webhook.Task.ID, l.Webhook.ID}
 }

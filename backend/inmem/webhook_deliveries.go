@@ -47,30 +47,32 @@ func newestFirst(at time.Time) int64 { return -max(millis(at), -math.MaxInt64) }
 
 func (w *webhookState) newKey(l *lane, sequence int64, attempt int) deliveryKey {
 	w.lastNumber++
-	k := l.task.fold.Key
+	k := l.Webhook.Task
 	return deliveryKey{Owner: k.Owner, Task: k.ID, ID: l.Webhook.ID, Sequence: sequence, Attempt: attempt, Number: w.lastNumber}
 }
 
-func (w *webhookState) addAttempt(l *lane, a store.DeliveryAttempt) {
-	a.At, a.Duration = store.Time(a.At), a.Duration.Truncate(time.Millisecond)
-	n := &deliveryRecord[store.DeliveryAttempt]{w.newKey(l, a.Sequence, a.Attempt), newestFirst(a.At), l, a}
-	l.attempts.add(n.at, n)
-	l.task.owner.attempts.add(n.at, n)
-	w.attempts.add(n.at, n)
+// addDeliveries adds the delivery attempts and dead letters of an acknowledgement.
+func (w *webhookState) addDeliveries(l *lane, acked *store.LaneAck) {
+	for _, a := range acked.Attempts {
+		a.At, a.Duration = store.Time(a.At), a.Duration.Truncate(time.Millisecond)
+		n := &deliveryRecord[store.DeliveryAttempt]{w.newKey(l, a.Sequence, a.Attempt), newestFirst(a.At), l, a}
+		l.attempts.add(n.at, n)
+		l.task.owner.attempts.add(n.at, n)
+		w.attempts.add(n.at, n)
+	}
+	for _, d := range acked.Dead {
+		d.At = store.Time(d.At)
+		n := &deliveryRecord[store.DeadLetter]{w.newKey(l, d.Sequence, 0), newestFirst(d.At), l, d}
+		l.deadLetters.add(n.at, n)
+		l.task.owner.deadLetters.add(n.at, n)
+		w.deadLetters.add(n.at, n)
+	}
 }
 
 func (w *webhookState) removeAttempt(n *deliveryRecord[store.DeliveryAttempt]) {
 	n.lane.attempts.remove(n.at, n)
 	n.lane.task.owner.attempts.remove(n.at, n)
 	w.attempts.remove(n.at, n)
-}
-
-func (w *webhookState) addDeadLetter(l *lane, d store.DeadLetter) {
-	d.At = store.Time(d.At)
-	n := &deliveryRecord[store.DeadLetter]{w.newKey(l, d.Sequence, 0), newestFirst(d.At), l, d}
-	l.deadLetters.add(n.at, n)
-	l.task.owner.deadLetters.add(n.at, n)
-	w.deadLetters.add(n.at, n)
 }
 
 func (w *webhookState) removeDeadLetter(n *deliveryRecord[store.DeadLetter]) {
@@ -101,24 +103,24 @@ func (x *index[R]) records() iter.Seq[R] {
 }
 
 // DeadLetters implements [store.Webhooks].
-func (s *Store) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
+func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.DeadLetterPage{}, err
 	}
 	of := func(o *owner) *index[*deliveryRecord[store.DeadLetter]] { return &o.deadLetters }
-	letters, next, err := deliveries(s, q, &s.webhooks.deadLetters, of, func(l *lane) *index[*deliveryRecord[store.DeadLetter]] { return &l.deadLetters })
+	letters, next, err := deliveries(s, q, &s.deadLetters, of, func(l *lane) *index[*deliveryRecord[store.DeadLetter]] { return &l.deadLetters })
 	return store.DeadLetterPage{Letters: letters, Next: next}, err
 }
 
 // DeliveryAttempts implements [store.Webhooks].
-func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
+func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.DeliveryAttemptPage{}, err
 	}
 	of := func(o *owner) *index[*deliveryRecord[store.DeliveryAttempt]] { return &o.attempts }
-	attempts, next, err := deliveries(s, q, &s.webhooks.attempts, of, func(l *lane) *index[*deliveryRecord[store.DeliveryAttempt]] { return &l.attempts })
+	attempts, next, err := deliveries(s, q, &s.attempts, of, func(l *lane) *index[*deliveryRecord[store.DeliveryAttempt]] { return &l.attempts })
 	return store.DeliveryAttemptPage{Attempts: attempts, Next: next}, err
 }
 
@@ -129,7 +131,7 @@ type deliveryCursor struct {
 }
 
 // deliveries returns a page of records from all, or from those of an owner or a lane.
-func deliveries[V any](s *Store, q store.WebhookQuery, all *index[*deliveryRecord[V]],
+func deliveries[V any](s *webhookStore, q store.WebhookQuery, all *index[*deliveryRecord[V]],
 	ofOwner func(*owner) *index[*deliveryRecord[V]], ofLane func(*lane) *index[*deliveryRecord[V]],
 ) (values []V, next string, err error) {
 	w := walk[*deliveryRecord[V]]{ascending: true, after: math.MinInt64, before: math.MaxInt64}

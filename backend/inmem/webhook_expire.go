@@ -10,23 +10,23 @@ import (
 )
 
 // ExpireWebhooks implements [store.Webhooks]. It removes the oldest records first.
-func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
+func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return 0, err
 	}
 	removed := 0
-	for x := &s.webhooks.attempts; x.len > 0 && removed < limit; removed++ {
+	for x := &s.attempts; x.len > 0 && removed < limit; removed++ {
 		chunk := x.chunks[len(x.chunks)-1]
 		n := chunk[len(chunk)-1].rec
 		if !n.value.At.Before(p.Attempts) {
 			break
 		}
-		s.webhooks.removeAttempt(n)
+		s.removeAttempt(n)
 	}
-	removed += s.webhooks.expireDeadLetters(p.Dead, limit)
-	lanes := s.webhooks.expire(&s.webhooks.idle, p.Finished, limit)
-	lanes += s.webhooks.expire(&s.webhooks.idleLong, p.LongRunning, limit-lanes)
+	removed += s.expireDeadLetters(p.Dead, limit)
+	lanes := s.expire(&s.idle, p.Finished, limit)
+	lanes += s.expire(&s.idleLong, p.LongRunning, limit-lanes)
 	return removed + lanes, nil
 }
 
@@ -56,29 +56,29 @@ func (w *webhookState) expire(idle *index[*lane], before time.Time, limit int) (
 }
 
 // WebhookBacklog implements [store.Webhooks].
-func (s *Store) WebhookBacklog(ctx context.Context) (store.WebhookBacklog, error) {
+func (s *webhookStore) WebhookBacklog(ctx context.Context) (store.WebhookBacklog, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return store.WebhookBacklog{}, err
 	}
-	b := store.WebhookBacklog{Pending: s.webhooks.pending, Dead: s.webhooks.deadLetters.len}
-	if x := s.webhooks.lanes[store.LaneParked]; x != nil {
+	b := store.WebhookBacklog{Pending: s.pending, Dead: s.deadLetters.len}
+	if x := s.lanes[store.LaneParked]; x != nil {
 		b.Parked = x.len
 	}
-	if x := s.webhooks.lanes[store.LaneDisabled]; x != nil {
+	if x := s.lanes[store.LaneDisabled]; x != nil {
 		b.Disabled = x.len
 	}
 	return b, nil
 }
 
 // Endpoints implements [store.Webhooks]. The result is sorted by name.
-func (s *Store) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+func (s *webhookStore) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	var all []store.Endpoint
-	for _, e := range s.webhooks.endpoints {
+	for _, e := range s.endpoints {
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b store.Endpoint) int { return cmp.Compare(a.Name, b.Name) })
@@ -86,16 +86,16 @@ func (s *Store) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 }
 
 // SaveEndpoint implements [store.Webhooks].
-func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+func (s *webhookStore) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return err
 	}
 	if e.Failures == 0 && !e.Disabled {
-		delete(s.webhooks.endpoints, e.Name)
+		delete(s.endpoints, e.Name)
 		return nil
 	}
 	e.FailedAt, e.OpenUntil, e.UpdatedAt = store.Time(e.FailedAt), store.Time(e.OpenUntil), store.Time(e.UpdatedAt)
-	s.webhooks.endpoints[e.Name] = e
+	s.endpoints[e.Name] = e
 	return nil
 }

@@ -181,7 +181,7 @@ func BenchmarkLanes(b *testing.B) {
 			name, update string
 		}{
 			{"idle", ""},
-			{"waiting", `UPDATE {s}.webhook_lanes SET phase = 2, cursor_seq = 0, due_at = 9000000000000`},
+			{"waiting", `UPDATE {s}.webhook_lanes SET phase = {waiting}, cursor_seq = 0, due_at = 9000000000000`},
 			{"waiting-of-many-owners", `UPDATE {s}.webhook_lanes SET owner = 'o' || task_id`},
 		} {
 			if kind.update != "" && idle == 1_000 {

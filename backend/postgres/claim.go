@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
@@ -150,12 +151,12 @@ var stmtPromoteTasks = &statement{
 	name: "holdfast_promote_tasks",
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
-				WHERE phase = 3 AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 			UNION ALL
 			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
-				WHERE phase = 3 AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 		)
-		UPDATE {s}.task_rows t SET phase = 1 FROM u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"`,
+		UPDATE {s}.task_rows t SET phase = {ready} FROM u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"`,
 }
 
 // farFuture is later than any stored time.
@@ -250,7 +251,7 @@ func unreadTasks(rows []taskRow, err error) []store.UnreadableTask {
 const sqlRenew = `WITH l AS MATERIALIZED (
 		SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
 			SELECT t.owner, t.id FROM {s}.task_rows t
-			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = {leased} AND t.lease_worker = u.worker AND t.fence = u.fence
 			FOR UPDATE SKIP LOCKED) t
 	)
 	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
@@ -259,7 +260,7 @@ const sqlRenew = `WITH l AS MATERIALIZED (
 // sqlHeldLeases returns which leases are held, including those of locked tasks.
 const sqlHeldLeases = `SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
 		SELECT t.owner, t.id, t.lease_worker, t.fence FROM {s}.task_rows t
-		WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = 2 AND t.lease_worker = u.worker AND t.fence = u.fence
+		WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = {leased} AND t.lease_worker = u.worker AND t.fence = u.fence
 		OFFSET 0) t`
 
 const (
@@ -293,8 +294,8 @@ func (s *taskStore) Renew(ctx context.Context, until time.Time, leases []store.H
 		if len(rest) == 0 || try == maxRenewAttempts-1 {
 			break
 		}
-		if !sleep(ctx, renewPause<<try) {
-			return nil, ctx.Err()
+		if err := runtime.Sleep(ctx, renewPause<<try); err != nil {
+			return nil, err
 		}
 	}
 	for _, l := range leases {

@@ -20,7 +20,7 @@ import (
 var stmtClaim = &statement{name: "holdfast_claim", text: claimText(`SELECT * FROM (` + sqlFairQueued + `) x`)}
 
 // stmtClaimOldest is stmtClaim with queued tasks ordered by due time.
-var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "due_at", "phase = 1"))}
+var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "due_at", "phase = {ready}"))}
 
 // claimArguments are the parameters of a claim.
 type claimArguments struct {
@@ -61,17 +61,17 @@ func claimText(queued string) string { return namedText(claimColumns, claimTempl
 
 func claimTemplate(queued string) string {
 	return `WITH RECURSIVE
-	` + walkOwners("a", `owner COLLATE "ucs_basic" > @after_owner`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
-	` + walkOwners("b", `owner COLLATE "ucs_basic" <= @after_owner`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= @after_owner`, 1_000_000_000) + `,
+	` + walkOwners("task_rows", "a", `owner COLLATE "ucs_basic" > @after_owner`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
+	` + walkOwners("task_rows", "b", `owner COLLATE "ucs_basic" <= @after_owner`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= @after_owner`, 1_000_000_000) + `,
 	locked AS MATERIALIZED (
 		SELECT o.n, p.* FROM (
 			SELECT owner, n, coalesce((@after_contexts)[array_position(@owners, owner COLLATE "C")], '') AS after
 			FROM (SELECT * FROM a UNION ALL SELECT * FROM b) x WHERE owner <> ALL (@skip) OFFSET 0
 		) o CROSS JOIN LATERAL (
 			SELECT * FROM (
-				` + dueOwnerTasks("0, 0", "lease_until", `phase = 2 AND lease_until <= @expired_until AND lease_worker <> @worker`) + `
+				` + dueOwnerTasks("0, 0", "lease_until", `phase = {leased} AND lease_until <= @expired_until AND lease_worker <> @worker`) + `
 				UNION ALL
-				` + dueOwnerTasks("0, 0", "lease_until", `phase = 2 AND lease_until > @lease_horizon AND lease_until > @expired_until AND lease_worker <> @worker`) + `
+				` + dueOwnerTasks("0, 0", "lease_until", `phase = {leased} AND lease_until > @lease_horizon AND lease_until > @expired_until AND lease_worker <> @worker`) + `
 				UNION ALL
 				` + queued + `
 			) y LIMIT @per_owner * @per_context
@@ -88,7 +88,7 @@ func claimTemplate(queued string) string {
 		SELECT owner, id, by, row_number() OVER (ORDER BY r, n) AS place FROM ordered
 		WHERE r <= coalesce((SELECT min(known) FROM bounds), r) ORDER BY r, n LIMIT @max
 	), t AS (
-		UPDATE {s}.task_rows t SET phase = 2, lease_worker = @worker, fence = t.fence + 1, lease_until = @until,
+		UPDATE {s}.task_rows t SET phase = {leased}, lease_worker = @worker, fence = t.fence + 1, lease_until = @until,
 			attempt = t.attempt + 1, seq = t.seq + 1, bytes = t.bytes + @bytes, state = @state,
 			state_at = greatest(@at, t.updated_at), updated_at = greatest(@at, t.updated_at)
 		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
@@ -104,11 +104,12 @@ func claimTemplate(queued string) string {
 	WHERE 1 / (CASE WHEN (SELECT coalesce(sum(webhooks), 0) FROM t) = (SELECT count(*) FROM followed) THEN 1 ELSE 0 END) = 1`
 }
 
-// walkOwners returns a recursive CTE of the owners with queued or leased tasks, in order.
-func walkOwners(name, from, after string, first int) string {
-	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.task_rows WHERE phase = %d AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
+// walkOwners returns a recursive CTE of the owners with ready or leased rows in a table of tasks
+// or lanes, in order. It numbers them from first.
+func walkOwners(table, name, from, after string, first int) string {
+	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.%s WHERE phase = %s AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
 	step := func(where string) string {
-		return "least(" + fmt.Sprintf(hop, 1, where) + ", " + fmt.Sprintf(hop, 2, where) + ")"
+		return "least(" + fmt.Sprintf(hop, table, "{ready}", where) + ", " + fmt.Sprintf(hop, table, "{leased}", where) + ")"
 	}
 	return fmt.Sprintf(`%[1]s(owner, n) AS (SELECT %[2]s, %[4]d UNION ALL SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.owner IS NOT NULL)`,
 		name, step(from), step(after), first)
@@ -140,10 +141,10 @@ var sqlFairQueued = fmt.Sprintf(`WITH RECURSIVE
 	) x`,
 	walkContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
 	walkContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, 1_000_000_000),
-	dueTasks("1, c.n", "due_at", `phase = 1 AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
+	dueTasks("1, c.n", "due_at", `phase = {ready} AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
 
 func walkContexts(name, from, after string, first int) string {
-	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = 1 AND owner = o.owner COLLATE "POSIX" AND %s
+	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = {ready} AND owner = o.owner COLLATE "POSIX" AND %s
 		ORDER BY context_id COLLATE "POSIX" LIMIT 1)`
 	return fmt.Sprintf(`%[1]s(context_id, n) AS (SELECT %[2]s, %[4]d UNION ALL
 		SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.context_id IS NOT NULL)`,

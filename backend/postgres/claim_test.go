@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -87,7 +88,7 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 		p.cutAfter(bytes)
 		tasks, err := s.Claim(bg, claimEight(worker))
 		p.disarm()
-		leased := countRows(t, direct, `{s}.task_rows WHERE phase = 2 AND lease_worker = $1`, worker)
+		leased := countRows(t, direct, `{s}.task_rows WHERE phase = {leased} AND lease_worker = $1`, worker)
 		if err == nil && len(tasks) != leased || len(tasks) > leased {
 			t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, but %d are leased", bytes, len(tasks), err, leased)
 		}
@@ -99,11 +100,11 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 			}
 		}
 		left := 0
-		await(t, "the server ends the transaction of the lost connection", func() bool {
+		await.True(t, "the server ends the transaction of the lost connection", func() bool {
 			rest, err := direct.Claim(bg, claimEight("rest"))
 			must(t, err)
 			left += len(rest)
-			leased = countRows(t, direct, `{s}.task_rows WHERE phase = 2 AND lease_worker = $1`, worker)
+			leased = countRows(t, direct, `{s}.task_rows WHERE phase = {leased} AND lease_worker = $1`, worker)
 			return left+leased >= 8
 		})
 		if left+leased != 8 {
@@ -163,13 +164,13 @@ func TestUnreturnedLanesAreDueAfterTheirLease(t *testing.T) {
 		p.cutAfter(bytes)
 		lanes, _ := s.ClaimLanes(bg, claim)
 		p.disarm()
-		if leased := countRows(t, direct, `{s}.webhook_lanes WHERE phase = 3 AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
+		if leased := countRows(t, direct, `{s}.webhook_lanes WHERE phase = {leased} AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
 			unreturned++
 		}
 		now = now.Add(2 * time.Minute)
 		claim.Now, claim.Until = now, now.Add(time.Minute)
 		again := 0
-		await(t, "the server ends the transaction of the lost connection", func() bool {
+		await.True(t, "the server ends the transaction of the lost connection", func() bool {
 			lanes, err := direct.ClaimLanes(bg, claim)
 			must(t, err)
 			again += len(lanes)

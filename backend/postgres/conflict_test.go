@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -107,7 +108,7 @@ func TestRenewIgnoresLeasesOfAFailedAttempt(t *testing.T) {
 		defer close(done)
 		lost, err = s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(1), Worker: testWorker, Fence: 1}})
 	}()
-	await(t, "the first attempt fails", func() bool { return countRows(t, s, `{s}.conflicts WHERE is_called`) > 0 })
+	await.True(t, "the first attempt fails", func() bool { return countRows(t, s, `{s}.conflicts WHERE is_called`) > 0 })
 	_, e := s.pool.Exec(bg, s.qualify(`UPDATE {s}.task_rows SET fence = 2 WHERE id = $1`), taskID(1))
 	must(t, e)
 	within(t, "Renew()", func() { <-done })
@@ -156,7 +157,7 @@ func TestCommitSurvivesADeadlock(t *testing.T) {
 // waitForLock returns when a session of the store waits for a lock in its schema.
 func waitForLock(t *testing.T, s *Store) {
 	t.Helper()
-	await(t, "a session waits for a lock", func() bool {
+	await.True(t, "a session waits for a lock", func() bool {
 		return countRows(t, s, `pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`, s.cfg.Schema) > 0
 	})
 }

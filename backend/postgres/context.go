@@ -50,7 +50,7 @@ var (
 )
 
 // contextColumns returns the columns that scanContext reads. The last one has the ids of the
-// newest tasks of the context; tasks is their maximum number.
+// newest tasks of the context. tasks is the parameter with their maximum number.
 func contextColumns(tasks string) string {
 	return contextList + `,
 	ARRAY(SELECT k.id FROM (
@@ -284,8 +284,8 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// keyConflict returns ErrDuplicate if the change that caused otherwise, for which this one
-// waited, has the same idempotency key. Else it returns otherwise.
+// keyConflict returns ErrDuplicate if a concurrent change, for which this one waited, has stored
+// the same idempotency key. Else it returns the error otherwise.
 func (s *contextStore) keyConflict(ctx context.Context, tx pgx.Tx, c *store.ContextChange, otherwise error) error {
 	if k := c.Idempotency; k != nil {
 		if _, err := s.readKey(ctx, tx, k.Owner, k.Key); !errors.Is(err, store.ErrNotFound) {

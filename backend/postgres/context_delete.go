@@ -7,11 +7,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 var (
-	sqlBusyTask = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND phase <> 0
-		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` AND t.phase <> 0 LIMIT 1`
+	sqlBusyTask = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND phase <> {idle}
+		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` AND t.phase <> {idle} LIMIT 1`
 	// sqlOldestTasks requires that the transaction has locked the context.
 	sqlOldestTasks = `SELECT t.* FROM (
 			(SELECT id, created_at FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
@@ -47,7 +48,7 @@ func (s *contextStore) FinishDelete(ctx context.Context, owner, id string, limit
 	return s.deleteContext(ctx, owner, id, limit, true)
 }
 
-func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limit int, started bool) (more bool, err error) {
+func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limit int, finish bool) (more bool, err error) {
 	var c store.Context
 	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) (err error) {
 		if !storable(owner, id) {
@@ -56,11 +57,20 @@ func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limi
 		if c, err = s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id}); err != nil {
 			return err
 		}
-		if c.Status != "" {
-			if started {
-				return store.ErrNotFound
+		seen := rules.Context{Exists: true, Deleting: c.Status == ""}
+		if !seen.Deleting {
+			if seen.Busy, err = s.exists(ctx, tx, sqlBusyTask, owner, id); err != nil {
+				return err
 			}
-			if err := s.startDeletion(ctx, tx, &c); err != nil {
+		}
+		if err := rules.DeleteContext(&seen, finish); err != nil {
+			return err
+		}
+		if !seen.Deleting {
+			if _, err := s.exec(ctx, tx, sqlMarkDeletion, owner, id); err != nil {
+				return err
+			}
+			if err := s.addCounter(ctx, tx, owner, string(c.Status), -1); err != nil {
 				return err
 			}
 		}
@@ -100,22 +110,6 @@ func (s *contextStore) noteDeleted(c *store.Context) {
 	for _, l := range contextLabels(c) {
 		s.labelRows.add(labelKey{c.Key.Owner, l}, mergeThreshold)
 	}
-}
-
-// startDeletion marks a context as pending deletion. It fails with ErrBusy while a task of it
-// is queued or leased.
-func (s *contextStore) startDeletion(ctx context.Context, tx pgx.Tx, c *store.Context) error {
-	busy, err := s.exists(ctx, tx, sqlBusyTask, c.Key.Owner, c.Key.ID)
-	if err != nil {
-		return err
-	}
-	if busy {
-		return store.ErrBusy
-	}
-	if _, err := s.exec(ctx, tx, sqlMarkDeletion, c.Key.Owner, c.Key.ID); err != nil {
-		return err
-	}
-	return s.addCounter(ctx, tx, c.Key.Owner, string(c.Status), -1)
 }
 
 // PendingDeletions implements [store.Contexts].

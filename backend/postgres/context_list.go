@@ -111,8 +111,9 @@ func (s *contextStore) Contexts(ctx context.Context, q store.ContextQuery) (page
 	return page, nil
 }
 
-// contextRows returns the statement that reads the rows of a page and one more: by a walk, or
-// if few by looking up all contexts with the labels.
+// contextRows returns the statement that reads the rows of a page and one more. It walks the
+// contexts in the order of the list. If few contexts have the labels of the query, it reads all of
+// these and sorts them.
 func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 	w, groups := contextWalk(q)
 	if at := q.Cursor; at != nil {
@@ -136,7 +137,8 @@ func contextRows(q *store.ContextQuery, few bool) (text string, args []any) {
 	return w.rows(columns, groups, q.Limit+1, max(q.Offset, 0)), w.args
 }
 
-// lookedUp is rows for a list with few results, which it finds by the index of labels.
+// lookedUp returns a statement as rows does. It finds all contexts by the index of labels before it
+// sorts them, which is faster if there are few.
 func (w *walk) lookedUp(columns, groups string, limit, offset int) string {
 	return fmt.Sprintf(`WITH %s, few AS MATERIALIZED (SELECT * FROM {s}.%s t WHERE %s)
 		SELECT %s FROM few t WHERE t.%s IN (SELECT v FROM g) ORDER BY %s LIMIT %s OFFSET %s`,

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -36,12 +38,13 @@ type database struct {
 	closed bool
 }
 
-// qualify returns a statement with {s} replaced by the name of the schema.
+// qualify returns a statement with {s} replaced by the name of the schema, and the names of
+// phases by their numbers.
 func (s *database) qualify(text string) string {
 	if done, ok := s.sqlCache.Load(text); ok {
 		return done.(string)
 	}
-	done := strings.ReplaceAll(text, "{s}", pgx.Identifier{s.cfg.Schema}.Sanitize())
+	done := strings.NewReplacer(append([]string{"{s}", pgx.Identifier{s.cfg.Schema}.Sanitize()}, sqlrow.PhaseNames...)...).Replace(text)
 	s.sqlCache.Store(text, done)
 	return done
 }
@@ -284,19 +287,7 @@ func (s *database) backoff(ctx context.Context, try int, cause error) bool {
 	}
 	delay = delay/2 + rand.N(delay/2+1) //nolint:gosec // jitter
 	s.log.Debug("retrying command", "error", cause, "delay", delay)
-	return sleep(ctx, delay)
-}
-
-// sleep waits for d. It returns false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return runtime.Sleep(ctx, delay) == nil
 }
 
 // transact runs f in a transaction and commits it unless f fails. It retries transient

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -71,7 +72,7 @@ func TestCommitsInTheSameContextsDoNotDeadlock(t *testing.T) {
 	conn, err := pgx.Connect(bg, server.URL())
 	must(t, err)
 	defer func() { _ = conn.Close(bg) }()
-	await(t, "the sessions end", func() bool {
+	await.True(t, "the sessions end", func() bool {
 		var n int
 		must(t, conn.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'`).Scan(&n))
 		return n == 0

@@ -157,7 +157,7 @@ func hotQueries() []hotQuery {
 		{"lanes: delete", sqlDeleteLane, ""},
 		{"lanes: delete the webhook", sqlDeleteWebhook, ""},
 		{"lanes: replay", sqlReplayLane, ""},
-		{"lanes: idle", sqlIdleLanes, ""},
+		{"lanes: idle", sqlDoneLanes, ""},
 		{"lanes: expire", sqlExpireLanes, ""},
 		{"lanes: backlog", sqlWebhookBacklog, "dead_letters_at dead_letters_key dead_letters_owner dead_letters_task webhook_lanes_leased webhook_lanes_ready webhook_lanes_stopped webhook_lanes_waiting"},
 		{"dead letters", deadListText(store.WebhookQuery{}), ""},

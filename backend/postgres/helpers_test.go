@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -86,29 +87,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// waitLimit is how long a test waits for an event: far longer than the slowest machine needs,
-// and less than the command timeout of ten minutes of some tests.
-const waitLimit = 5 * time.Minute
-
-// await waits until a condition holds.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(waitLimit); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", waitLimit, what)
-		}
-	}
-}
-
-// within fails the test unless f returns within waitLimit.
+// within fails the test unless f returns within await.Limit.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(waitLimit):
-		t.Fatalf("not within %s: %s", waitLimit, what)
+	case <-time.After(await.Limit):
+		t.Fatalf("not within %s: %s", await.Limit, what)
 	}
 }
 
@@ -119,7 +106,7 @@ func fillLanes(s *Store, n int) error {
 			SELECT owner, id, 'p', pk, context_id, created_at, '{}', false, 1, created_at, created_at FROM {s}.task_rows ORDER BY created_at DESC LIMIT $1`,
 		`INSERT INTO {s}.webhook_lanes (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence, cursor_state,
 				tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
-			SELECT c.owner, c.task_id, c.id, 'http://receiver.example:80', 1, 0, 'active', false, t.seq, 1, t.state, t.seq, 0, 0, 0, 1,
+			SELECT c.owner, c.task_id, c.id, 'http://receiver.example:80', 1, {done}, 'active', false, t.seq, 1, t.state, t.seq, 0, 0, 0, 1,
 				c.created_at, c.created_at, '', 1, 0, ''
 			FROM {s}.webhooks c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX" LIMIT $1`,
 		`UPDATE {s}.task_rows t SET webhooks = 1 FROM {s}.webhooks c

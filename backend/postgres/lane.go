@@ -13,13 +13,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var laneColumns = sqlrow.Of[sqlrow.Lane]()
-
 // laneList are the columns of webhook_lanes that scanLane reads, laneWidth is their number.
 var (
-	laneList  = laneColumns.List("l.")
-	laneWidth = laneColumns.Len()
+	laneColumns = sqlrow.LaneColumns[store.Lane]()
+	laneList    = laneColumns.List("l.")
+	laneWidth   = laneColumns.Len()
 )
+
+// The decisions of [rules.Lane] about the lane l, in SQL. The statements that need them change
+// many lanes, or are part of a commit, so that a separate read would cost a round trip under
+// locks.
+const (
+	sqlRevokeLease = `fence = CASE WHEN l.worker = '' AND l.lease_until > 0 THEN l.fence ELSE l.fence + 1 END, worker = ''`
+	sqlRestartLane = `state = 'active', reason = '', attempt = 0, failed_at = 0, ` + sqlRevokeLease
+)
+
+// lanePhase returns the phase of a lane as [sqlrow.LanePhase] does, from four expressions. Lanes
+// without pending events are done until expiry finds that it cannot remove them.
+func lanePhase(cursor, tail, blocked, due string) string {
+	return fmt.Sprintf(`CASE WHEN %s >= %s THEN {done} WHEN %s THEN {leased} WHEN %s THEN {ready} ELSE {waiting} END`, cursor, tail, blocked, due)
+}
 
 // sqlLaneKey compares the key of the lane l, or another row of a webhook, to that of u.
 // sqlWebhookKey compares it to parameters 1 to 3.
@@ -37,9 +50,9 @@ type webhookStore struct {
 
 // scanLane reads a lane. scanWebhook reads the rest of its webhook.
 func scanLane(r record) store.Lane {
-	var l sqlrow.Lane
+	var l store.Lane
 	laneColumns.Scan(&l, r.int, r.text)
-	return l.Value(nil, 0)
+	return l
 }
 
 // scanWebhook reads the data and the creation time of a webhook.
@@ -61,7 +74,7 @@ const sqlAdvanceLanes = `followers AS MATERIALIZED (
 	), followed AS (
 		UPDATE {s}.webhook_lanes l SET tail_seq = u.seq,
 			due_at = CASE WHEN l.cursor_seq >= l.tail_seq THEN u.at ELSE l.due_at END,
-			phase = CASE WHEN l.phase > 0 THEN l.phase WHEN l.lease_until > 0 THEN 3 ELSE 1 END
+			phase = CASE WHEN l.cursor_seq < l.tail_seq THEN l.phase WHEN l.lease_until > 0 THEN {leased} ELSE {ready} END
 		FROM followers u WHERE ` + sqlLaneKey + ` RETURNING 1
 	)`
 
@@ -129,8 +142,8 @@ func (s *webhookStore) Lanes(ctx context.Context, q store.LaneQuery) (page store
 }
 
 const sqlWebhookBacklog = `SELECT
-	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = 1) + (SELECT count(*) FROM {s}.webhook_lanes WHERE phase = 2) +
-	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = 3),
+	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {ready}) + (SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {leased}) +
+	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {waiting}),
 	(SELECT count(*) FROM {s}.webhook_lanes WHERE state <> 'active' AND state = 'parked'),
 	(SELECT count(*) FROM {s}.webhook_lanes WHERE state <> 'active' AND state = 'disabled'),
 	(SELECT count(*) FROM {s}.dead_letters)`

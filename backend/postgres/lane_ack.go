@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
@@ -69,7 +70,7 @@ var stmtAck = newStatement("holdfast_lanes_ack", "", `WITH u AS MATERIALIZED (
 			UPDATE {s}.webhook_lanes l SET
 				worker = CASE WHEN u.hold THEN l.worker ELSE '' END,
 				lease_until = CASE WHEN u.hold THEN l.lease_until ELSE 0 END,
-				phase = CASE WHEN u.cursor_seq >= l.tail_seq THEN 0 WHEN u.hold THEN 3 WHEN u.due_at <= u.at THEN 1 ELSE 2 END,
+				phase = `+lanePhase("u.cursor_seq", "l.tail_seq", "u.hold", "u.due_at <= u.at")+`,
 				cursor_seq = u.cursor_seq, cursor_sequence = u.cursor_sequence, cursor_state = u.cursor_state, state = u.state,
 				reason = u.reason, due_at = u.due_at, attempt = u.attempt, failed_at = u.failed_at, delivered = l.delivered + u.delivered,
 				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
@@ -105,7 +106,7 @@ func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (los
 		}
 		k.row = func(r record) {
 			held[wave[r.int(0)-1]] = true
-			due = due || r.int(1) == 1
+			due = due || sqlrow.Phase(r.int(1)) == sqlrow.PhaseReady
 		}
 		err := s.retryRolledBack(ctx, "acknowledge lanes", func() error {
 			for _, at := range wave {
@@ -135,32 +136,32 @@ func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (los
 	return lost, nil
 }
 
-const sqlReleaseRevoked = `WITH u AS MATERIALIZED (
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, worker, fence, ord)
+var sqlReleaseRevoked = newStatement("", "", `WITH u AS MATERIALIZED (
+		SELECT * FROM {u ord}
 	), g AS (
 		DELETE FROM {s}.deleted_webhooks l USING u
-		WHERE ` + sqlLaneKey + ` AND (l.worker = u.worker AND l.fence = u.fence OR l.worker = '' AND l.fence = u.fence + 1)
+		WHERE `+sqlLaneKey+` AND l.fence = u.fence + 1
 	), h AS MATERIALIZED (
-		SELECT l.owner, l.task_id, l.id FROM u JOIN {s}.webhook_lanes l ON ` + sqlLaneKey + ` AND l.fence = u.fence + 1
+		SELECT l.owner, l.task_id, l.id FROM u JOIN {s}.webhook_lanes l ON `+sqlLaneKey+` AND l.fence = u.fence + 1
 		WHERE l.worker = '' AND l.lease_until > 0 ORDER BY u.ord FOR NO KEY UPDATE OF l
 	)
-	UPDATE {s}.webhook_lanes l SET lease_until = 0, phase = CASE WHEN l.phase > 0 THEN 1 ELSE 0 END
-	FROM h u WHERE ` + sqlLaneKey + ` RETURNING l.phase`
+	UPDATE {s}.webhook_lanes l SET lease_until = 0, phase = CASE l.phase WHEN {leased} THEN {ready} ELSE l.phase END
+	FROM h u WHERE `+sqlLaneKey+` RETURNING l.phase`, leaseRows).text
 
 // releaseRevoked makes lanes claimable whose leases were revoked, and forgets webhooks that were
 // deleted while their lanes were leased. It runs after the acknowledgement, so that it sees
 // the revocations for which the acknowledgement waited.
 func (s *webhookStore) releaseRevoked(ctx context.Context, leases []store.LaneLease) error {
-	a := leaseArrays(sortLeases(leases))
-	if len(a.fences) == 0 {
+	sorted := sortLeases(leases)
+	if len(sorted) == 0 {
 		return nil
 	}
 	due := false
 	err := s.retry(ctx, "release revoked leases", func(ctx context.Context, c *pgx.Conn) error {
 		return s.eachRow(ctx, c, sqlReleaseRevoked, func(r record) error {
-			due = due || r.int(0) > 0
+			due = due || sqlrow.Phase(r.int(0)) == sqlrow.PhaseReady
 			return nil
-		}, a.owners, a.tasks, a.ids, a.workers, a.fences)
+		}, leaseRows.args(sorted)...)
 	})
 	s.lanesDue(due)
 	return err

@@ -24,14 +24,14 @@ var stmtPromoteLanes = &statement{
 	name: "holdfast_lanes_promote",
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
-				WHERE phase = 2 AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 			UNION ALL
 			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
-				WHERE phase = 2 AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 		), g AS (
 			DELETE FROM {s}.deleted_webhooks WHERE lease_until <= $1::bigint
 		)
-		UPDATE {s}.webhook_lanes l SET phase = 1 FROM u WHERE ` + sqlLaneKey,
+		UPDATE {s}.webhook_lanes l SET phase = {ready} FROM u WHERE ` + sqlLaneKey,
 }
 
 // sqlLaneLog reads the log rows of a lane after a sequence. The row with the next event may
@@ -45,20 +45,10 @@ const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.lar
 			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = %[1]s AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
 	) x WHERE x.before <= %[4]s`
 
-// walkLaneOwners returns a recursive CTE of the owners with ready or leased lanes, in order.
-func walkLaneOwners(name, from, after string, first int) string {
-	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.webhook_lanes WHERE phase = %d AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
-	step := func(where string) string {
-		return "least(" + fmt.Sprintf(hop, 1, where) + ", " + fmt.Sprintf(hop, 3, where) + ")"
-	}
-	return fmt.Sprintf(`%[1]s(owner, n) AS (SELECT %[2]s, %[4]d UNION ALL SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.owner IS NOT NULL)`,
-		name, step(from), step(after), first)
-}
-
 // dueLanes selects due lanes of the owner o, the longest due first.
-func dueLanes(phase int, time, where string) string {
+func dueLanes(phase, time, where string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT owner, task_id, id, %[2]s AS at FROM {s}.webhook_lanes
-		WHERE phase = %[1]d AND owner = o.owner COLLATE "ucs_basic" AND %[3]s
+		WHERE phase = %[1]s AND owner = o.owner COLLATE "ucs_basic" AND %[3]s
 		ORDER BY %[2]s, task_id, id LIMIT $7::bigint FOR NO KEY UPDATE SKIP LOCKED) x`, phase, time, where)
 }
 
@@ -73,20 +63,20 @@ func dueLanes(phase int, time, where string) string {
 var stmtClaimLanes = &statement{
 	name: "holdfast_lanes_claim",
 	text: `WITH RECURSIVE
-		` + walkLaneOwners("a", `owner COLLATE "ucs_basic" > $1::text`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
-		` + walkLaneOwners("b", `owner COLLATE "ucs_basic" <= $1::text`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text`, 1_000_000_000) + `,
+		` + walkOwners("webhook_lanes", "a", `owner COLLATE "ucs_basic" > $1::text`, `owner COLLATE "ucs_basic" > a.owner`, 1) + `,
+		` + walkOwners("webhook_lanes", "b", `owner COLLATE "ucs_basic" <= $1::text`, `owner COLLATE "ucs_basic" > b.owner AND owner COLLATE "ucs_basic" <= $1::text`, 1_000_000_000) + `,
 		locked AS MATERIALIZED (
 			SELECT o.n, p.* FROM (SELECT * FROM a UNION ALL SELECT * FROM b) o CROSS JOIN LATERAL (
 				SELECT * FROM (
-					` + dueLanes(1, "due_at", `due_at <= $2::bigint`) + `
+					` + dueLanes("{ready}", "due_at", `due_at <= $2::bigint`) + `
 					UNION ALL
-					` + dueLanes(1, "due_at", `due_at > $3::bigint AND due_at > $2::bigint`) + `
+					` + dueLanes("{ready}", "due_at", `due_at > $3::bigint AND due_at > $2::bigint`) + `
 					UNION ALL
-					` + dueLanes(3, "lease_until", `lease_until <= $2::bigint`) + `
+					` + dueLanes("{leased}", "lease_until", `lease_until <= $2::bigint`) + `
 					UNION ALL
-					` + dueLanes(3, "lease_until", `lease_until > $2::bigint AND lease_until <= $4::bigint AND worker <> $5::text`) + `
+					` + dueLanes("{leased}", "lease_until", `lease_until > $2::bigint AND lease_until <= $4::bigint AND worker <> $5::text`) + `
 					UNION ALL
-					` + dueLanes(3, "lease_until", `lease_until > $3::bigint AND lease_until > $2::bigint AND (lease_until > $4::bigint OR worker = $5::text)`) + `
+					` + dueLanes("{leased}", "lease_until", `lease_until > $3::bigint AND lease_until > $2::bigint AND (lease_until > $4::bigint OR worker = $5::text)`) + `
 				) y ORDER BY y.at, y.task_id, y.id LIMIT $7::bigint
 			) p WHERE o.owner <> ALL ($9::text[]) LIMIT $6::bigint * $7::bigint
 		), u AS MATERIALIZED (
@@ -94,7 +84,7 @@ var stmtClaimLanes = &statement{
 			FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY at, task_id, id) AS r FROM locked) x
 			ORDER BY r, n LIMIT $6::bigint
 		), l AS (
-			UPDATE {s}.webhook_lanes l SET phase = 3, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
+			UPDATE {s}.webhook_lanes l SET phase = {leased}, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
 			FROM u WHERE ` + sqlLaneKey + ` RETURNING l.*, u.place
 		)
 		SELECT l.place, ` + laneList + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
@@ -105,12 +95,23 @@ var stmtClaimLanes = &statement{
 		LEFT JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "l.cursor_seq", "$10::bigint", "$11::bigint") + `) g ON true`,
 }
 
+// laneReadParams is a claimed lane of which to read up to N events after a sequence.
+type laneReadParams struct {
+	Task  store.Key `col:"owner,task_id"`
+	ID    string    `col:"id"`
+	Rev   int64     `col:"rev"`
+	After int64     `col:"after"`
+	N     int64     `col:"n"`
+}
+
+var laneReadRows = paramRowsOf[laneReadParams]("u")
+
 // sqlReadLanes reads the webhooks and the next log rows of claimed lanes. It does not find a
 // webhook that was saved after the claim: that revoked the lease.
-var sqlReadLanes = `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, rev, after, n, ord)
+var sqlReadLanes = newStatement("", "largest", `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
+	FROM {u ord}
 	JOIN {s}.webhooks c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND c.rev = u.rev
-	CROSS JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "$7::bigint") + `) g ORDER BY u.ord, g.seq`
+	CROSS JOIN LATERAL (`+fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "@largest")+`) g ORDER BY u.ord, g.seq`, laneReadRows).text
 
 // laneClaim is a lane that is being claimed.
 type laneClaim struct {
@@ -277,55 +278,53 @@ func (s *webhookStore) claimLanes(ctx context.Context, p *store.LaneClaim, limit
 func (s *webhookStore) readLanes(ctx context.Context, p *store.LaneClaim, lanes []*laneClaim) error {
 	for {
 		var lacking []*laneClaim
-		var owners, tasks, ids []string
-		var revs, after, counts []int64
+		var rows []laneReadParams
 		for _, l := range lanes {
 			if !l.complete && l.err == nil {
 				lacking = append(lacking, l)
-				owners, tasks, ids = append(owners, l.Webhook.Task.Owner), append(tasks, l.Webhook.Task.ID), append(ids, l.Webhook.ID)
-				revs, after, counts = append(revs, l.rev), append(after, l.lastSeq()), append(counts, int64(p.Events-len(l.Events)))
+				rows = append(rows, laneReadParams{
+					Task: l.Webhook.Task, ID: l.Webhook.ID, Rev: l.rev, After: l.lastSeq(), N: int64(p.Events - len(l.Events)),
+				})
 			}
 		}
 		if len(lacking) == 0 {
 			return nil
 		}
-		before := slices.Clone(after)
 		err := s.retry(ctx, "read claimed lanes", func(ctx context.Context, c *pgx.Conn) error {
 			return s.eachRow(ctx, c, sqlReadLanes, func(r record) error {
 				lacking[r.int(0)-1].add(r[1:], p)
 				return nil
-			}, owners, tasks, ids, revs, after, counts, p.LargestRow())
+			}, laneReadRows.args(rows, p.LargestRow())...)
 		})
 		if err != nil {
 			return err
 		}
 		for i, l := range lacking {
-			if l.lastSeq() == before[i] && l.err == nil {
-				l.err = fmt.Errorf("webhook was changed concurrently, or event %d is missing", before[i]+1)
+			if before := rows[i].After; l.lastSeq() == before && l.err == nil {
+				l.err = fmt.Errorf("webhook was changed concurrently, or event %d is missing", before+1)
 			}
 		}
 	}
 }
 
-const sqlRenewLanes = `WITH h AS MATERIALIZED (
+var sqlRenewLanes = newStatement("", "until", `WITH h AS MATERIALIZED (
 		SELECT u.ord, l.owner, l.task_id, l.id
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u(owner, task_id, id, worker, fence, ord)
-		JOIN {s}.webhook_lanes l ON ` + sqlLaneKey + ` AND l.worker = u.worker AND l.fence = u.fence
+		FROM {u ord}
+		JOIN {s}.webhook_lanes l ON `+sqlLaneKey+` AND l.worker = u.worker AND l.fence = u.fence
 		WHERE l.worker <> '' ORDER BY u.ord FOR NO KEY UPDATE OF l
 	)
-	UPDATE {s}.webhook_lanes l SET lease_until = $6::bigint FROM h u WHERE ` + sqlLaneKey + ` RETURNING u.ord`
+	UPDATE {s}.webhook_lanes l SET lease_until = @until FROM h u WHERE `+sqlLaneKey+` RETURNING u.ord`, leaseRows).text
 
 // RenewLanes implements [store.Lanes].
 func (s *webhookStore) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
 	sorted := sortLeases(leases)
-	a := leaseArrays(sorted)
 	err = s.read(ctx, "renew leases of lanes", func(ctx context.Context, c *pgx.Conn) error {
 		lost = nil
 		held := make(map[store.LaneLease]bool, len(leases))
 		err := s.eachRow(ctx, c, sqlRenewLanes, func(r record) error {
-			held[sorted[r.int(0)-1]] = true
+			held[store.LaneLease(sorted[r.int(0)-1])] = true
 			return nil
-		}, a.owners, a.tasks, a.ids, a.workers, a.fences, millis(until))
+		}, leaseRows.args(sorted, millis(until))...)
 		for _, l := range leases {
 			if !held[l] {
 				lost = append(lost, l)
@@ -336,32 +335,28 @@ func (s *webhookStore) RenewLanes(ctx context.Context, until time.Time, leases [
 	return lost, err
 }
 
-// leaseColumns holds leases of lanes as parameters.
-type leaseColumns struct {
-	owners, tasks, ids, workers []string
-	fences                      []int64
+// leaseParams is a [store.LaneLease] as a parameter.
+type leaseParams struct {
+	Task   store.Key `col:"owner,task_id"`
+	ID     string    `col:"id"`
+	Worker string    `col:"worker"`
+	Fence  int64     `col:"fence"`
 }
+
+var leaseRows = paramRowsOf[leaseParams]("u")
 
 // sortLeases returns distinct leases in the order in which their rows are locked. It omits
 // leases that cannot exist.
-func sortLeases(leases []store.LaneLease) []store.LaneLease {
-	sorted := slices.Clone(leases)
-	slices.SortFunc(sorted, compareLeases)
-	return slices.DeleteFunc(slices.Compact(sorted), func(l store.LaneLease) bool { return !storableLease(&l) })
-}
-
-func leaseArrays(all []store.LaneLease) (a leaseColumns) {
-	a.owners, a.tasks, a.ids, a.workers, a.fences = []string{}, []string{}, []string{}, []string{}, []int64{}
-	for i := range all {
-		l := &all[i]
-		a.owners, a.tasks, a.ids = append(a.owners, l.Task.Owner), append(a.tasks, l.Task.ID), append(a.ids, l.ID)
-		a.workers, a.fences = append(a.workers, l.Worker), append(a.fences, l.Fence)
+func sortLeases(leases []store.LaneLease) (sorted []leaseParams) {
+	for i := range leases {
+		if storableLease(&leases[i]) {
+			sorted = append(sorted, leaseParams(leases[i]))
+		}
 	}
-	return a
+	slices.SortFunc(sorted, func(a, b leaseParams) int {
+		return cmp.Or(compareKeys(a.Task, b.Task), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Fence, b.Fence))
+	})
+	return slices.Compact(sorted)
 }
 
 func storableLease(l *store.LaneLease) bool { return storable(l.Task.Owner, l.Task.ID, l.ID, l.Worker) }
-
-func compareLeases(a, b store.LaneLease) int {
-	return cmp.Or(compareKeys(a.Task, b.Task), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Fence, b.Fence))
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -94,7 +95,7 @@ func TestChangeThatReachesTheServerLateIsAppliedOnce(t *testing.T) {
 	must(t, commitOne(s, once)) // prepares its statement
 	late := p.holdText("once")
 	done := commitAsync(s, once)
-	await(t, "the commit is sent", func() bool { return p.holds("once") })
+	await.True(t, "the commit is sent", func() bool { return p.holds("once") })
 	old := p.connections()
 	p.cutAll()
 	within(t, "the change on another connection", func() { must(t, <-done) })
@@ -144,9 +145,9 @@ func TestChangesAreAppliedOnceWhileConnectionsAreCut(t *testing.T) {
 	}
 	for i := range cuts {
 		enough := counted.Load() + callers
-		await(t, "changes between two cuts", func() bool { return counted.Load() >= enough || t.Failed() })
+		await.True(t, "changes between two cuts", func() bool { return counted.Load() >= enough || t.Failed() })
 		p.cutAfter(i * 37 % 900)
-		await(t, "a cut", func() bool { return !p.isArmed() || t.Failed() })
+		await.True(t, "a cut", func() bool { return !p.isArmed() || t.Failed() })
 	}
 	stop()
 	for g := range callers {
@@ -208,7 +209,7 @@ func TestImmediateShutdownLosesNothingAcknowledged(t *testing.T) {
 	}
 	const each = 25 // tasks before each stop, and after the last
 	for stops := range 3 {
-		await(t, "tasks are acknowledged", func() bool {
+		await.True(t, "tasks are acknowledged", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(acked) >= (stops+1)*each || t.Failed()
@@ -253,7 +254,7 @@ func TestCallsToAHangingServerFailInTime(t *testing.T) {
 	}
 	must(t, server.Resume())
 	n := 2
-	await(t, "a task is completed", func() bool { n++; return runTask(s, n) == nil })
+	await.True(t, "a task is completed", func() bool { n++; return runTask(s, n) == nil })
 	if d := cmp.Diff(store.Info{Name: "postgres", Location: s.location, Durable: true}, s.Info()); d != "" {
 		t.Error(d)
 	}

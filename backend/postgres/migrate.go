@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
 //go:embed migrations/*.sql
@@ -113,7 +114,7 @@ func (m *migrator) retry(ctx context.Context, err error) bool {
 	}
 	m.tries++
 	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.maskPassword(err), "delay", delay, "try", m.tries)
-	return sleep(ctx, delay)
+	return runtime.Sleep(ctx, delay) == nil
 }
 
 // index is a CREATE INDEX CONCURRENTLY.

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -103,7 +104,7 @@ func startTraffic(t *testing.T, s *Store) (sent *atomic.Int64, stop func()) {
 func awaitMore(t *testing.T, sent *atomic.Int64, n int64) {
 	t.Helper()
 	end := sent.Load() + n
-	await(t, "tasks complete during the migration", func() bool { return sent.Load() >= end || t.Failed() })
+	await.True(t, "tasks complete during the migration", func() bool { return sent.Load() >= end || t.Failed() })
 }
 
 // oldSnapshot starts a transaction whose snapshot prevents an index from being completed.
@@ -121,7 +122,7 @@ func oldSnapshot(t *testing.T, s *Store) (end func()) {
 // awaitBuild waits until the build of the index waits for older snapshots.
 func awaitBuild(t *testing.T, s *Store) {
 	t.Helper()
-	await(t, "the index is built", func() bool {
+	await.True(t, "the index is built", func() bool {
 		return countRows(t, s, `pg_stat_progress_create_index WHERE phase = 'waiting for old snapshots' AND datname = current_database()
 			AND relid IN (SELECT '{s}.task_rows'::regclass UNION ALL SELECT inhrelid FROM pg_inherits)`) > 0
 	})

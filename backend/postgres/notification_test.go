@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -61,7 +62,7 @@ func echo(ctx context.Context, turn *engine.Turn) error {
 // awaitCompleted waits until a task is completed.
 func awaitCompleted(t *testing.T, s store.Store, key store.Key) {
 	t.Helper()
-	await(t, "task "+key.ID+" receives its message", func() bool {
+	await.True(t, "task "+key.ID+" receives its message", func() bool {
 		task, err := s.Task(bg, key, store.TaskOptions{})
 		must(t, err)
 		return task.Status.State == a2a.StateCompleted

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -315,7 +316,7 @@ func TestNowFollowsTheDatabaseClock(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	const slack = 100 * time.Millisecond
-	await(t, "Now() is the clock of the database", func() bool { // a sample may take longer than slack
+	await.True(t, "Now() is the clock of the database", func() bool { // a sample may take longer than slack
 		must(t, s.runOnce(bg, func(ctx context.Context, c *pgx.Conn) error { return s.readClock(ctx, c) }))
 		var remote time.Time
 		before := s.Now()

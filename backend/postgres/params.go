@@ -79,15 +79,33 @@ func (p *paramRows[T]) add(k *call, row *T) {
 	}
 }
 
-// single returns the arguments of a statement that is not part of a call: arrays with one row,
-// without null.
-func (p *paramRows[T]) single(row *T) []any {
-	args := p.Args(row)
-	for i, arg := range args {
-		array := reflect.MakeSlice(reflect.SliceOf(reflect.TypeOf(arg)), 0, 1)
-		args[i] = reflect.Append(array, reflect.ValueOf(arg)).Interface()
+// args returns the arguments of a statement that is not part of a call: an array for each column,
+// without null, then more.
+func (p *paramRows[T]) args(rows []T, more ...any) []any {
+	args := make([]any, p.Len(), p.Len()+len(more))
+	for i := range args {
+		array := reflect.MakeSlice(reflect.SliceOf(plainType(p.Field(i))), 0, len(rows))
+		for j := range rows {
+			f := reflect.Indirect(p.Value(reflect.ValueOf(&rows[j]).Elem(), i))
+			array = reflect.Append(array, f.Convert(array.Type().Elem()))
+		}
+		args[i] = array.Interface()
 	}
-	return args
+	return append(args, more...)
+}
+
+// plainType returns the predeclared type of a parameter, which the driver knows.
+func plainType(t reflect.Type) reflect.Type {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return plainType(t.Elem())
+	case reflect.String:
+		return reflect.TypeFor[string]()
+	case reflect.Bool, reflect.Slice:
+		return t
+	default:
+		return reflect.TypeFor[int64]()
+	}
 }
 
 // newStatement returns a statement with rows as parameters. The text names the scalars, which

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -44,7 +45,7 @@ func TestConcurrentReadsShareStatements(t *testing.T) {
 			answers <- answer{i, task, err}
 		}()
 		groups, waiting := min(i+1, maxReadBatches), max(0, i+1-maxReadBatches)
-		await(t, "the read starts or waits", func() bool {
+		await.True(t, "the read starts or waits", func() bool {
 			s.taskBatches.mu.Lock()
 			defer s.taskBatches.mu.Unlock()
 			return s.taskBatches.running == groups && len(s.taskBatches.waiting) == waiting

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -65,7 +66,7 @@ func (c *cluster) query(url string, to any, text string) {
 
 func (c *cluster) awaitStandby() {
 	c.t.Helper()
-	await(c.t, "the standby follows", func() (follows bool) {
+	await.True(c.t, "the standby follows", func() (follows bool) {
 		c.query(c.primary.URL(), &follows, `SELECT count(*) > 0 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'`)
 		return follows
 	})
@@ -110,7 +111,7 @@ func TestUnreplicatedChangesAreNotAcknowledgedBehindAPooler(t *testing.T) {
 
 func checkNotAcknowledged(t *testing.T, c *cluster) {
 	longTimeout, s := c.open(30*time.Second, Config{}), c.open(time.Second, Config{Logger: testLogger(t)})
-	for n := range 6 {
+	for n := range 5 {
 		must(t, commitOne(longTimeout, submitted(n)))
 		_, err := longTimeout.SaveWebhook(bg, webhook(n, "p", "e"), store.WebhookCursor{}, testStart)
 		must(t, err)
@@ -123,6 +124,9 @@ func checkNotAcknowledged(t *testing.T, c *cluster) {
 	queued := submitted(7)
 	queued.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, DueAt: testStart, SeenSeq: 1}
 	must(t, commitOne(longTimeout, queued))
+	renewed := submitted(8)
+	renewed.Queue.Lease.Until = testStart.Add(time.Hour) // Claim must not take it before Renew
+	must(t, commitOne(longTimeout, renewed))
 
 	must(t, c.standby.Stop())
 	keyed := submitted(10)
@@ -163,7 +167,10 @@ func checkNotAcknowledged(t *testing.T, c *cluster) {
 			return err
 		},
 		"Renew": func() error {
-			_, err := s.Renew(bg, testStart.Add(time.Hour), []store.HeldLease{{Key: taskKey(5), Worker: testWorker, Fence: 1}})
+			lost, err := s.Renew(bg, testStart.Add(2*time.Hour), []store.HeldLease{{Key: renewed.Key, Worker: testWorker, Fence: 1}})
+			if len(lost) > 0 {
+				t.Errorf("Renew without the standby lost %v", lost)
+			}
 			return err
 		},
 		"Ping": func() error { return s.Ping(bg) },
@@ -181,7 +188,7 @@ func checkNotAcknowledged(t *testing.T, c *cluster) {
 	})
 
 	c.restoreStandby()
-	await(t, "the change that was not acknowledged is read", func() bool {
+	await.True(t, "the change that was not acknowledged is read", func() bool {
 		_, err := s.Task(bg, keyed.Key, store.TaskOptions{})
 		return err == nil
 	})
@@ -285,16 +292,18 @@ func checkNothingIsMissing(t *testing.T, c *cluster) {
 	awaitMore := func(what string, now func() int, more int) {
 		t.Helper()
 		want := now() + more
-		await(t, what, func() bool { return now() >= want })
+		await.True(t, what, func() bool { return now() >= want })
 	}
 	answers := func() int { return int(next.Load()) }
 	for _, text := range []string{"pg_cancel_backend(pid)", "pg_terminate_backend(pid)"} {
 		awaitMore("acknowledgements", count, 5)
 		must(t, c.standby.Stop())
 		awaitMore("answers", answers, 6)
-		for before := answers(); answers() < before+12; time.Sleep(20 * time.Millisecond) {
+		want := answers() + 12
+		await.True(t, "answers to canceled commits", func() bool {
 			c.query(c.primary.URL(), nil, "SELECT "+text+" FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
-		}
+			return answers() >= want
+		})
 		c.restoreStandby()
 	}
 	awaitMore("acknowledgements", count, 5)

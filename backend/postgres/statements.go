@@ -113,31 +113,31 @@ var stmtCreate = newStatement("holdfast_create", "mark", `WITH u AS MATERIALIZED
 // updateParams is a change of a task. Nil fields and N do not change its row, and 0 does not
 // guard it.
 type updateParams struct {
-	Key         store.Key `col:"owner,id"`
-	Version     int64     `col:"version"`
-	HeldWorker  *string   `col:"held_worker"`
-	HeldFence   *int64    `col:"held_fence"`
-	Seen        int64     `col:"seen"`
-	N           int64     `col:"n"` // number of events
-	State       *string   `col:"state"`
-	StateAt     *int64    `col:"state_at"`
-	Received    int64     `col:"received"` // see change.received
-	UpdatedAt   *int64    `col:"updated_at"`
-	Snapshot    *string   `col:"snapshot"`
-	SnapshotSeq *int64    `col:"snapshot_seq"`
-	Events      *string   `col:"events"`
-	Phase       *int64    `col:"phase"`
-	DueAt       *int64    `col:"due_at"`
-	Worker      *string   `col:"lease_worker"`
-	Fence       *int64    `col:"fence"`
-	LeaseUntil  *int64    `col:"lease_until"`
-	Turn        *int64    `col:"turn"`
-	Attempt     *int64    `col:"attempt"`
-	SeenSeq     *int64    `col:"seen_seq"`
-	StartSeq    *int64    `col:"turn_start_seq"`
-	Strict      bool      `col:"strict"`
-	Bytes       int64     `col:"bytes"`
-	Large       *int64    `col:"large"`
+	Key         store.Key     `col:"owner,id"`
+	Version     int64         `col:"version"`
+	HeldWorker  *string       `col:"held_worker"`
+	HeldFence   *int64        `col:"held_fence"`
+	Seen        int64         `col:"seen"`
+	N           int64         `col:"n"` // number of events
+	State       *string       `col:"state"`
+	StateAt     *int64        `col:"state_at"`
+	Received    int64         `col:"received"` // see change.received
+	UpdatedAt   *int64        `col:"updated_at"`
+	Snapshot    *string       `col:"snapshot"`
+	SnapshotSeq *int64        `col:"snapshot_seq"`
+	Events      *string       `col:"events"`
+	Phase       *sqlrow.Phase `col:"phase"`
+	DueAt       *int64        `col:"due_at"`
+	Worker      *string       `col:"lease_worker"`
+	Fence       *int64        `col:"fence"`
+	LeaseUntil  *int64        `col:"lease_until"`
+	Turn        *int64        `col:"turn"`
+	Attempt     *int64        `col:"attempt"`
+	SeenSeq     *int64        `col:"seen_seq"`
+	StartSeq    *int64        `col:"turn_start_seq"`
+	Strict      bool          `col:"strict"`
+	Bytes       int64         `col:"bytes"`
+	Large       *int64        `col:"large"`
 }
 
 var updateRows = paramRowsOf[updateParams]("u")
@@ -155,7 +155,7 @@ var stmtUpdate = newStatement("holdfast_update", "mark strict", `WITH up AS (
 			FROM {u ord}
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 				AND (u.version = 0 OR t.seq = u.version)
-				AND (u.held_fence IS NULL OR t.phase = 2 AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
+				AND (u.held_fence IS NULL OR t.phase = {leased} AND t.lease_worker = u.held_worker AND t.fence = u.held_fence)
 				AND (u.seen = 0 OR t.received_seq <= u.seen)
 			RETURNING u.ord, t.pk, t.seq, t.checkpoint, u.n, u.snapshot, u.events, u.large, u.strict,
 				t.owner, t.id, t.updated_at, CASE WHEN u.n > 0 THEN t.webhooks ELSE 0 END AS webhooks

@@ -18,7 +18,7 @@ var (
 )
 
 // Store is a store.Store in a schema of a PostgreSQL database. Its parts implement the contract
-// by concern. Each has its own state, and names the parts below it.
+// by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
 	*database
 	*changeWriter
@@ -51,11 +51,11 @@ const pingTimeout = 5 * time.Second
 
 const (
 	sqlHeartbeat = `UPDATE {s}.heartbeat SET beats = beats + 1 WHERE pk = 1`
-	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = 1) + (SELECT count(*) FROM {s}.task_rows WHERE phase = 3),
-		(SELECT count(*) FROM {s}.task_rows WHERE phase = 2)`
+	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = {ready}) + (SELECT count(*) FROM {s}.task_rows WHERE phase = {waiting}),
+		(SELECT count(*) FROM {s}.task_rows WHERE phase = {leased})`
 	// sqlQueued counts queued tasks of an owner: ready ones, and among all waiting ones.
-	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = 1 AND owner = $1::text COLLATE "ucs_basic" ORDER BY due_at, id LIMIT $2::bigint) x) +
-		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = 3 AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
+	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND owner = $1::text COLLATE "ucs_basic" ORDER BY due_at, id LIMIT $2::bigint) x) +
+		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {waiting} AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )
 
 // Backlog implements [store.Maintenance]. It counts entries of partial indexes that contain only

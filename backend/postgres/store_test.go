@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -68,7 +69,7 @@ func open(t storetest.T, cfg Config) *Store {
 func openInTime(t *testing.T, cfg Config) (s *Store) {
 	t.Helper()
 	var err error
-	await(t, "Open() succeeds", func() bool { s, err = Open(bg, cfg); return err == nil })
+	await.True(t, "Open() succeeds", func() bool { s, err = Open(bg, cfg); return err == nil })
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // Deletions lock contexts, then tasks, then lanes, as commits do.
 
-const (
-	sqlContextOf   = `SELECT context_id FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
-	sqlLockTaskRow = `SELECT owner, id, pk, webhooks, context_id, state, phase FROM {s}.task_rows
+var sqlLockTaskRow = `SELECT owner, id, pk, webhooks, ` + rowColumns + ` FROM {s}.task_rows t
 		WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" FOR UPDATE`
 
+const (
+	sqlContextOf = `SELECT context_id FROM {s}.task_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	// sqlLockLanes also returns whether a lane has pending events.
 	sqlLockLanes = `SELECT u.ord, l.pending FROM (
 			SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, task_id, ord)
@@ -135,15 +136,18 @@ func keysOf(tasks []removal) (owners, ids []string, pks []int64) {
 func (s *taskStore) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	for removed := 0; removed == 0; {
 		err = s.transact(ctx, "delete task", func(ctx context.Context, tx pgx.Tx) error {
-			tasks, err := s.lockTask(ctx, tx, key)
+			tasks, seen, err := s.lockTask(ctx, tx, key)
 			if err != nil {
+				return err
+			}
+			if err := rules.DeleteTask(seen, false); err != nil {
 				return err
 			}
 			if tasks, err = s.lockLanes(ctx, tx, tasks, force); err != nil {
 				return err
 			}
-			if len(tasks) == 0 {
-				return store.ErrUndelivered
+			if err := rules.DeleteTask(seen, len(tasks) == 0); err != nil {
+				return err
 			}
 			removed, more, err = s.removeTasks(ctx, tx, tasks)
 			return err
@@ -155,10 +159,10 @@ func (s *taskStore) DeleteTask(ctx context.Context, key store.Key, force bool) (
 	return more, nil
 }
 
-// lockTask locks a terminal task and its context.
-func (s *taskStore) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks []removal, err error) {
+// lockTask locks a task and its context. seen is nil if the task does not exist.
+func (s *taskStore) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tasks []removal, seen *rules.Task, err error) {
 	if !storable(key.Owner, key.ID) {
-		return nil, store.ErrNotFound
+		return nil, nil, nil
 	}
 	contextID, found := "", false
 	err = s.eachRow(ctx, tx, sqlContextOf, func(r record) error {
@@ -166,28 +170,21 @@ func (s *taskStore) lockTask(ctx context.Context, tx pgx.Tx, key store.Key) (tas
 		return nil
 	}, key.Owner, key.ID)
 	if err != nil || !found {
-		return nil, errorOr(err, store.ErrNotFound)
+		return nil, nil, err
 	}
 	if _, err := s.lockContext(ctx, tx, store.ContextKey{Owner: key.Owner, ID: contextID}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	busy := false
 	err = s.eachRow(ctx, tx, sqlLockTaskRow, func(r record) error {
-		if r.text(4) == contextID { // else it was deleted and created again in another context
-			tasks = append(tasks, scanRemoval(r))
-			busy = !terminal(r.text(5)) || r.int(6) != 0
+		var t taskRow
+		scanTask(&t, r[4:])
+		if t.ContextID == contextID { // else it was deleted and created again in another context
+			task := t.Seen()
+			tasks, seen = append(tasks, scanRemoval(r)), &task
 		}
 		return nil
 	}, key.Owner, key.ID)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(tasks) == 0:
-		return nil, store.ErrNotFound
-	case busy:
-		return nil, store.ErrBusy
-	}
-	return tasks, nil
+	return tasks, seen, err
 }
 
 // lockContext locks a context and returns it, with an empty status if its deletion is pending.

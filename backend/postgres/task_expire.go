@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -33,12 +32,10 @@ const (
 			WITH ORDINALITY AS u(owner, id, context_id, ord)
 		CROSS JOIN LATERAL (
 			SELECT t.owner, t.id, t.pk, t.webhooks FROM {s}.task_rows t WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
-				AND t.context_id = u.context_id AND t.state = $4::text AND t.state_at < $5::bigint AND t.phase + 0 = 0
+				AND t.context_id = u.context_id AND t.state = $4::text AND t.state_at < $5::bigint AND t.phase + 0 = {idle}
 			FOR UPDATE SKIP LOCKED) t
 		ORDER BY u.ord`
 )
-
-func terminal(state string) bool { return a2a.TaskState(state).Terminal() }
 
 // candidate is a task that may have expired.
 type candidate struct {

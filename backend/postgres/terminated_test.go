@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -25,7 +26,9 @@ func TestTerminatedSessionsCostOneAttempt(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = operator.Close(bg) })
 	for n := range 5 {
-		time.Sleep(resetInterval) // the pool is reset at most once in this time
+		await.True(t, "the pool may be reset again", func() bool {
+			return time.Now().UnixNano()-s.lastReset.Load() > int64(resetInterval)
+		})
 		var conns []interface{ Release() }
 		for range 8 {
 			c, err := s.pool.Acquire(bg)

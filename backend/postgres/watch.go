@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -156,7 +157,7 @@ func (s *notifier) sendNotifications(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !sleep(ctx, pause) {
+		if runtime.Sleep(ctx, pause) != nil {
 			return
 		}
 		payloads := s.outbox.take()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -42,7 +43,7 @@ func recordWatch(ctx context.Context, s *Store) *watchRecorder {
 // await waits until a condition on the recorded notifications holds.
 func (e *watchRecorder) await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	await(t, what+" arrives", func() bool {
+	await.True(t, what+" arrives", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return happened()
@@ -61,7 +62,7 @@ func TestStoresNotifyEachOther(t *testing.T) {
 	for _, e := range []*watchRecorder{own, other, stranger} {
 		e.await(t, "the first notification", func() bool { return e.lost == 1 })
 	}
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // the idle connections are checked, which leaves no signal
 	queued := submitted(1)
 	queued.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1}
 	queued.Events = queued.Events[:1]

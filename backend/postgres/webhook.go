@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // webhookParams is a webhook to be saved. Null times are that of the last event of the task.
@@ -33,8 +33,7 @@ var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED 
 			FROM {u ord}
 			JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 		), removed AS (
-			DELETE FROM {s}.deleted_webhooks l USING u WHERE `+sqlLaneKey+` RETURNING u.ord, l.lease_until,
-				CASE WHEN l.worker = '' THEN l.fence ELSE l.fence + 1 END AS fence
+			DELETE FROM {s}.deleted_webhooks l USING u WHERE `+sqlLaneKey+` RETURNING u.ord, l.fence, l.lease_until
 		), c AS (
 			INSERT INTO {s}.webhooks AS c (owner, task_id, id, task_pk, context_id, task_created_at, data, long_running, rev, created_at, updated_at)
 			SELECT owner, task_id, id, pk, context_id, task_created_at, data, long_running, 1, coalesce(made_at, now), now FROM u ORDER BY ord
@@ -45,14 +44,14 @@ var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED 
 			INSERT INTO {s}.webhook_lanes AS l (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence,
 				cursor_state, tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
 			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev,
-				CASE WHEN u.cursor_seq >= u.seq THEN 0 WHEN g.ord IS NULL THEN 1 ELSE 3 END, 'active', u.long_running,
+				`+lanePhase("u.cursor_seq", "u.seq", "g.ord IS NOT NULL", "true")+`, 'active', u.long_running,
 				u.cursor_seq, u.cursor_sequence, u.cursor_state, u.seq, u.now, 0, 0, 0, 0, u.now, '',
 				coalesce(g.fence, u.now), coalesce(g.lease_until, 0), ''
 			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id LEFT JOIN removed g ON g.ord = u.ord ORDER BY u.ord
 			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
-				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running, state = 'active',
-				phase = CASE WHEN l.cursor_seq >= l.tail_seq THEN 0 WHEN l.lease_until > 0 THEN 3 ELSE 1 END, due_at = excluded.due_at,
-				attempt = 0, failed_at = 0, updated_at = excluded.updated_at, `+sqlRevokeLease+`, reason = ''
+				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running,
+				phase = `+lanePhase("l.cursor_seq", "l.tail_seq", "l.lease_until > 0", "true")+`,
+				due_at = excluded.due_at, updated_at = excluded.updated_at, `+sqlRestartLane+`
 			RETURNING l.*, l.rev = 1 AS made
 		), n AS (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks + u.n
@@ -60,9 +59,6 @@ var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED 
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 		)
 		SELECT `+laneList+`, c.data, c.created_at FROM l JOIN c ON c.owner = l.owner AND c.task_id = l.task_id AND c.id = l.id`, webhookRows)
-
-// sqlRevokeLease are the assignments that revoke the lease of the lane l, if there is one.
-const sqlRevokeLease = `fence = CASE WHEN l.worker = '' AND l.lease_until > 0 THEN l.fence ELSE l.fence + 1 END, worker = ''`
 
 // webhooks returns the calls that save the webhooks of changes. A webhook that occurs twice
 // needs two calls.
@@ -112,10 +108,10 @@ func (s *webhookStore) SaveWebhook(ctx context.Context, c store.Webhook, cursor 
 			lane = scanLane(r)
 			scanWebhook(&lane.Webhook, r[laneWidth:])
 			return nil
-		}, webhookRows.single(&webhookParams{
+		}, webhookRows.args([]webhookParams{{
 			Task: c.Task, ID: c.ID, Endpoint: c.Endpoint, Data: string(c.Data), LongRunning: c.LongRunning, Cursor: cursor,
 			At: &at, MadeAt: &madeAt,
-		})...)
+		}})...)
 	})
 	if err != nil {
 		return store.Lane{}, err
@@ -124,8 +120,9 @@ func (s *webhookStore) SaveWebhook(ctx context.Context, c store.Webhook, cursor 
 	return lane, nil
 }
 
+var sqlDeleteLane = `DELETE FROM {s}.webhook_lanes l WHERE ` + sqlWebhookKey + ` RETURNING ` + laneList
+
 const (
-	sqlDeleteLane = `DELETE FROM {s}.webhook_lanes WHERE ` + sqlWebhookKey + ` RETURNING worker, fence, lease_until`
 	// sqlDeleteWebhook must run after the lane was removed, so that no more attempts are added.
 	sqlDeleteWebhook = `WITH c AS (
 			DELETE FROM {s}.webhooks WHERE ` + sqlWebhookKey + `
@@ -134,8 +131,8 @@ const (
 		), d AS (
 			DELETE FROM {s}.dead_letters WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND config_id = $3::text COLLATE "POSIX"
 		), g AS (
-			INSERT INTO {s}.deleted_webhooks (owner, task_id, id, worker, fence, lease_until)
-			SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint WHERE $6::bigint > 0
+			INSERT INTO {s}.deleted_webhooks (owner, task_id, id, fence, lease_until)
+			SELECT $1::text, $2::text, $3::text, $4::bigint, $5::bigint WHERE $6::boolean
 		)
 		UPDATE {s}.task_rows SET webhooks = webhooks - 1 WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
 	sqlReadDeletedWebhook   = `SELECT lease_until FROM {s}.deleted_webhooks WHERE ` + sqlWebhookKey
@@ -152,9 +149,10 @@ func (s *webhookStore) DeleteWebhook(ctx context.Context, task store.Key, id str
 		if _, err := s.exists(ctx, tx, sqlLockTaskUpdate, task.Owner, task.ID); err != nil {
 			return err
 		}
-		found, worker, fence, until := false, "", int64(0), int64(0)
+		var lane rules.Lane
+		found := false
 		err := s.eachRow(ctx, tx, sqlDeleteLane, func(r record) error {
-			found, worker, fence, until = true, r.text(0), r.int(1), r.int(2)
+			lane.Lane, found = scanLane(r), true
 			return nil
 		}, task.Owner, task.ID, id)
 		if err != nil {
@@ -164,10 +162,8 @@ func (s *webhookStore) DeleteWebhook(ctx context.Context, task store.Key, id str
 			busy, err = s.forgetDeleted(ctx, tx, task, id, now)
 			return err
 		}
-		if busy = until > millis(now); !busy {
-			until = 0
-		}
-		_, err = s.exec(ctx, tx, sqlDeleteWebhook, task.Owner, task.ID, id, worker, fence, until)
+		lane, busy = lane.Delete(now)
+		_, err = s.exec(ctx, tx, sqlDeleteWebhook, task.Owner, task.ID, id, lane.Fence, millis(lane.LeaseUntil), busy)
 		return err
 	})
 	return busy && err == nil, err
@@ -191,45 +187,42 @@ func (s *webhookStore) forgetDeleted(ctx context.Context, tx pgx.Tx, task store.
 	return false, err
 }
 
-const (
-	sqlReplayLane = `UPDATE {s}.webhook_lanes l SET cursor_seq = LEAST(cursor_seq, $4::bigint),
+var sqlReplayLane = `UPDATE {s}.webhook_lanes l SET cursor_seq = LEAST(cursor_seq, $4::bigint),
 			cursor_sequence = CASE WHEN cursor_seq < $4::bigint THEN cursor_sequence ELSE $5::bigint END,
 			cursor_state = CASE WHEN cursor_seq < $4::bigint THEN cursor_state ELSE $6::text END,
-			phase = CASE WHEN LEAST(cursor_seq, $4::bigint) >= tail_seq THEN 0 WHEN lease_until > 0 THEN 3 ELSE 1 END,
-			state = 'active', reason = '', due_at = $7::bigint, attempt = 0, failed_at = 0, updated_at = $7::bigint, ` + sqlRevokeLease + `
-		WHERE ` + sqlWebhookKey + ` RETURNING phase, cursor_seq, cursor_sequence, cursor_state`
-	// sqlDeleteReplayed must run after the lane was changed, so that no more dead letters are
-	// added.
-	sqlDeleteReplayed = `DELETE FROM {s}.dead_letters WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX"
+			phase = ` + lanePhase("LEAST(cursor_seq, $4::bigint)", "tail_seq", "lease_until > 0", "true") + `,
+			due_at = $7::bigint, updated_at = $7::bigint, ` + sqlRestartLane + `
+		WHERE ` + sqlWebhookKey + ` RETURNING ` + laneList
+
+// sqlDeleteReplayed must run after the lane was changed, so that no more dead letters are added.
+const sqlDeleteReplayed = `DELETE FROM {s}.dead_letters WHERE owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX"
 		AND config_id = $3::text COLLATE "POSIX" AND seq > $4::bigint`
-)
 
 // ReplayWebhook implements [store.Webhooks].
 func (s *webhookStore) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
-	due := false
+	var lane store.Lane
 	err = s.transact(ctx, "replay webhook", func(ctx context.Context, tx pgx.Tx) error {
 		if !storable(task.Owner, task.ID, id) {
 			return store.ErrNotFound
 		}
 		found := false
 		err := s.eachRow(ctx, tx, sqlReplayLane, func(r record) error {
-			found, due = true, r.int(0) > 0
-			at = store.WebhookCursor{Seq: r.int(1), Sequence: r.int(2), State: a2a.TaskState(r.text(3))}
+			lane, found = scanLane(r), true
 			return nil
 		}, task.Owner, task.ID, id, cursor.Seq, cursor.Sequence, string(cursor.State), millis(now))
 		if err == nil && !found {
 			err = store.ErrNotFound
 		}
 		if err == nil {
-			_, err = s.exec(ctx, tx, sqlDeleteReplayed, task.Owner, task.ID, id, at.Seq)
+			_, err = s.exec(ctx, tx, sqlDeleteReplayed, task.Owner, task.ID, id, lane.Cursor.Seq)
 		}
 		return err
 	})
 	if err != nil {
 		return store.WebhookCursor{}, err
 	}
-	s.lanesDue(due)
-	return at, nil
+	s.lanesDue(lane.Pending())
+	return lane.Cursor, nil
 }
 
 // stmtWakeLanes finds waiting lanes without locking them, and then locks them in the order of
@@ -238,13 +231,13 @@ var stmtWakeLanes = &statement{
 	name: "holdfast_lanes_wake",
 	text: `WITH w AS MATERIALIZED (
 			SELECT owner, task_id, id FROM {s}.webhook_lanes
-			WHERE (phase = 1 OR phase = 2) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
+			WHERE (phase = {ready} OR phase = {waiting}) AND endpoint = $1::text AND due_at > $2::bigint ORDER BY due_at LIMIT $3::bigint
 		), u AS MATERIALIZED (
 			SELECT l.* FROM (SELECT * FROM w ORDER BY owner, task_id, id) u CROSS JOIN LATERAL (
 				SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
-				WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN (1, 2) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
+				WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN ({ready}, {waiting}) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
 		)
-		UPDATE {s}.webhook_lanes l SET phase = 1, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
+		UPDATE {s}.webhook_lanes l SET phase = {ready}, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
 }
 
 // WakeLanes implements [store.Lanes]. It is not retried if the outcome is unknown.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -38,9 +38,8 @@ func deadLetterText(q *store.WebhookQuery, place *deliveryPlace) (string, []any)
 	if len(w.where) == 0 {
 		w.filter("true")
 	}
-	return fmt.Sprintf(`SELECT n.owner, n.task_id, n.config_id, n.cursor_seq, n.cursor_sequence, n.cursor_state, n.seq, n.sequence, n.attempts,
-			n.status, n.reason, n.at
-		FROM {s}.dead_letters n WHERE %s ORDER BY %s LIMIT %s`, strings.Join(w.where, " AND "), strings.Join(sort, ", "), w.arg(q.Limit+1, "bigint")), w.args
+	return fmt.Sprintf(`SELECT n.owner, n.task_id, n.config_id, %s
+		FROM {s}.dead_letters n WHERE %s ORDER BY %s LIMIT %s`, sqlrow.DeadLetterColumns.List("n."), strings.Join(w.where, " AND "), strings.Join(sort, ", "), w.arg(q.Limit+1, "bigint")), w.args
 }
 
 // DeadLetters implements [store.Webhooks].
@@ -62,19 +61,18 @@ func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (p
 				page.Next = end.encode()
 				return nil
 			}
-			page.Letters = append(page.Letters, store.DeadLetter{
-				Task: store.Key{Owner: r.text(0), ID: r.text(1)}, WebhookID: r.text(2),
-				Cursor: store.WebhookCursor{Seq: r.int(3), Sequence: r.int(4), State: a2a.TaskState(r.text(5))},
-				Seq:    r.int(6), Sequence: r.int(7), Attempts: int(r.int(8)), Status: int(r.int(9)), Reason: r.text(10), At: fromMillis(r.int(11)),
-			})
+			d := store.DeadLetter{Task: store.Key{Owner: r.text(0), ID: r.text(1)}, WebhookID: r.text(2)}
+			sqlrow.DeadLetterColumns.Scan(&d, r[3:].int, r[3:].text)
+			page.Letters = append(page.Letters, d)
 			return nil
 		}, args...)
 	})
 	return page, err
 }
 
+var sqlEndpoints = `SELECT ` + sqlrow.EndpointColumns.List("") + ` FROM {s}.webhook_endpoints ORDER BY name`
+
 const (
-	sqlEndpoints    = `SELECT name, failures, failed_at, open_until, disabled, reason, updated_at FROM {s}.webhook_endpoints ORDER BY name`
 	sqlSaveEndpoint = `INSERT INTO {s}.webhook_endpoints (name, failures, failed_at, open_until, disabled, reason, updated_at)
 		VALUES ($1::text, $2::bigint, $3::bigint, $4::bigint, $5::boolean, $6::bytea, $7::bigint)
 		ON CONFLICT (name) DO UPDATE SET failures = excluded.failures, failed_at = excluded.failed_at, open_until = excluded.open_until,
@@ -87,10 +85,9 @@ func (s *webhookStore) Endpoints(ctx context.Context) (all []store.Endpoint, err
 	err = s.read(ctx, "list endpoints", func(ctx context.Context, c *pgx.Conn) error {
 		all = nil
 		return s.eachRow(ctx, c, sqlEndpoints, func(r record) error {
-			all = append(all, store.Endpoint{
-				Name: r.text(0), Failures: int(r.int(1)), FailedAt: fromMillis(r.int(2)), OpenUntil: fromMillis(r.int(3)),
-				Disabled: r.bool(4), Reason: r.text(5), UpdatedAt: fromMillis(r.int(6)),
-			})
+			var e store.Endpoint
+			sqlrow.EndpointColumns.Scan(&e, r.int, r.text)
+			all = append(all, e)
 			return nil
 		})
 	})

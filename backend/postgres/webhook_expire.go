@@ -13,16 +13,34 @@ import (
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
+// attemptRowKey identifies a row of delivery attempts.
+type attemptRowKey struct {
+	Owner string `col:"owner"`
+	ID    int64  `col:"id"`
+}
+
+// keptAttempts is a row of delivery attempts without those that expired.
+type keptAttempts struct {
+	attemptRowKey
+	FirstAt int64  `col:"first_at"`
+	LastAt  int64  `col:"last_at"`
+	Data    string `col:"data"`
+}
+
+var (
+	attemptKeyRows   = paramRowsOf[attemptRowKey]("u")
+	keptAttemptsRows = paramRowsOf[keptAttempts]("u")
+
+	sqlDeleteAttempts  = newStatement("", "", `DELETE FROM {s}.delivery_attempts a USING {u} WHERE a.owner = u.owner AND a.id = u.id`, attemptKeyRows).text
+	sqlReplaceAttempts = newStatement("", "", `UPDATE {s}.delivery_attempts a SET first_at = u.first_at, last_at = u.last_at, data = u.data
+		FROM {u} WHERE a.owner = u.owner AND a.id = u.id`, keptAttemptsRows).text
+)
+
 const (
 	sqlOldAttempts = `SELECT id, data, owner FROM {s}.delivery_attempts
 		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
-	sqlDeleteAttempts  = `DELETE FROM {s}.delivery_attempts a USING unnest($1::text[], $2::bigint[]) AS u(owner, id) WHERE a.owner = u.owner AND a.id = u.id`
-	sqlReplaceAttempts = `UPDATE {s}.delivery_attempts a SET first_at = u.first_at, last_at = u.last_at, data = u.data
-		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS u(owner, id, first_at, last_at, data)
-		WHERE a.owner = u.owner AND a.id = u.id`
-
-	// sqlExpireDeadLetters deletes the oldest dead letters first. Lanes with phase -1 that lose
-	// one get phase 0, so that the next pass checks them again.
+	// sqlExpireDeadLetters deletes the oldest dead letters first. Idle lanes that lose one
+	// are done, so that the next pass checks them again.
 	sqlExpireDeadLetters = `WITH d AS MATERIALIZED (
 			SELECT owner, task_id, config_id, seq FROM {s}.dead_letters WHERE (-at) > -$1::bigint ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 		), removed AS (
@@ -32,24 +50,24 @@ const (
 		), u AS MATERIALIZED (
 			SELECT DISTINCT owner, task_id, config_id AS id FROM removed ORDER BY 1, 2, 3
 		), again AS (
-			UPDATE {s}.webhook_lanes l SET phase = 0 FROM u WHERE ` + sqlLaneKey + ` AND l.phase + 0 <= 0
+			UPDATE {s}.webhook_lanes l SET phase = {done} FROM u WHERE ` + sqlLaneKey + ` AND l.phase + 0 = {idle}
 		)
 		SELECT count(*) FROM removed`
 
-	// sqlIdleLanes locks old idle lanes and before them their tasks. It skips locked rows.
-	sqlIdleLanes = `WITH old AS MATERIALIZED (
+	// sqlDoneLanes locks old lanes that are done and before them their tasks. It skips locked rows.
+	sqlDoneLanes = `WITH old AS MATERIALIZED (
 			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
-			WHERE l.phase = 0 AND l.long_running = $1::boolean AND l.updated_at < $2::bigint ORDER BY l.updated_at LIMIT $3::bigint
+			WHERE l.phase = {done} AND l.long_running = $1::boolean AND l.updated_at < $2::bigint ORDER BY l.updated_at LIMIT $3::bigint
 		), held AS MATERIALIZED (
 			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		SELECT l.* FROM held u CROSS JOIN LATERAL (
 			SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
-			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = 0 AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
+			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = {done} AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
 
 	// sqlExpireLanes deletes the locked lanes of terminal tasks without dead letters. The others
-	// get phase -1, which no pass reads: they cannot expire before another statement changes
+	// become idle, and no pass reads them: they cannot expire before another statement changes
 	// their phase.
 	sqlExpireLanes = `WITH c AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS c(owner, task_id, id)),
 		u AS MATERIALIZED (
@@ -67,7 +85,7 @@ const (
 			UPDATE {s}.task_rows t SET webhooks = t.webhooks - g.n FROM (SELECT owner, task_id, count(*)::integer AS n FROM removed GROUP BY 1, 2) g
 			WHERE t.owner = g.owner COLLATE "POSIX" AND t.id = g.task_id COLLATE "POSIX"
 		), k AS (
-			UPDATE {s}.webhook_lanes l SET phase = -1 FROM (SELECT owner, task_id, id FROM c EXCEPT SELECT owner, task_id, id FROM u) u WHERE ` + sqlLaneKey + `
+			UPDATE {s}.webhook_lanes l SET phase = {idle} FROM (SELECT owner, task_id, id FROM c EXCEPT SELECT owner, task_id, id FROM u) u WHERE ` + sqlLaneKey + `
 		)
 		SELECT count(*) FROM removed`
 
@@ -131,7 +149,7 @@ func (s *webhookStore) expireLanes(ctx context.Context, long bool, before time.T
 		n, batch := 0, limit-removed
 		err := s.transact(ctx, "expire webhooks", func(ctx context.Context, tx pgx.Tx) error {
 			owners, tasks, ids, n = nil, nil, nil, 0
-			err := s.eachRow(ctx, tx, sqlIdleLanes, func(r record) error {
+			err := s.eachRow(ctx, tx, sqlDoneLanes, func(r record) error {
 				owners, tasks, ids = append(owners, r.text(0)), append(tasks, r.text(1)), append(ids, r.text(2))
 				return nil
 			}, long, ceilMillis(before), batch)
@@ -158,8 +176,8 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 	cut := ceilMillis(before)
 	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
 		removed = 0
-		var droppedIDs, keptIDs, firsts, lasts []int64
-		var droppedOwners, keptOwners, keptData []string // keptData is the JSON of the remaining attempts
+		var dropped []attemptRowKey
+		var kept []keptAttempts
 		err := s.eachRow(ctx, tx, sqlOldAttempts, func(r record) error {
 			b, err := encoding.DecodeAttempts(r[1])
 			if err != nil {
@@ -170,25 +188,24 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 				n++
 				removed++
 			}
+			key := attemptRowKey{Owner: r.text(2), ID: r.int(0)}
 			switch b = slices.Clone(b[n:]); {
 			case len(b) == 0:
-				droppedOwners, droppedIDs = append(droppedOwners, r.text(2)), append(droppedIDs, r.int(0))
+				dropped = append(dropped, key)
 			case n > 0:
 				data, err := encoding.Attempts(b)
 				if err != nil {
 					return err
 				}
-				keptOwners = append(keptOwners, r.text(2))
-				keptIDs, firsts, lasts = append(keptIDs, r.int(0)), append(firsts, b[0].At), append(lasts, b[len(b)-1].At)
-				keptData = append(keptData, string(data))
+				kept = append(kept, keptAttempts{attemptRowKey: key, FirstAt: b[0].At, LastAt: b[len(b)-1].At, Data: string(data)})
 			}
 			return nil
 		}, cut, limit)
-		if err == nil && len(droppedIDs) > 0 {
-			_, err = s.exec(ctx, tx, sqlDeleteAttempts, droppedOwners, droppedIDs)
+		if err == nil && len(dropped) > 0 {
+			_, err = s.exec(ctx, tx, sqlDeleteAttempts, attemptKeyRows.args(dropped)...)
 		}
-		if err == nil && len(keptIDs) > 0 {
-			_, err = s.exec(ctx, tx, sqlReplaceAttempts, keptOwners, keptIDs, firsts, lasts, keptData)
+		if err == nil && len(kept) > 0 {
+			_, err = s.exec(ctx, tx, sqlReplaceAttempts, keptAttemptsRows.args(kept)...)
 		}
 		return err
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -62,7 +63,7 @@ func checkLanes(t *testing.T, s *Store) {
 		"lanes whose tail is not the task's version": `SELECT count(*) FROM {s}.webhook_lanes l
 			JOIN {s}.task_rows t ON t.owner = l.owner AND t.id = l.task_id WHERE t.seq <> l.tail_seq`,
 		"lanes with a wrong phase": `SELECT count(*) FROM {s}.webhook_lanes
-			WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND lease_until > 0 OR phase = 3 AND lease_until = 0`,
+			WHERE (cursor_seq < tail_seq) <> (phase IN ({ready}, {leased}, {waiting})) OR phase IN ({ready}, {waiting}) AND lease_until > 0 OR phase = {leased} AND lease_until = 0`,
 		"tasks with a wrong number of webhooks": `SELECT count(*) FROM {s}.task_rows t
 			WHERE t.webhooks <> (SELECT count(*) FROM {s}.webhook_lanes l WHERE l.owner = t.owner AND l.task_id = t.id)`,
 		"webhooks without a lane, or lanes without a webhook": `SELECT count(*) FROM {s}.webhook_lanes l FULL JOIN {s}.webhooks c
@@ -163,7 +164,7 @@ func TestLanesStayConsistentUnderConcurrentCalls(t *testing.T) {
 		}
 		return err
 	})
-	await(t, "enough calls of each kind", func() bool {
+	await.True(t, "enough calls of each kind", func() bool {
 		return commits.Load() > 100 && acks.Load() > 100 && saves.Load() > 40 || t.Failed()
 	})
 	stop()
@@ -429,7 +430,7 @@ func TestClaimsPromoteManyWaitingLanes(t *testing.T) {
 	made, lanes := 0, 2*promoteLimit+10
 	must(t, fillTasks(s, &made, lanes))
 	must(t, fillLanes(s, lanes))
-	_, err := s.pool.Exec(bg, s.qualify(`UPDATE {s}.webhook_lanes SET phase = 2, due_at = tail_seq, cursor_seq = 0`))
+	_, err := s.pool.Exec(bg, s.qualify(`UPDATE {s}.webhook_lanes SET phase = {waiting}, due_at = tail_seq, cursor_seq = 0`))
 	must(t, err)
 	claimed := map[store.Key]bool{}
 	for {

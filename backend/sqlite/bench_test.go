@@ -19,14 +19,14 @@ func BenchmarkTask(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("reference/callers=%d", callers), func(b *testing.B) {
 			s := open(b, Config{Dir: b.TempDir()})
-			insert, err := s.writer.prepare(`INSERT INTO bare VALUES (?, ?)`)
+			insert, err := s.committer.prepare(`INSERT INTO bare VALUES (?, ?)`)
 			if err == nil {
 				b.Fatal("table bare already exists")
 			}
-			if err := s.writer.exec(bg, `CREATE TABLE bare (id INTEGER PRIMARY KEY, data TEXT)`); err != nil {
+			if err := s.committer.script(`CREATE TABLE bare (id INTEGER PRIMARY KEY, data TEXT)`); err != nil {
 				b.Fatal(err)
 			}
-			if insert, err = s.writer.prepare(`INSERT INTO bare VALUES (?, ?)`); err != nil {
+			if insert, err = s.committer.prepare(`INSERT INTO bare VALUES (?, ?)`); err != nil {
 				b.Fatal(err)
 			}
 			data := strings.Repeat("x", 1024)
@@ -197,7 +197,7 @@ func insertTasks(b *testing.B, s *Store, made *int, size int) {
 			"INSERT INTO context_rows (owner, id, bucket, created_at, updated_at, first_pk) SELECT owner, 'c' || i.id, 'active.new', ms, ms, i.pk FROM i JOIN task_rows t ON t.pk = 16",
 			"INSERT INTO task_log SELECT (i.pk << 24) + (l.id & 16777215), l.n, NULL, NULL, l.snapshot, l.events, l.large FROM i JOIN task_log l ON l.id BETWEEN 16 << 24 AND 17 << 24",
 		} {
-			if err := w.exec(bg, n+text); err != nil {
+			if err := w.script(n + text); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
@@ -11,13 +12,44 @@ import (
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-// change is a store.Change with everything prepared that does not need the database, so
-// that the writer has less to do.
+const (
+	sqlInsertLog     = `INSERT INTO task_log (id, n, key, key_hash, snapshot, events, large) VALUES (?,?,?,?,?,?,?)`
+	sqlInsertContent = `INSERT INTO task_contents (task_pk, hash, data) VALUES (?,?,?) ON CONFLICT DO NOTHING`
+	sqlDropSnapshot  = `UPDATE task_log SET snapshot = NULL WHERE id = ? AND snapshot IS NOT NULL`
+	sqlUpsertStep    = `INSERT INTO task_steps (task_pk, turn, name, result, artifacts) VALUES (?,?,?,?,?)
+		ON CONFLICT DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`
+)
+
+// changeWriter applies changes of tasks in groups.
+type changeWriter struct {
+	*database
+	committer *committer // nil if read-only
+}
+
+// request is work for the committer. apply runs in a transaction. If the transaction fails
+// because of another request, apply runs again from the start.
+type request struct {
+	apply  func(w *writer) error
+	weight int
+	bytes  int
+	state  atomic.Int32
+	done   chan error
+}
+
+// The states of a request. A canceled caller abandons a request unless the committer
+// has started it.
+const (
+	requestQueued int32 = iota
+	requestStarted
+	requestAbandoned
+)
+
+// change is a store.Change that its caller has checked and encoded, so that the committer
+// has less to do.
 type change struct {
 	*store.Change
 	sqlrow.Content
-	// received is the time of the newest client message in events, noTime if there is
-	// none.
+	// received is the time of the newest client message in Events, noTime without one.
 	received int64
 	result   store.Result
 	// lookup is how a deletion finds the change's idempotency record.
@@ -28,11 +60,11 @@ type change struct {
 }
 
 // Commit implements store.Tasks.
-func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return nil, store.ErrClosed
+func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
 	}
+	defer s.leave()
 	ready := make([]change, len(changes))
 	size := 0
 	for i := range changes {
@@ -42,7 +74,7 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		size += ready[i].Size()
 	}
 	if len(changes) == 0 {
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	err := s.submit(ctx, &request{weight: len(ready), bytes: size, apply: func(w *writer) error {
 		for i := range ready {
@@ -60,6 +92,49 @@ func (s *Store) Commit(ctx context.Context, changes ...store.Change) ([]store.Re
 		results[i] = ready[i].Result(&changes[i], ready[i].result)
 	}
 	return results, nil
+}
+
+// write submits a request.
+func (s *changeWriter) write(ctx context.Context, r *request) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.submit(ctx, r)
+}
+
+// submit queues a request and waits for its result. If ctx is done before the committer
+// has started it, the request is not applied.
+func (s *changeWriter) submit(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.cfg.ReadOnly {
+		return errReadOnly
+	}
+	r.done = make(chan error, 1)
+	if r.bytes >= largeBytes {
+		select {
+		case s.committer.large <- struct{}{}:
+			defer func() { <-s.committer.large }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	select {
+	case s.committer.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(requestQueued, requestAbandoned) {
+			return ctx.Err()
+		}
+		return <-r.done
+	}
 }
 
 func (c *change) prepare(from *store.Change) (err error) {
@@ -126,7 +201,7 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 		return row, store.ErrNotFound, nil
 	}
 	if c.received != noTime {
-		c.contextHead, err = readContextHead(w.contextHead, row.contextKey())
+		c.contextHead, err = w.readContextHead(row.contextKey())
 		if err != nil || c.contextHead.Bucket == bucketDeleting {
 			return row, store.ErrNotFound, err
 		}
@@ -159,13 +234,13 @@ func (w *writer) guardNew(c *change) (refusal, err error) {
 		task := row.Seen()
 		seen = &task
 	}
-	in, err := readContextHead(w.contextHead, store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
+	in, err := w.readContextHead(store.ContextKey{Owner: c.Key.Owner, ID: c.Create.ContextID})
 	return rules.Change(c.Change, nil, seen, in.found && in.status() != a2a.ContextActive, versions), err
 }
 
 // reserveKey writes the change's idempotency record. It reports whether a record of the
 // key exists already. With checkOnly it writes nothing.
-func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists bool, err error) {
+func (w *keyWriter) reserveKey(c *change, row *taskRow, checkOnly bool) (exists bool, err error) {
 	k := c.Idempotency
 	record, found, err := w.findKey(k.Owner, k.Key)
 	switch {
@@ -188,8 +263,7 @@ func (w *writer) reserveKey(c *change, row *taskRow, checkOnly bool) (exists boo
 	default:
 		c.lookup = lookupByTask
 	}
-	_, err = w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, seq, millis(k.CreatedAt), c.lookup)
-	return false, err
+	return false, w.insertKey(k, seq, c.lookup)
 }
 
 // namesKey reports whether the change's log row can name the idempotency key. A deletion
@@ -200,7 +274,7 @@ func (c *change) namesKey() bool {
 }
 
 // write applies a change whose preconditions hold.
-func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error) {
+func (w *writer) write(c *change, row taskRow, phase sqlrow.Phase) (refusal, err error) {
 	first := row.Seq + 1
 	status := row.Advance(c.Events)
 	if c.Queue != nil {
@@ -211,7 +285,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		snapshot = ""
 	}
 	if snapshot != "" {
-		if _, err := w.dropSnapshot.exec(row.logID(row.Checkpoint)); err != nil {
+		if _, err := w.exec(sqlDropSnapshot, row.logID(row.Checkpoint)); err != nil {
 			return nil, err
 		}
 		row.Checkpoint = first
@@ -233,7 +307,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 			return nil, err
 		}
 		for i := range c.Values {
-			if _, err := w.insertContent.exec(row.PK, c.Values[i].Hash[:], c.Values[i].JSON); err != nil {
+			if _, err := w.exec(sqlInsertContent, row.PK, c.Values[i].Hash[:], c.Values[i].JSON); err != nil {
 				return nil, err
 			}
 		}
@@ -248,7 +322,7 @@ func (w *writer) write(c *change, row taskRow, phase int64) (refusal, err error)
 		return nil, err
 	}
 	for _, step := range c.Steps {
-		if _, err := w.upsertStep.exec(row.PK, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {
+		if _, err := w.exec(sqlUpsertStep, row.PK, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {
 			return nil, err
 		}
 	}
@@ -265,13 +339,13 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	if updated > created {
 		bucket = bucketUsed
 	}
-	n, err := w.insertContext.exec(k.Owner, k.ID, created, updated, bucket, t.PK)
+	n, err := w.exec(sqlInsertContext, k.Owner, k.ID, created, updated, bucket, t.PK)
 	if err != nil {
 		return nil, err
 	}
 	isNew := n > 0
 	if !isNew {
-		if c.contextHead, err = readContextHead(w.contextHead, k); err != nil {
+		if c.contextHead, err = w.readContextHead(k); err != nil {
 			return nil, err
 		}
 		if c.contextHead.status() != a2a.ContextActive {
@@ -280,13 +354,13 @@ func (w *writer) create(c *change, t *taskRow) (refusal, err error) {
 	} else {
 		t.First = 1
 	}
-	n, err = w.insertRow.exec(newTask.Args(t)...)
+	n, err = w.exec(sqlInsertRow, newTask.Args(t)...)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
 		if isNew {
-			_, err = w.dropContext.exec(k.Owner, k.ID)
+			_, err = w.exec(sqlDropContext, k.Owner, k.ID)
 		}
 		return store.ErrExists, errors.Join(err, w.releaseKey(c.Idempotency))
 	}
@@ -310,7 +384,7 @@ func (w *writer) closedContextError(c *change) (refusal, err error) {
 
 // releaseKey removes the idempotency record of a change that is rejected after
 // reserveKey.
-func (w *writer) releaseKey(k *store.IdempotencyRecord) error {
+func (w *keyWriter) releaseKey(k *store.IdempotencyRecord) error {
 	if k == nil {
 		return nil
 	}
@@ -318,28 +392,28 @@ func (w *writer) releaseKey(k *store.IdempotencyRecord) error {
 		w.pendingKeys[name] = recentRecord{}
 		return nil
 	}
-	_, err := w.dropKey.exec(k.Owner, k.Key)
+	_, err := w.exec(sqlDropKey, k.Owner, k.Key)
 	return err
 }
 
 // update writes the changed columns of a task's row.
-func (w *writer) update(c *change, t *taskRow, status bool) (err error) {
+func (w *taskWriter) update(c *change, t *taskRow, status bool) (err error) {
 	switch {
 	case c.Queue != nil && len(c.Events) > 0:
-		_, err = w.updateAll.exec(taskAll.Args(t, t.PK)...)
+		_, err = w.exec(sqlUpdateAll, taskAll.Args(t, t.PK)...)
 	case c.Queue != nil:
-		_, err = w.updateQueue.exec(taskQueue.Args(t, t.PK)...)
+		_, err = w.exec(sqlUpdateQueue, taskQueue.Args(t, t.PK)...)
 	case status:
-		_, err = w.updateStatus.exec(taskStatus.Args(t, t.PK)...)
+		_, err = w.exec(sqlUpdateStatus, taskStatus.Args(t, t.PK)...)
 	case len(c.Events) > 0:
-		_, err = w.updateLog.exec(taskLog.Args(t, t.PK)...)
+		_, err = w.exec(sqlUpdateLog, taskLog.Args(t, t.PK)...)
 	}
 	return err
 }
 
 // appendLog writes a change's events as one log row. The row names the idempotency key
 // unless the record is found by task.
-func (w *writer) appendLog(t *taskRow, first int64, snapshot string, c *change) error {
+func (w *taskWriter) appendLog(t *taskRow, first int64, snapshot string, c *change) error {
 	var key, hash any
 	if c.Idempotency != nil && c.lookup != lookupByTask {
 		key = c.Idempotency.Key
@@ -347,7 +421,7 @@ func (w *writer) appendLog(t *taskRow, first int64, snapshot string, c *change) 
 			hash = bytesOrNull(c.Idempotency.HashBytes())
 		}
 	}
-	_, err := w.insertLog.exec(t.logID(first), t.Seq-first+1, key, hash, textOrNull(snapshot), c.EventsJSON, c.Large)
+	_, err := w.exec(sqlInsertLog, t.logID(first), t.Seq-first+1, key, hash, textOrNull(snapshot), c.EventsJSON, c.Large)
 	return err
 }
 

@@ -59,12 +59,8 @@ func (s *Store) checkDamage(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.close() }()
-	check, err := c.prepare("PRAGMA quick_check(1)")
-	if err != nil {
-		return err
-	}
 	finding := ""
-	err = check.query(ctx, func(r record) error {
+	err = c.queryContext(ctx, "PRAGMA quick_check(1)", func(r record) error {
 		finding = r.text(0)
 		return nil
 	})

@@ -12,33 +12,36 @@ import (
 )
 
 // The statements of a claim read partial indexes that contain only queued and leased
-// tasks. A queued task is ready (phase 1) or waits for its due time (phase 3); a leased
-// task has phase 2. Waiting tasks are in an index by due time. A claim makes those
-// ready that are due and reads no others. A ready task stays due.
+// tasks. A queued task is ready or waits for its due time. Waiting tasks are in an index by
+// due time. A claim makes those ready that are due and reads no others. A ready task stays
+// ready, even if the clock is set back.
 const (
-	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
-	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
-	sqlOwnerReady  = `SELECT id FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ? ORDER BY due_at, id LIMIT ?`
+	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner > ? ORDER BY owner LIMIT 1`
+	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased} AND owner > ? ORDER BY owner LIMIT 1`
+	sqlOwnerReady  = `SELECT id FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner = ? ORDER BY due_at, id LIMIT ?`
 	sqlNextContext = `SELECT context_id, id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = 1 AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
+		WHERE phase = {ready} AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
 	sqlContextReady = `SELECT id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = 1 AND owner = ? AND context_id = ? ORDER BY due_at, id LIMIT ?`
-	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?`
-	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?`
+		WHERE phase = {ready} AND owner = ? AND context_id = ? ORDER BY due_at, id LIMIT ?`
+	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND due_at <= ? ORDER BY due_at LIMIT ?`
+	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND due_at > ? ORDER BY due_at LIMIT ?`
 	sqlLeasedDue     = `SELECT id FROM task_rows INDEXED BY task_rows_leased
-		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
+		WHERE phase = {leased} AND owner = ? AND lease_until <= ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
 	sqlLeasedBeyond = `SELECT id FROM task_rows INDEXED BY task_rows_leased
-		WHERE phase = 2 AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
+		WHERE phase = {leased} AND owner = ? AND lease_until > ? AND lease_worker <> ? ORDER BY lease_until, id LIMIT ?`
+	sqlLeaseBounds = `SELECT min(lease_until), max(lease_until) FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased}`
+	sqlWaitBounds  = `SELECT min(due_at), max(due_at) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting}`
+	sqlMakeReady   = `UPDATE task_rows SET phase = {ready} WHERE pk = ?`
 )
 
 // Claim implements store.Tasks.
-func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return nil, store.ErrClosed
+func (s *taskStore) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
 	}
+	defer s.leave()
 	if p.Limit <= 0 {
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	event, err := encoding.NewTemplate(p.Event)
 	if err != nil {
@@ -62,7 +65,7 @@ var errLogMissing = errors.New("task has no log rows")
 // are leased already. A task that cannot be read is reported in unreadable and does not
 // affect the others. Tasks with more than outlineAbove bytes are returned as outlines;
 // 0 means never.
-func (s *Store) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.Task, unreadable []store.UnreadableTask) {
+func (s *taskStore) readClaimed(rows []taskRow, outlineAbove int64) (tasks []*store.Task, unreadable []store.UnreadableTask) {
 	for i := range rows {
 		if outlineAbove > 0 && rows[i].Bytes > outlineAbove {
 			tasks = append(tasks, rows[i].Outline())
@@ -106,7 +109,7 @@ func (c *claim) apply(w *writer) error {
 	claims := roundRobin[dueTask]{
 		after: c.AfterOwner, limit: c.Limit,
 		next: func(after string) (string, error) {
-			return nextOwner(w.queuedOwner, w.leasedOwner, after, leases, c.Skip)
+			return w.nextOwner(sqlQueuedOwner, sqlLeasedOwner, after, leases, c.Skip)
 		},
 		due: func(owner string, n int) ([]dueTask, error) { return c.dueTasks(w, owner, leases, n) },
 		claim: func(owner string, d dueTask) (bool, error) {
@@ -118,7 +121,7 @@ func (c *claim) apply(w *writer) error {
 	}
 	found, err := claims.run()
 	if err == nil && !found && leases && !c.Takeover && len(w.pending) == 0 {
-		return w.leases.load(w.leaseBounds)
+		return w.leases.load(w.conn, sqlLeaseBounds)
 	}
 	return err
 }
@@ -130,17 +133,17 @@ func (c *claim) promote(w *writer) (err error) {
 		return nil
 	}
 	var keys []store.Key
-	find := func(st *stmt, bound int64) {
+	find := func(text string, bound int64) {
 		if err == nil {
-			err = st.query(context.Background(), func(r record) error {
+			err = w.query(text, func(r record) error {
 				keys = append(keys, store.Key{Owner: r.text(0), ID: r.text(1)})
 				return nil
 			}, bound, int64(promoteLimit))
 		}
 	}
-	find(w.waitingDue, c.now)
+	find(sqlWaitingDue, c.now)
 	if c.Horizon > 0 {
-		find(w.waitingBeyond, c.horizon)
+		find(sqlWaitingBeyond, c.horizon)
 	}
 	for _, k := range keys {
 		row, found, e := w.row(k)
@@ -148,19 +151,19 @@ func (c *claim) promote(w *writer) (err error) {
 			return err
 		}
 		row.Phase = sqlrow.PhaseReady
-		if _, err = w.makeReady.exec(row.PK); err != nil {
+		if _, err = w.exec(sqlMakeReady, row.PK); err != nil {
 			return err
 		}
 		w.stageRow(row, sqlrow.PhaseWaiting)
 	}
 	if err == nil && len(keys) == 0 && len(w.pending) == 0 { // the bounds must not depend on uncommitted changes
-		err = w.waits.load(w.waitBounds)
+		err = w.waits.load(w.conn, sqlWaitBounds)
 	}
 	return err
 }
 
 // mayHaveDueLeases reports whether a lease may have ended or may be taken over.
-func (w *writer) mayHaveDueLeases(c *claim) bool {
+func (w *taskWriter) mayHaveDueLeases(c *claim) bool {
 	if w.pendingCounts.Leased == 0 || c.QueuedOnly {
 		return false
 	}
@@ -169,7 +172,7 @@ func (w *writer) mayHaveDueLeases(c *claim) bool {
 
 // nextOwner returns the first owner after the given one that has queued or, if leases
 // is set, leased entries and is not in skip. It returns "" if there is none.
-func nextOwner(queued, leased *stmt, after string, leases bool, skip []string) (next string, err error) {
+func (c *conn) nextOwner(queued, leased, after string, leases bool, skip []string) (next string, err error) {
 	for {
 		next = ""
 		each := func(r record) error {
@@ -178,8 +181,8 @@ func nextOwner(queued, leased *stmt, after string, leases bool, skip []string) (
 			}
 			return nil
 		}
-		if err = queued.query(context.Background(), each, after); err == nil && leases {
-			err = leased.query(context.Background(), each, after)
+		if err = c.query(queued, each, after); err == nil && leases {
+			err = c.query(leased, each, after)
 		}
 		if err != nil || !slices.Contains(skip, next) {
 			return next, err
@@ -195,8 +198,8 @@ func (c *claim) dueTasks(w *writer, owner string, leases bool, n int) (found []d
 		if c.Takeover {
 			until = latest
 		}
-		if found, err = collectDue(found, n, w.leasedDue, owner, until, c.Worker); err == nil && c.Horizon > 0 && !c.Takeover {
-			found, err = collectDue(found, n, w.leasedBeyond, owner, c.horizon, c.Worker)
+		if found, err = w.collectDue(found, n, sqlLeasedDue, owner, until, c.Worker); err == nil && c.Horizon > 0 && !c.Takeover {
+			found, err = w.collectDue(found, n, sqlLeasedBeyond, owner, c.horizon, c.Worker)
 		}
 	}
 	if err != nil || len(found) == n {
@@ -205,15 +208,15 @@ func (c *claim) dueTasks(w *writer, owner string, leases bool, n int) (found []d
 	if !c.OldestFirst {
 		return c.addFair(w, owner, found, n)
 	}
-	return collectDue(found, n, w.ownerReady, owner)
+	return w.collectDue(found, n, sqlOwnerReady, owner)
 }
 
 // collectDue appends the results of a statement to found, up to n in total.
-func collectDue(found []dueTask, n int, st *stmt, args ...any) ([]dueTask, error) {
+func (c *conn) collectDue(found []dueTask, n int, text string, args ...any) ([]dueTask, error) {
 	if len(found) >= n {
 		return found, nil
 	}
-	err := st.query(context.Background(), func(r record) error {
+	err := c.query(text, func(r record) error {
 		found = append(found, dueTask{id: r.text(0)})
 		return nil
 	}, append(args, int64(n-len(found)))...)
@@ -250,13 +253,13 @@ func (c *claim) lease(w *writer, key store.Key) (leased bool, err error) {
 }
 
 // Renew implements store.Tasks.
-func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return nil, store.ErrClosed
+func (s *taskStore) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
 	}
+	defer s.leave()
 	if len(leases) == 0 {
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	var lost []store.Key
 	err := s.submit(ctx, &request{weight: len(leases), apply: func(w *writer) error {
@@ -271,7 +274,7 @@ func (s *Store) Renew(ctx context.Context, until time.Time, leases []store.HeldL
 				continue
 			}
 			row.LeaseUntil = millis(until)
-			if _, err := w.updateLease.exec(row.LeaseUntil, row.PK); err != nil {
+			if _, err := w.exec(sqlUpdateLease, row.LeaseUntil, row.PK); err != nil {
 				return err
 			}
 			w.stageRow(row, row.Phase)

@@ -1,7 +1,5 @@
 package sqlite
 
-import "context"
-
 // dueContext is a context and its due tasks.
 type dueContext struct {
 	context string
@@ -18,7 +16,7 @@ func (c *claim) addFair(w *writer, owner string, found []dueTask, n int) ([]dueT
 	if len(found)+len(contexts) < n { // more than one task per context fits
 		for i := range contexts {
 			t := &contexts[i]
-			if t.tasks, err = collectDue(nil, n-len(found), w.contextReady, owner, t.context); err != nil {
+			if t.tasks, err = w.collectDue(nil, n-len(found), sqlContextReady, owner, t.context); err != nil {
 				return found, err
 			}
 		}
@@ -45,7 +43,7 @@ func (c *claim) dueContexts(w *writer, owner string, n int) (found []dueContext,
 	at, wrapped := start, false
 	for len(found) < n {
 		var next dueContext
-		err := w.nextContext.query(context.Background(), func(r record) error {
+		err := w.query(sqlNextContext, func(r record) error {
 			next = dueContext{r.text(0), []dueTask{{id: r.text(1)}}}
 			return nil
 		}, owner, at)

@@ -12,14 +12,16 @@ import (
 	"unsafe"
 
 	"modernc.org/sqlite"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 )
 
-// conn is one connection with its prepared statements. It uses the driver directly,
-// because the pool, locks and conversions of database/sql cost as much as a point read.
-// It is not safe for concurrent use.
+// conn is one connection with its prepared statements, by their text. It uses the driver
+// directly, because the pool, locks and conversions of database/sql cost as much as a
+// point read. It is not safe for concurrent use.
 type conn struct {
 	raw   driver.Conn
-	stmts []*stmt
+	stmts map[string]*stmt
 }
 
 // access is the mode in which SQLite opens the file.
@@ -47,7 +49,7 @@ func openConn(path string, mode access, pragmas ...string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw}, nil
+	return &conn{raw: raw, stmts: make(map[string]*stmt)}, nil
 }
 
 func dataSource(path string, pragmas ...string) string {
@@ -71,40 +73,66 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.raw.Close())...)
 }
 
-// prepare returns a prepared statement. conn.close closes it.
+// phaseNames replaces the names of phases in statements.
+var phaseNames = strings.NewReplacer(sqlrow.PhaseNames...)
+
+// exec runs a statement and returns the number of rows changed.
+func (c *conn) exec(text string, args ...any) (int64, error) {
+	s, err := c.prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	return s.exec(args...)
+}
+
+// query runs a statement and calls each for every row of its result. The record is valid
+// only during the call.
+func (c *conn) query(text string, each func(r record) error, args ...any) error {
+	return c.queryContext(context.Background(), text, each, args...)
+}
+
+// queryContext is query for statements that may take long. A context that can be canceled
+// costs a goroutine.
+func (c *conn) queryContext(ctx context.Context, text string, each func(r record) error, args ...any) error {
+	s, err := c.prepare(text)
+	if err != nil {
+		return err
+	}
+	return s.query(ctx, each, args...)
+}
+
+// exists reports whether the result of a query has a row.
+func (c *conn) exists(text string, args ...any) (found bool, err error) {
+	err = c.query(text, func(record) error {
+		found = true
+		return nil
+	}, args...)
+	return found, err
+}
+
+// prepare returns a prepared statement. It prepares each text once, on first use.
 func (c *conn) prepare(text string) (*stmt, error) {
-	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), text)
+	if s := c.stmts[text]; s != nil {
+		return s, nil
+	}
+	raw, err := c.raw.(driver.ConnPrepareContext).PrepareContext(context.Background(), phaseNames.Replace(text))
 	if err != nil {
 		return nil, fmt.Errorf("prepare %q: %w", text, err)
 	}
 	s := &stmt{raw: raw, queryer: raw.(driver.StmtQueryContext), execer: raw.(driver.StmtExecContext)}
-	c.stmts = append(c.stmts, s)
+	c.stmts[text] = s
 	return s, nil
 }
 
-// prepareAll prepares each text and stores the statement at its key.
-func (c *conn) prepareAll(all ...map[**stmt]string) error {
-	for _, into := range all {
-		for key, text := range into {
-			s, err := c.prepare(text)
-			if err != nil {
-				return err
-			}
-			*key = s
-		}
-	}
-	return nil
-}
-
-// exec runs one or more statements, separated by semicolons, without preparing them.
-func (c *conn) exec(ctx context.Context, text string) error {
-	_, err := c.raw.(driver.ExecerContext).ExecContext(ctx, text, nil)
+// script runs one or more statements, separated by semicolons, without preparing them.
+func (c *conn) script(text string) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), phaseNames.Replace(text), nil)
 	return err
 }
 
 // ints runs a query once and returns the integers of its first row.
-func (c *conn) ints(ctx context.Context, text string) (row []int64, err error) {
-	rows, err := c.raw.(driver.QueryerContext).QueryContext(ctx, text, nil)
+func (c *conn) ints(text string) (row []int64, err error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), phaseNames.Replace(text), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +179,6 @@ func (s *stmt) exec(args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query calls each for every row. The record is valid only during the call. A context
-// that can be canceled costs a goroutine, so short reads pass context.Background.
 func (s *stmt) query(ctx context.Context, each func(r record) error, args ...any) error {
 	rows, err := s.queryer.QueryContext(ctx, s.bind(args))
 	if err != nil {

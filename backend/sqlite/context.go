@@ -14,17 +14,16 @@ import (
 // The statements that read and save a context's row. Saving a context leaves first_pk
 // unchanged.
 var (
-	sqlContextHead   = `SELECT ` + headColumns.List("") + ` FROM context_rows WHERE owner = ? AND id = ?`
-	sqlReadContext   = `SELECT ` + headColumns.List("") + `, record FROM context_rows WHERE owner = ? AND id = ?`
-	sqlSaveContext   = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
+	sqlContextHead = `SELECT ` + headColumns.List("") + ` FROM context_rows WHERE owner = ? AND id = ?`
+	sqlReadContext = `SELECT ` + headColumns.List("") + `, record FROM context_rows WHERE owner = ? AND id = ?`
+	sqlSaveContext = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
+	// The first task of a context is found by its pk, because the indexes by context
+	// omit it.
+	sqlContextFirst  = `SELECT ` + firstColumns.List("t.") + ` FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk WHERE c.owner = ? AND c.id = ?`
 	sqlUpdateContext = `UPDATE context_rows SET ` + changedContext.Set() + ` WHERE owner = ? AND id = ?`
 )
 
 const (
-	// The first task of a context is found by its pk, because the indexes by context
-	// omit it.
-	sqlContextFirst = `SELECT t.created_at, t.id, t.pk, t.state, t.state_at FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk
-		WHERE c.owner = ? AND c.id = ?`
 	sqlContextNewest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at DESC, id DESC LIMIT ?`
 
@@ -57,6 +56,12 @@ func statusOf(bucket string) a2a.ContextStatus {
 	}
 	return a2a.ContextStatus(bucket)
 }
+
+// contextStore reads, saves and deletes contexts.
+type contextStore struct{ *changeWriter }
+
+// contextWriter changes contexts, their labels and their counters.
+type contextWriter struct{ *counterWriter }
 
 // contextHead has the columns of a context's row that preconditions need.
 type contextHead struct {
@@ -94,8 +99,9 @@ func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.Bucket) }
 // live reports whether reads return the context.
 func (c *contextHead) live() bool { return c.found && c.Bucket != bucketDeleting }
 
-func readContextHead(s *stmt, k store.ContextKey) (c contextHead, err error) {
-	err = s.query(context.Background(), func(r record) error {
+// readContextHead reads a context's row, also while its deletion is pending.
+func (w *contextWriter) readContextHead(k store.ContextKey) (c contextHead, err error) {
+	err = w.query(sqlContextHead, func(r record) error {
 		c.scan(r)
 		return nil
 	}, k.Owner, k.ID)
@@ -118,25 +124,25 @@ func decodeContext(k store.ContextKey, head *contextHead, data []byte) (c store.
 
 // touchContextRow sets updated_at to the time of a client message if that is later, and
 // adds to the number of tasks.
-func (w *writer) touchContextRow(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
+func (w *contextWriter) touchContextRow(k store.ContextKey, c *contextHead, at, tasks int64) (err error) {
 	switch moved := at > c.UpdatedAt; {
 	case moved && c.Bucket == bucketNew:
-		_, err = w.useContext.exec(tasks, k.Owner, k.ID, at)
+		_, err = w.exec(sqlUseContext, tasks, k.Owner, k.ID, at)
 		w.addCount(k.Owner, labelAll, bucketNew, -1)
 		w.addCount(k.Owner, labelAll, bucketUsed, 1)
 	case moved:
-		_, err = w.touchContext.exec(tasks, k.Owner, k.ID, at)
+		_, err = w.exec(sqlTouchContext, tasks, k.Owner, k.ID, at)
 		if err == nil && c.Labels > 0 {
-			_, err = w.touchLabels.exec(at, k.Owner, k.ID)
+			_, err = w.exec(sqlTouchLabels, at, k.Owner, k.ID)
 		}
 	case tasks != 0:
-		_, err = w.countContext.exec(tasks, k.Owner, k.ID)
+		_, err = w.exec(sqlCountContext, tasks, k.Owner, k.ID)
 	}
 	return err
 }
 
 // Context implements store.Contexts.
-func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
+func (s *contextStore) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.readTx(func() (err error) {
 			c, err = r.readContext(store.ContextKey{Owner: owner, ID: id}, tasks)
@@ -151,11 +157,11 @@ func (s *Store) Context(ctx context.Context, owner, id string, tasks int) (c sto
 
 // readTx runs f in a read transaction, so that all its reads see the same state.
 func (r *reader) readTx(f func() error) error {
-	if _, err := r.begin.exec(); err != nil {
+	if _, err := r.exec("BEGIN"); err != nil {
 		return err
 	}
 	err := f()
-	if _, e := r.end.exec(); e != nil {
+	if _, e := r.exec("COMMIT"); e != nil {
 		return errors.Join(err, e)
 	}
 	return err
@@ -164,7 +170,7 @@ func (r *reader) readTx(f func() error) error {
 // readContext returns a context with the ids of its newest tasks.
 func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, err error) {
 	var head contextHead
-	err = r.context.query(context.Background(), func(rec record) (err error) {
+	err = r.query(sqlReadContext, func(rec record) (err error) {
 		head.scan(rec)
 		var data []byte
 		if record := headColumns.Len(); !rec.null(record) {
@@ -184,42 +190,54 @@ func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, er
 	return c, err
 }
 
+// firstTask is the first task of a context.
+type firstTask struct {
+	CreatedAt int64  `col:"created_at"`
+	StateAt   int64  `col:"state_at"`
+	ID        string `col:"id"`
+	PK        int64  `col:"pk"`
+	State     string `col:"state"`
+}
+
+var firstColumns = sqlrow.Of[firstTask]()
+
+// firstTask returns the first task of a context. Its PK is 0 if it was deleted.
+func (c *conn) firstTask(k store.ContextKey) (f firstTask, err error) {
+	err = c.query(sqlContextFirst, func(r record) error {
+		firstColumns.Scan(&f, r.int, r.text)
+		return nil
+	}, k.Owner, k.ID)
+	return f, err
+}
+
+// contextTasks returns the first task of a context and up to n tasks that a statement
+// finds, oldest first.
+func (c *conn) contextTasks(text string, k store.ContextKey, n int) (found []position, err error) {
+	first, err := c.firstTask(k)
+	if err != nil {
+		return nil, err
+	}
+	if first.PK != 0 {
+		found = append(found, position{at: first.CreatedAt, id: first.ID})
+	}
+	err = c.query(text, func(r record) error {
+		found = append(found, position{at: r.int(0), id: r.text(1)})
+		return nil
+	}, k.Owner, k.ID, int64(n))
+	slices.SortFunc(found, comparePositions)
+	return found, err
+}
+
 // newestTasks returns the ids of the newest n tasks of a context, oldest first.
 func (r *reader) newestTasks(k store.ContextKey, n int) ([]string, error) {
-	var positions []position
-	each := func(rec record) error {
-		positions = append(positions, position{at: rec.int(0), id: rec.text(1)})
-		return nil
-	}
-	if err := r.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
+	positions, err := r.contextTasks(sqlContextNewest, k, n)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.contextNewest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(positions, comparePositions)
 	positions = positions[max(0, len(positions)-n):]
 	ids := make([]string, len(positions))
 	for i := range positions {
 		ids[i] = positions[i].id
 	}
 	return ids, nil
-}
-
-// contextStatements are the writer's statements on contexts.
-type contextStatements struct {
-	contextHead, insertContext, dropContext                          *stmt
-	countContext, touchContext, useContext, touchLabels              *stmt
-	saveContext, updateContext, contextParent, labelsOf, insertLabel *stmt
-	dropLabels, contextStates, contextFirst                          *stmt
-}
-
-func (c *contextStatements) texts() map[**stmt]string {
-	return map[**stmt]string{
-		&c.contextHead: sqlContextHead, &c.insertContext: sqlInsertContext, &c.dropContext: sqlDropContext,
-		&c.countContext: sqlCountContext, &c.touchContext: sqlTouchContext, &c.useContext: sqlUseContext, &c.touchLabels: sqlTouchLabels,
-		&c.saveContext: sqlSaveContext, &c.updateContext: sqlUpdateContext, &c.contextParent: sqlContextParent,
-		&c.labelsOf: sqlLabelsOf, &c.insertLabel: sqlInsertLabel, &c.dropLabels: sqlDropLabels,
-		&c.contextStates: sqlContextStates, &c.contextFirst: sqlContextFirst,
-	}
 }

@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 const (
@@ -15,12 +15,12 @@ const (
 
 	// To find queued or leased tasks of a context, busy reads either the work queue or
 	// the tasks of the context, whichever has fewer entries.
-	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_due WHERE phase = 1 AND owner = ? AND context_id = ? LIMIT 1`
-	sqlBusyWaiting = `SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND owner = ? AND context_id = ? LIMIT 1`
-	sqlBusyLeased  = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2 AND owner = ? AND context_id = ? LIMIT 1`
-	sqlBusyFirst   = `SELECT 1 FROM task_rows WHERE pk = ? AND phase > 0`
+	sqlBusyQueued  = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_due WHERE phase = {ready} AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyWaiting = `SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyLeased  = `SELECT 1 FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased} AND owner = ? AND context_id = ? LIMIT 1`
+	sqlBusyFirst   = `SELECT 1 FROM task_rows WHERE pk = ? AND phase <> {idle}`
 	sqlBusyOthers  = `SELECT 1 FROM task_rows INDEXED BY task_rows_context_created
-		WHERE owner = ? AND context_id = ? AND first = 0 AND phase > 0 LIMIT 1`
+		WHERE owner = ? AND context_id = ? AND first = 0 AND phase <> {idle} LIMIT 1`
 
 	sqlContextOldest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
 		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at, id LIMIT ?`
@@ -47,48 +47,18 @@ const (
 // that other changes do not wait long.
 const maxTasksPerDelete = 64
 
-type deleteStatements struct {
-	markDeletion, insertDeletion, dropDeletion        *stmt
-	busyQueued, busyWaiting, busyLeased               *stmt
-	busyFirst, busyOthers                             *stmt
-	contextOldest, dropKeysByLog, dropKeysByTask      *stmt
-	dropTask, subtractTasks                           *stmt
-	logRows, dropLog, stepRows, dropStep              *stmt
-	contentRows, dropContent                          *stmt
-	countDeliveries, dropSomeAttempts, dropSomeDead   *stmt
-	subtractDead, insertDeleted, dropDeleted          *stmt
-	deletedTask, tasksBefore, nextOwner, pendingLanes *stmt
-	emptyContexts, contextChild                       *stmt
-}
-
-func (d *deleteStatements) texts() map[**stmt]string {
-	return map[**stmt]string{
-		&d.markDeletion: sqlMarkDeletion, &d.insertDeletion: sqlInsertDeletion, &d.dropDeletion: sqlDropDeletion,
-		&d.busyQueued: sqlBusyQueued, &d.busyWaiting: sqlBusyWaiting, &d.busyLeased: sqlBusyLeased,
-		&d.busyFirst: sqlBusyFirst, &d.busyOthers: sqlBusyOthers,
-		&d.contextOldest: sqlContextOldest, &d.dropKeysByLog: sqlDropKeysByLog, &d.dropKeysByTask: sqlDropKeysByTask,
-		&d.dropTask: sqlDropTask, &d.subtractTasks: sqlSubtractTasks,
-		&d.logRows: sqlLogSizes, &d.dropLog: sqlDropLog, &d.stepRows: sqlStepRows, &d.dropStep: sqlDropStep,
-		&d.contentRows: sqlContentRows, &d.dropContent: sqlDropContent,
-		&d.countDeliveries: sqlCountDeliveries, &d.dropSomeAttempts: sqlDropSomeAttempts, &d.dropSomeDead: sqlDropSomeDead,
-		&d.subtractDead: sqlSubtractDead, &d.insertDeleted: sqlInsertDeleted, &d.dropDeleted: sqlDropDeleted,
-		&d.deletedTask: sqlDeletedTask, &d.tasksBefore: sqlTasksBefore, &d.nextOwner: sqlNextOwner, &d.pendingLanes: sqlPendingLanes,
-		&d.emptyContexts: sqlEmptyContexts, &d.contextChild: sqlContextChild,
-	}
-}
-
 // DeleteContext implements store.Contexts. It uses several transactions if there is much
 // to remove.
-func (s *Store) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+func (s *contextStore) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
 	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0)})
 }
 
 // FinishDelete implements store.Contexts.
-func (s *Store) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), pendingOnly: true})
+func (s *contextStore) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
+	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), finish: true})
 }
 
-func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool, err error) {
+func (s *contextStore) deleteContext(ctx context.Context, d *contextDelete) (more bool, err error) {
 	for {
 		d.limit = min(d.left, maxTasksPerDelete)
 		if err := s.write(ctx, &request{weight: d.limit + 1, apply: d.apply}); err != nil {
@@ -105,9 +75,9 @@ func (s *Store) deleteContext(ctx context.Context, d *contextDelete) (more bool,
 }
 
 // PendingDeletions implements store.Contexts.
-func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
+func (s *contextStore) PendingDeletions(ctx context.Context, limit int) (pending []store.ContextKey, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.pendingDeletions.query(context.Background(), func(rec record) error {
+		return r.query(sqlPendingDeletions, func(rec record) error {
 			pending = append(pending, store.ContextKey{Owner: rec.text(0), ID: rec.text(1)})
 			return nil
 		}, int64(max(limit, 0)))
@@ -118,37 +88,33 @@ func (s *Store) PendingDeletions(ctx context.Context, limit int) (pending []stor
 // contextDelete is one call of DeleteContext or FinishDelete, with the results of its
 // last transaction.
 type contextDelete struct {
-	key         store.ContextKey
-	pendingOnly bool // only if a deletion is pending
-	left        int  // tasks that the call may still remove
-	limit       int  // tasks that the transaction may remove
-	removed     int
-	more        bool
-	resumed     bool // an earlier transaction of this call started the deletion
-	refusal     error
+	key     store.ContextKey
+	finish  bool // FinishDelete
+	left    int  // tasks that the call may still remove
+	limit   int  // tasks that the transaction may remove
+	removed int
+	more    bool
+	resumed bool // an earlier transaction of this call started the deletion
+	refusal error
 }
 
 func (d *contextDelete) apply(w *writer) error {
 	d.removed, d.more, d.refusal = 0, false, nil
-	c, err := readContextHead(w.contextHead, d.key)
-	switch {
-	case err != nil:
+	c, err := w.readContextHead(d.key)
+	deleting := c.Bucket == bucketDeleting
+	if err != nil || d.resumed && !deleting { // another call has finished it
 		return err
-	case d.resumed && c.Bucket != bucketDeleting:
-		return nil // another call has finished it
-	case !c.found || d.pendingOnly && c.Bucket != bucketDeleting:
-		d.refusal = store.ErrNotFound
-		return nil
 	}
-	if c.Bucket != bucketDeleting {
-		busy, err := w.busy(d.key, &c)
-		if err != nil {
+	seen := rules.Context{Exists: c.found, Deleting: deleting}
+	if c.found && !deleting {
+		if seen.Busy, err = w.busy(d.key, &c); err != nil {
 			return err
 		}
-		if busy {
-			d.refusal = store.ErrBusy
-			return nil
-		}
+	}
+	if d.refusal = rules.DeleteContext(&seen, d.finish); d.refusal != nil {
+		return nil
+	}
+	if !deleting {
 		if err := w.startDeletion(d.key, &c); err != nil {
 			return err
 		}
@@ -157,41 +123,38 @@ func (d *contextDelete) apply(w *writer) error {
 		return err
 	}
 	if d.more = int64(d.removed) < c.Tasks; d.more {
-		_, err := w.subtractTasks.exec(int64(d.removed), d.key.Owner, d.key.ID)
+		_, err := w.exec(sqlSubtractTasks, int64(d.removed), d.key.Owner, d.key.ID)
 		return err
 	}
 	return w.removeContext(d.key)
 }
 
 // startDeletion hides a context from all reads and marks it for deletion.
-func (w *writer) startDeletion(k store.ContextKey, c *contextHead) error {
+func (w *contextWriter) startDeletion(k store.ContextKey, c *contextHead) error {
 	if err := w.removeLabels(k, c); err != nil {
 		return err
 	}
-	if _, err := w.markDeletion.exec(k.Owner, k.ID); err != nil {
+	if _, err := w.exec(sqlMarkDeletion, k.Owner, k.ID); err != nil {
 		return err
 	}
-	_, err := w.insertDeletion.exec(k.Owner, k.ID)
+	_, err := w.exec(sqlInsertDeletion, k.Owner, k.ID)
 	return err
 }
 
 // busy reports whether a task of a context is queued or leased.
 func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error) {
-	find := func(s *stmt, args ...any) {
+	find := func(text string, args ...any) {
 		if err == nil && !busy {
-			err = s.query(context.Background(), func(record) error {
-				busy = true
-				return nil
-			}, args...)
+			busy, err = w.exists(text, args...)
 		}
 	}
 	if int64(w.pendingCounts.Queued)+int64(w.pendingCounts.Leased) < c.Tasks {
-		find(w.busyQueued, k.Owner, k.ID)
-		find(w.busyWaiting, k.Owner, k.ID)
-		find(w.busyLeased, k.Owner, k.ID)
+		find(sqlBusyQueued, k.Owner, k.ID)
+		find(sqlBusyWaiting, k.Owner, k.ID)
+		find(sqlBusyLeased, k.Owner, k.ID)
 	} else {
-		find(w.busyFirst, c.FirstPK)
-		find(w.busyOthers, k.Owner, k.ID)
+		find(sqlBusyFirst, c.FirstPK)
+		find(sqlBusyOthers, k.Owner, k.ID)
 	}
 	return busy, err
 }
@@ -199,12 +162,12 @@ func (w *writer) busy(k store.ContextKey, c *contextHead) (busy bool, err error)
 // removeTasks removes the oldest tasks of the context, within the limits of the
 // transaction.
 func (d *contextDelete) removeTasks(w *writer) error {
-	oldest, err := w.oldestTasks(d.key, d.limit)
+	oldest, err := w.contextTasks(sqlContextOldest, d.key, d.limit)
 	if err != nil {
 		return err
 	}
 	budget := newDeleteBudget()
-	for _, p := range oldest {
+	for _, p := range oldest[:min(d.limit, len(oldest))] {
 		row, found, err := w.row(store.Key{Owner: d.key.Owner, ID: p.id})
 		if err != nil || !found {
 			return err
@@ -219,29 +182,14 @@ func (d *contextDelete) removeTasks(w *writer) error {
 	return nil
 }
 
-func (w *writer) oldestTasks(k store.ContextKey, n int) (oldest []position, err error) {
-	each := func(r record) error {
-		oldest = append(oldest, position{at: r.int(0), id: r.text(1)})
-		return nil
-	}
-	if err := w.contextFirst.query(context.Background(), each, k.Owner, k.ID); err != nil {
-		return nil, err
-	}
-	if err := w.contextOldest.query(context.Background(), each, k.Owner, k.ID, int64(n)); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(oldest, comparePositions)
-	return oldest[:min(n, len(oldest))], nil
-}
-
 // removeContext removes a context without tasks.
-func (w *writer) removeContext(k store.ContextKey) error {
-	if _, err := w.dropKeysByTask.exec(k.Owner, k.ID, lookupByContext); err != nil {
+func (w *contextWriter) removeContext(k store.ContextKey) error {
+	if _, err := w.exec(sqlDropKeysByTask, k.Owner, k.ID, lookupByContext); err != nil {
 		return err
 	}
-	if _, err := w.dropDeletion.exec(k.Owner, k.ID); err != nil {
+	if _, err := w.exec(sqlDropDeletion, k.Owner, k.ID); err != nil {
 		return err
 	}
-	_, err := w.dropContext.exec(k.Owner, k.ID)
+	_, err := w.exec(sqlDropContext, k.Owner, k.ID)
 	return err
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // ExpireContexts implements store.Maintenance.
-func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
+func (s *contextStore) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed, next = 0, nil
 		start := time.Now()
@@ -47,13 +47,14 @@ func (s *Store) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 	return removed, next, nil
 }
 
-// emptyBefore returns the next contexts without tasks to check.
-func (w *writer) emptyBefore(p *store.ContextExpiry, limit int) (old []store.ExpiryCursor, err error) {
+// emptyBefore returns the next contexts that have no tasks and were last updated before
+// p.Before.
+func (w *contextWriter) emptyBefore(p *store.ContextExpiry, limit int) (old []store.ExpiryCursor, err error) {
 	from, after := int64(math.MinInt64), store.ExpiryCursor{}
 	if p.After != nil {
 		from, after = millis(p.After.At), *p.After
 	}
-	err = w.emptyContexts.query(context.Background(), func(r record) error {
+	err = w.query(sqlEmptyContexts, func(r record) error {
 		old = append(old, store.ExpiryCursor{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))})
 		return nil
 	}, number(p.Saved), from, after.Owner, after.ID, ceilMillis(p.Before), int64(limit))
@@ -62,16 +63,12 @@ func (w *writer) emptyBefore(p *store.ContextExpiry, limit int) (old []store.Exp
 
 // expireContext removes a context without tasks, unless it is a parent. It returns the
 // number of contexts removed.
-func (w *writer) expireContext(k store.ContextKey) (removed int, err error) {
-	parent := false
-	err = w.contextChild.query(context.Background(), func(record) error {
-		parent = true
-		return nil
-	}, k.Owner, k.ID)
+func (w *contextWriter) expireContext(k store.ContextKey) (removed int, err error) {
+	parent, err := w.exists(sqlContextChild, k.Owner, k.ID)
 	if err != nil || parent {
 		return 0, err
 	}
-	c, err := readContextHead(w.contextHead, k)
+	c, err := w.readContextHead(k)
 	if err != nil {
 		return 0, err
 	}

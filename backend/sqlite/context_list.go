@@ -96,7 +96,7 @@ func (k contextWalk) count() string {
 var afterAllText = []byte{0}
 
 // Contexts implements store.Contexts.
-func (s *Store) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
+func (s *contextStore) Contexts(ctx context.Context, q store.ContextQuery) (page store.ContextPage, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		return r.readTx(func() (err error) {
 			l := &contextList{reader: r, q: &q, created: spanOf(q.CreatedAfter, q.CreatedBefore)}
@@ -238,11 +238,7 @@ func (l *contextList) total(ctx context.Context) (total int, capped bool, err er
 		if rows <= 0 {
 			break
 		}
-		count, err := l.list(kind.count())
-		if err != nil {
-			return 0, false, err
-		}
-		err = count.query(ctx, func(rec record) error {
+		err := l.queryContext(ctx, kind.count(), func(rec record) error {
 			found, passed = found+int(rec.int(0)), passed+int(rec.int(1))
 			return nil
 		}, l.args(s, contextPosition{}, rows)...)
@@ -309,11 +305,7 @@ func (l *contextList) after(ctx context.Context, start contextPosition, n int) (
 		return nil
 	}
 	for _, s := range l.buckets {
-		walk, err := l.list(l.walkOf(s).walk())
-		if err != nil {
-			return nil, err
-		}
-		if err := walk.query(ctx, each, l.args(s, start, n)...); err != nil {
+		if err := l.queryContext(ctx, l.walkOf(s).walk(), each, l.args(s, start, n)...); err != nil {
 			return nil, err
 		}
 	}

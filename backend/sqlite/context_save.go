@@ -21,7 +21,7 @@ func tagLabel(tag string) string   { return "tag:" + tag }
 func roleLabel(role string) string { return "role:" + role }
 
 // SaveContext implements store.Contexts.
-func (s *Store) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
+func (s *contextStore) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
 	if err := c.Check(); err != nil {
 		return store.Context{}, err
 	}
@@ -49,7 +49,7 @@ type contextSave struct {
 
 // apply checks all preconditions before it writes.
 func (c *contextSave) apply(w *writer) error {
-	before, err := readContextHead(w.contextHead, c.Context.Key)
+	before, err := w.readContextHead(c.Context.Key)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *contextSave) apply(w *writer) error {
 		c.head.UpdatedAt = max(before.UpdatedAt, millis(c.Context.UpdatedAt))
 	}
 	if k := c.Idempotency; k != nil {
-		if _, err := w.insertKey.exec(k.Owner, k.Key, k.HashBytes(), k.TaskID, c.head.Version, millis(k.CreatedAt), lookupByContext); err != nil {
+		if err := w.insertKey(k, c.head.Version, lookupByContext); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error)
 	return rules.SaveContext(c.ContextChange, &seen), nil
 }
 
-func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err error) {
-	err = w.contextParent.query(context.Background(), func(r record) error {
+func (w *contextWriter) parentOf(k store.ContextKey) (parent string, found bool, err error) {
+	err = w.query(sqlContextParent, func(r record) error {
 		parent, found = r.text(0), true
 		return nil
 	}, k.Owner, k.ID)
@@ -114,23 +114,21 @@ func (w *writer) parentOf(k store.ContextKey) (parent string, found bool, err er
 
 // hasUnfinishedTasks reports whether a task of the context is in a state that is not
 // terminal.
-func (w *writer) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err error) {
-	scanState := func(column int) func(record) error {
-		return func(r record) error {
-			unfinished = unfinished || !a2a.TaskState(r.text(column)).Terminal()
-			return nil
-		}
-	}
-	if err := w.contextFirst.query(context.Background(), scanState(3), k.Owner, k.ID); err != nil || unfinished {
+func (w *contextWriter) hasUnfinishedTasks(k store.ContextKey) (unfinished bool, err error) {
+	first, err := w.firstTask(k)
+	if unfinished = first.PK != 0 && !a2a.TaskState(first.State).Terminal(); err != nil || unfinished {
 		return unfinished, err
 	}
-	err = w.contextStates.query(context.Background(), scanState(0), k.Owner, k.ID)
+	err = w.query(sqlContextStates, func(r record) error {
+		unfinished = unfinished || !a2a.TaskState(r.text(0)).Terminal()
+		return nil
+	}, k.Owner, k.ID)
 	return unfinished, err
 }
 
-// readAncestors adds the context id, which is the new parent of the context of, and
-// the ancestors of id to into.
-func (w *writer) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
+// readAncestors adds to into the context id, which is to be the parent of the context of,
+// and the ancestors of id.
+func (w *contextWriter) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
 	for {
 		parent, found, err := w.parentOf(store.ContextKey{Owner: of.Owner, ID: id})
 		if err != nil || !found || !into.Add(of.ID, id, parent) {
@@ -144,9 +142,9 @@ func (c *contextSave) write(w *writer) (err error) {
 	k := c.Context.Key
 	row := &contextRow{Key: k, contextHead: c.head, Name: c.Context.Name, Record: c.record}
 	if c.Create {
-		_, err = w.saveContext.exec(newContext.Args(row)...)
+		_, err = w.exec(sqlSaveContext, newContext.Args(row)...)
 	} else {
-		_, err = w.updateContext.exec(changedContext.Args(row, k.Owner, k.ID)...)
+		_, err = w.exec(sqlUpdateContext, changedContext.Args(row, k.Owner, k.ID)...)
 	}
 	return err
 }
@@ -157,7 +155,7 @@ func (c *contextSave) addLabels(w *writer) error {
 	w.addCount(k.Owner, labelAll, c.head.Bucket, 1)
 	add := func(label string) error {
 		w.addCount(k.Owner, label, c.head.Bucket, 1)
-		_, err := w.insertLabel.exec(k.Owner, k.ID, label, c.head.Bucket, c.head.CreatedAt, c.head.UpdatedAt, c.Context.Name)
+		_, err := w.exec(sqlInsertLabel, k.Owner, k.ID, label, c.head.Bucket, c.head.CreatedAt, c.head.UpdatedAt, c.Context.Name)
 		return err
 	}
 	for _, tag := range c.Context.Tags {
@@ -170,7 +168,7 @@ func (c *contextSave) addLabels(w *writer) error {
 
 // removeLabels removes the labels of a context and subtracts it from the counters. It
 // does nothing if the context does not exist.
-func (w *writer) removeLabels(k store.ContextKey, c *contextHead) error {
+func (w *contextWriter) removeLabels(k store.ContextKey, c *contextHead) error {
 	if !c.live() {
 		return nil
 	}
@@ -178,13 +176,13 @@ func (w *writer) removeLabels(k store.ContextKey, c *contextHead) error {
 	if c.Labels == 0 {
 		return nil
 	}
-	err := w.labelsOf.query(context.Background(), func(r record) error {
+	err := w.query(sqlLabelsOf, func(r record) error {
 		w.addCount(k.Owner, r.text(0), c.Bucket, -1)
 		return nil
 	}, k.Owner, k.ID)
 	if err != nil {
 		return err
 	}
-	_, err = w.dropLabels.exec(k.Owner, k.ID)
+	_, err = w.exec(sqlDropLabels, k.Owner, k.ID)
 	return err
 }

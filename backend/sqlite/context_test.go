@@ -51,11 +51,7 @@ func checkCounts(t *testing.T, s *Store) {
 	t.Helper()
 	for _, test := range invariants {
 		err := s.withReader(bg, func(r *reader) error {
-			find, err := r.list(test.query)
-			if err != nil {
-				return fmt.Errorf("%s: %w", test.name, err)
-			}
-			return find.query(bg, func(rec record) error {
+			return r.query(test.query, func(rec record) error {
 				t.Errorf("%s: %q %q %q %d", test.name, rec.text(0), rec.text(1), rec.text(2), rec.int(3))
 				return nil
 			})

@@ -202,7 +202,7 @@ func harmlessScan(line string) bool {
 func explain(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
 	args := make([]any, 20)
-	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+phaseNames.Replace(query), args...)
 	if err != nil {
 		t.Fatalf("EXPLAIN %s = %v", query, err)
 	}

@@ -20,18 +20,11 @@ const (
 		WHERE owner = ?1 AND task_id = ?6 AND (created_at, id, ?6) < (?2, ?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5`
 )
 
-type feedbackStatements struct {
-	insertFeedback, ratingsOf, dropFeedback *stmt
-}
-
-func (f *feedbackStatements) texts() map[**stmt]string {
-	return map[**stmt]string{
-		&f.insertFeedback: sqlInsertFeedback, &f.ratingsOf: sqlRatingsOf, &f.dropFeedback: sqlDropFeedback,
-	}
-}
+// feedbackStore has the feedback on tasks.
+type feedbackStore struct{ *changeWriter }
 
 // AddFeedback implements store.Feedbacks.
-func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
+func (s *feedbackStore) AddFeedback(ctx context.Context, f store.Feedback) error {
 	metadata, err := encoding.FeedbackMetadata(&f)
 	if err != nil {
 		return err
@@ -43,7 +36,7 @@ func (s *Store) AddFeedback(ctx context.Context, f store.Feedback) error {
 			refusal = store.ErrNotFound
 			return err
 		}
-		n, err := w.insertFeedback.exec(row.PK, f.ID, int64(f.Rating), f.Text, textOrNull(string(metadata)), millis(f.CreatedAt), f.Key.Owner, f.Key.ID)
+		n, err := w.exec(sqlInsertFeedback, row.PK, f.ID, int64(f.Rating), f.Text, textOrNull(string(metadata)), millis(f.CreatedAt), f.Key.Owner, f.Key.ID)
 		if err != nil {
 			return err
 		}
@@ -70,7 +63,7 @@ func (w *writer) countRating(owner string, rating, by int64) {
 // removeFeedback removes all feedback on a task.
 func (w *writer) removeFeedback(t *taskRow) error {
 	found := false
-	err := w.ratingsOf.query(context.Background(), func(r record) error {
+	err := w.query(sqlRatingsOf, func(r record) error {
 		found = true
 		w.countRating(t.Key.Owner, r.int(0), -1)
 		return nil
@@ -78,23 +71,23 @@ func (w *writer) removeFeedback(t *taskRow) error {
 	if err != nil || !found {
 		return err
 	}
-	_, err = w.dropFeedback.exec(t.PK)
+	_, err = w.exec(sqlDropFeedback, t.PK)
 	return err
 }
 
 // Feedback implements store.Feedbacks.
-func (s *Store) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
+func (s *feedbackStore) Feedback(ctx context.Context, q store.FeedbackQuery) (page store.FeedbackPage, err error) {
 	var end any = latest
 	id, task := "", ""
 	if c := q.Cursor; c != nil {
 		end, id, task = millis(c.Time), c.ID, c.TaskID
 	}
 	err = s.readList(ctx, func(r *reader) error {
-		walk, args := r.feedback, []any{q.Owner, end, id, task, int64(q.Limit) + 1}
+		walk, args := sqlFeedback, []any{q.Owner, end, id, task, int64(q.Limit) + 1}
 		if q.TaskID != "" {
-			walk, args = r.taskFeedback, append(args, q.TaskID)
+			walk, args = sqlTaskFeedback, append(args, q.TaskID)
 		}
-		return walk.query(context.Background(), func(rec record) error {
+		return r.query(walk, func(rec record) error {
 			f, err := scanFeedback(q.Owner, rec)
 			page.Feedback = append(page.Feedback, f)
 			return err
@@ -122,7 +115,7 @@ func scanFeedback(owner string, r record) (store.Feedback, error) {
 }
 
 // FeedbackSummary implements store.Feedbacks.
-func (s *Store) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
+func (s *feedbackStore) FeedbackSummary(ctx context.Context, owner string) (sum store.FeedbackSummary, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		return r.eachCounter(owner, labelRating, func(bucket string, n int) {
 			if rating, err := strconv.Atoi(bucket); err == nil && rating >= 0 && rating < len(sum.Ratings) {

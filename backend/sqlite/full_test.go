@@ -26,7 +26,7 @@ func TestFullDatabaseRejectsChangesUntilSpaceIsFreed(t *testing.T) {
 // setMaxPages changes the limit while the writer is idle.
 func setMaxPages(s *Store, pages int64) {
 	release := blockWriter(s)
-	_ = s.writer.exec(bg, fmt.Sprintf("PRAGMA max_page_count(%d)", pages))
+	_ = s.committer.script(fmt.Sprintf("PRAGMA max_page_count(%d)", pages))
 	release()
 }
 
@@ -66,11 +66,7 @@ func checkIntegrity(s *Store) error {
 		return err
 	}
 	defer func() { _ = c.close() }()
-	check, err := c.prepare("PRAGMA integrity_check")
-	if err != nil {
-		return err
-	}
-	return check.query(bg, func(r record) error {
+	return c.query("PRAGMA integrity_check", func(r record) error {
 		if r.text(0) != "ok" {
 			return fmt.Errorf("integrity_check: %s", r.text(0))
 		}

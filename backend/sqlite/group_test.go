@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -106,13 +107,13 @@ func queueAll(t *testing.T, s *Store, n int, call func(n int) error) (failed int
 
 func waitQueued(t *testing.T, s *Store, n int) {
 	t.Helper()
-	await(t, fmt.Sprint(n, " requests are queued"), func() bool { return len(s.writer.queue) >= n })
+	await.True(t, fmt.Sprint(n, " requests are queued"), func() bool { return len(s.committer.queue) >= n })
 }
 
 // transactionCount returns a function that counts the transactions since the call.
 func transactionCount(s *Store) func() int {
 	read := func() (n int) {
-		_ = s.write(bg, &request{weight: 1, apply: func(w *writer) error { n = w.wal.groups; return nil }})
+		_ = s.write(bg, &request{weight: 1, apply: func(w *writer) error { n = s.committer.wal.groups; return nil }})
 		return n
 	}
 	before := read()
@@ -124,7 +125,7 @@ func TestWALStaysBoundedUnderConstantReads(t *testing.T) {
 	const limit = 4 << 20
 	s := open(t, Config{Dir: t.TempDir()})
 	release := blockWriter(s)
-	s.writer.wal.limit = limit
+	s.committer.wal.limit = limit
 	release()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -158,7 +159,7 @@ func TestWALIsTruncatedWhenIdle(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, runTask(s, 1))
-	await(t, "the write-ahead log is emptied when the store is idle", func() bool {
+	await.True(t, "the write-ahead log is emptied when the store is idle", func() bool {
 		info, err := os.Stat(s.path + "-wal")
 		return err == nil && info.Size() == 0
 	})
@@ -206,8 +207,8 @@ func TestLargeChangesDoNotDelaySmallOnes(t *testing.T) {
 	}
 	started.Wait()
 	waitQueued(t, s, largeQueued)
-	time.Sleep(20 * time.Millisecond) // enough for the others to be queued
-	queued := len(s.writer.queue)
+	time.Sleep(20 * time.Millisecond) // the others have time to be queued, which they must not be
+	queued := len(s.committer.queue)
 	group.Go(func() {
 		_ = s.write(bg, &request{weight: 1, apply: func(*writer) error {
 			small.Store(true)

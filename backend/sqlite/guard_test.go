@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // logCounter collects the log lines at level error.
@@ -78,7 +79,7 @@ func TestFileLossIsDetectedWithoutWrites(t *testing.T) {
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, commitOne(s, submitted(1)))
 	must(t, os.Remove(s.path))
-	await(t, "the store detects that its file was removed", func() bool { return s.files.lost() != nil })
+	await.True(t, "the store detects that its file was removed", func() bool { return s.committer.files.lost() != nil })
 }
 
 func BenchmarkFileGuard(b *testing.B) {
@@ -88,7 +89,7 @@ func BenchmarkFileGuard(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = s.Close() })
 	for b.Loop() {
-		if err := s.files.check(); err != nil {
+		if err := s.committer.files.check(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -70,21 +70,10 @@ func completed(c store.Change) store.Change {
 func ints(t testing.TB, s *Store, text string) (row []int64) {
 	t.Helper()
 	must(t, s.withReader(bg, func(r *reader) (err error) {
-		row, err = r.ints(bg, text)
+		row, err = r.ints(text)
 		return err
 	}))
 	return row
-}
-
-// await waits until a condition holds, up to a limit that suits the slowest machine.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	const waitLimit = 5 * time.Minute
-	for end := time.Now().Add(waitLimit); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timeout after %s: %s", waitLimit, what)
-		}
-	}
 }
 
 // foldChanges returns the task that results from changes.

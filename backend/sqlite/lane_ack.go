@@ -2,17 +2,21 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 const (
 	sqlRenewLane      = `UPDATE webhook_lanes SET lease_until = ? WHERE pk = ?`
 	sqlInsertAttempts = `INSERT INTO webhook_attempts (lane_pk, task_pk, owner, at, n, attempts) VALUES (?,?,?,?,?,?)`
-	sqlInsertDead     = `INSERT INTO webhook_dead (lane_pk, task_pk, owner, at, seq, sequence, cursor_seq, cursor_sequence, cursor_state,
-		attempts, status, reason) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
 )
+
+var sqlInsertDead = `INSERT INTO webhook_dead (` + sqlrow.DeadLetterColumns.List("") + `, lane_pk, task_pk, owner)
+	VALUES (` + sqlrow.DeadLetterColumns.Marks() + `, ?, ?, ?)`
 
 // attemptSpan is the maximum time between attempts that share a row. Reads and expiry
 // by time extend their range by it.
@@ -53,7 +57,7 @@ func encodeAttemptRow(attempts []encoding.Attempt) (attemptRow, error) {
 }
 
 // AckLanes implements store.Lanes.
-func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
+func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []store.LaneLease, err error) {
 	ready, size := make([]ack, len(acks)), 0
 	for i := range acks {
 		ready[i].LaneAck = &acks[i]
@@ -80,57 +84,42 @@ func (s *Store) AckLanes(ctx context.Context, acks ...store.LaneAck) (lost []sto
 	return lost, err
 }
 
-// releaseRevoked makes a lane claimable again if lease was revoked. If its webhook was
-// deleted, it removes the lane.
-func (w *writer) releaseRevoked(l *laneRow, lease *store.LaneLease, now int64) error {
-	switch revoked := l.wasRevoked(lease); {
-	case l.deleted() && (revoked || l.heldBy(lease)):
-		return w.removeLane(l)
-	case revoked && !l.deleted():
-		l.release()
-		return w.putLane(l, now)
-	}
-	return nil
-}
-
 // ack applies an acknowledgement. It returns false if its lease is not held.
-func (w *writer) ack(a *ack) (held bool, err error) {
+func (w *laneWriter) ack(a *ack) (held bool, err error) {
 	lane, found, err := w.lane(a.Lease.Task, a.Lease.ID)
-	switch {
-	case err != nil || !found:
+	if err != nil || !found {
 		return false, err
-	case !lane.deleted() && lane.heldBy(&a.Lease):
-	case a.KeepLease:
-		return false, nil
-	default:
-		return false, w.releaseRevoked(&lane, &a.Lease, millis(a.At))
 	}
-	at := millis(a.At)
-	lane.Cursor, lane.State, lane.Reason = a.Cursor, string(a.State), a.Reason
-	lane.DueAt, lane.Attempt, lane.FailedAt, lane.UpdatedAt = millis(a.DueAt), int64(a.Attempt), millis(a.FailedAt), at
-	if a.Delivered > 0 {
-		lane.Delivered += int64(a.Delivered)
-		lane.DeliveredAt = at
+	after, verdict := lane.Ack(a.LaneAck)
+	if verdict == rules.LaneAcked {
+		lane.Dead += int64(len(a.Dead))
 	}
-	lane.Dead += int64(len(a.Dead))
-	if !a.KeepLease {
-		lane.release()
-	}
-	if err := w.putLane(&lane, at); err != nil {
-		return true, err
+	if err := w.applyVerdict(&lane, after, verdict, a.At); err != nil || verdict != rules.LaneAcked {
+		return false, err
 	}
 	for _, row := range a.attempts {
-		if _, err := w.insertAttempts.exec(lane.PK, lane.TaskPK, lane.Task.Owner, row.at, int64(row.n), row.text); err != nil {
+		if _, err := w.exec(sqlInsertAttempts, lane.PK, lane.TaskPK, lane.Webhook.Task.Owner, row.at, int64(row.n), row.text); err != nil {
 			return true, err
 		}
 	}
 	for i := range a.Dead {
-		d := &a.Dead[i]
-		_, err := w.insertDead.exec(lane.PK, lane.TaskPK, lane.Task.Owner, millis(d.At), d.Seq, d.Sequence,
-			d.Cursor.Seq, d.Cursor.Sequence, string(d.Cursor.State), int64(d.Attempts), int64(d.Status), d.Reason)
+		_, err := w.exec(sqlInsertDead, sqlrow.DeadLetterColumns.Args(&a.Dead[i], lane.PK, lane.TaskPK, lane.Webhook.Task.Owner)...)
 		if err != nil {
 			return true, err
 		}
 	}
 	return true, nil
+}
+
+// applyVerdict writes what an acknowledgement or a release made of a lane.
+func (w *laneWriter) applyVerdict(l *laneRow, after rules.Lane, v rules.LaneVerdict, at time.Time) error {
+	switch v {
+	case rules.LaneAcked, rules.LaneReleased:
+		l.Lane = after
+		return w.putLane(l, at)
+	case rules.LaneRemoved:
+		return w.removeLane(l)
+	case rules.LaneLost:
+	}
+	return nil
 }

@@ -15,27 +15,27 @@ import (
 // Waiting lanes are indexed by due time, ready lanes by owner. A claim moves due lanes
 // from the first index to the second and reads no other waiting lanes.
 var (
-	sqlPromoteDue = `UPDATE webhook_lanes SET phase = 1 WHERE pk IN
-		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3 AND due_at <= ? ORDER BY due_at LIMIT ?)`
-	sqlPromoteBeyond = `UPDATE webhook_lanes SET phase = 1 WHERE pk IN
-		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3 AND due_at > ? ORDER BY due_at LIMIT ?)`
+	sqlPromoteDue = `UPDATE webhook_lanes SET phase = {ready} WHERE pk IN
+		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = {waiting} AND due_at <= ? ORDER BY due_at LIMIT ?)`
+	sqlPromoteBeyond = `UPDATE webhook_lanes SET phase = {ready} WHERE pk IN
+		(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = {waiting} AND due_at > ? ORDER BY due_at LIMIT ?)`
 	sqlDeletedLanes = `SELECT ` + laneList + ` FROM webhook_lanes INDEXED BY webhook_lanes_deleted
-		WHERE phase = 5 AND lease_until <= ? ORDER BY lease_until LIMIT ?`
+		WHERE phase = {deleted} AND lease_until <= ? ORDER BY lease_until LIMIT ?`
 
-	sqlReadyLaneOwner  = `SELECT owner FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = 1 AND owner > ? ORDER BY owner LIMIT 1`
-	sqlLeasedLaneOwner = `SELECT owner FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2 AND owner > ? ORDER BY owner LIMIT 1`
+	sqlReadyLaneOwner  = `SELECT owner FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = {ready} AND owner > ? ORDER BY owner LIMIT 1`
+	sqlLeasedLaneOwner = `SELECT owner FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = {leased} AND owner > ? ORDER BY owner LIMIT 1`
 	sqlReadyLaneDue    = `SELECT due_at, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_ready
-		WHERE phase = 1 AND owner = ? AND due_at <= ? ORDER BY due_at, task_id, id LIMIT ?`
+		WHERE phase = {ready} AND owner = ? AND due_at <= ? ORDER BY due_at, task_id, id LIMIT ?`
 	sqlReadyBeyond = `SELECT due_at, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_ready
-		WHERE phase = 1 AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
+		WHERE phase = {ready} AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
 	// The third argument of sqlLeasedLaneDue is a worker whose leases are omitted, for a
 	// takeover; null omits none.
 	sqlLeasedLaneDue = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
-		WHERE phase = 2 AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
+		WHERE phase = {leased} AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlLeasedLaneBeyond = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
-		WHERE phase = 2 AND owner = ? AND lease_until > ? ORDER BY lease_until, task_id, id LIMIT ?`
-	sqlLaneLeaseBounds = `SELECT min(lease_until), max(lease_until) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2`
-	sqlLeaseLane       = `UPDATE webhook_lanes SET phase = 2, worker = ?, fence = fence + 1, lease_until = ? WHERE pk = ? RETURNING ` + laneList
+		WHERE phase = {leased} AND owner = ? AND lease_until > ? ORDER BY lease_until, task_id, id LIMIT ?`
+	sqlLaneLeaseBounds = `SELECT min(lease_until), max(lease_until) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = {leased}`
+	sqlLeaseLane       = `UPDATE webhook_lanes SET phase = {leased}, worker = ?, fence = fence + 1, lease_until = ? WHERE pk = ? RETURNING ` + laneList
 
 	// sqlClaimedLane finds no row if the lane was changed after the claim.
 	sqlClaimedLane = `SELECT r.data, r.created_at, t.created_at, t.context_id
@@ -44,11 +44,11 @@ var (
 )
 
 // promoteLimit bounds the waiting lanes or tasks that one claim makes ready, so that
-// other requests do not wait long. Those due first are moved first.
+// other requests do not wait long. Those due first are made ready first.
 const promoteLimit = 1024
 
 // ClaimLanes implements store.Lanes.
-func (s *Store) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
+func (s *webhookStore) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
 	defer s.gate.RUnlock()
 	if s.gate.RLock(); s.closed {
 		return nil, store.ErrClosed
@@ -90,7 +90,7 @@ func (c *laneClaim) apply(w *writer) error {
 	claims := roundRobin[dueLane]{
 		after: c.AfterOwner, limit: c.Limit,
 		next: func(after string) (string, error) {
-			return nextOwner(w.readyLaneOwner, w.leasedLaneOwner, after, leases, c.Skip)
+			return w.nextOwner(sqlReadyLaneOwner, sqlLeasedLaneOwner, after, leases, c.Skip)
 		},
 		due:   func(owner string, n int) ([]dueLane, error) { return c.dueLanes(w, owner, leases, n) },
 		claim: func(_ string, d dueLane) (bool, error) { return c.lease(w, d) },
@@ -99,22 +99,22 @@ func (c *laneClaim) apply(w *writer) error {
 		return err
 	}
 	// If this transaction fails, the bounds are reset to unknown.
-	return w.laneLeases.load(w.laneLeaseBounds)
+	return w.laneLeases.load(w.conn, sqlLaneLeaseBounds)
 }
 
 // promote makes waiting lanes ready that are due, or whose due time is beyond the
 // horizon. It also removes deleted lanes whose leases have ended.
 func (c *laneClaim) promote(w *writer) error {
-	if _, err := w.promoteDue.exec(c.now, int64(promoteLimit)); err != nil {
+	if _, err := w.exec(sqlPromoteDue, c.now, int64(promoteLimit)); err != nil {
 		return err
 	}
 	if c.Horizon > 0 {
-		if _, err := w.promoteBeyond.exec(c.horizon, int64(promoteLimit)); err != nil {
+		if _, err := w.exec(sqlPromoteBeyond, c.horizon, int64(promoteLimit)); err != nil {
 			return err
 		}
 	}
 	var deleted []laneRow
-	err := w.deletedLanes.query(context.Background(), func(r record) error {
+	err := w.query(sqlDeletedLanes, func(r record) error {
 		deleted = append(deleted, laneRow{})
 		deleted[len(deleted)-1].scan(r)
 		return nil
@@ -129,18 +129,18 @@ func (c *laneClaim) promote(w *writer) error {
 
 // dueLanes returns the first n due lanes of an owner, longest due first.
 func (c *laneClaim) dueLanes(w *writer, owner string, leases bool, n int) (found []dueLane, err error) {
-	find := func(s *stmt, each func(d dueLane), args ...any) {
+	find := func(text string, each func(d dueLane), args ...any) {
 		if err == nil {
-			err = s.query(context.Background(), func(r record) error {
+			err = w.query(text, func(r record) error {
 				each(dueLane{at: r.int(0), task: r.text(1), id: r.text(2), pk: r.int(3)})
 				return nil
 			}, args...)
 		}
 	}
 	addReady := func(d dueLane) { found = append(found, d) }
-	find(w.readyLaneDue, addReady, owner, c.now, int64(n))
+	find(sqlReadyLaneDue, addReady, owner, c.now, int64(n))
 	if c.Horizon > 0 && len(found) < n {
-		find(w.readyBeyond, addReady, owner, c.horizon, int64(n))
+		find(sqlReadyBeyond, addReady, owner, c.horizon, int64(n))
 	}
 	if leases {
 		addLeased, limit := func(d dueLane) {
@@ -150,12 +150,12 @@ func (c *laneClaim) dueLanes(w *writer, owner string, leases bool, n int) (found
 				found = append(found, d)
 			}
 		}, int64(n+len(c.claimed))
-		find(w.leasedLaneDue, addLeased, owner, c.now, nil, limit)
+		find(sqlLeasedLaneDue, addLeased, owner, c.now, nil, limit)
 		if c.Takeover {
-			find(w.leasedLaneDue, addLeased, owner, latest, c.Worker, limit)
+			find(sqlLeasedLaneDue, addLeased, owner, latest, c.Worker, limit)
 		}
 		if c.Horizon > 0 {
-			find(w.leasedLaneBeyond, addLeased, owner, c.horizon, limit)
+			find(sqlLeasedLaneBeyond, addLeased, owner, c.horizon, limit)
 		}
 	}
 	slices.SortFunc(found, func(a, b dueLane) int {
@@ -166,7 +166,7 @@ func (c *laneClaim) dueLanes(w *writer, owner string, leases bool, n int) (found
 
 // lease leases a lane to the claim's worker.
 func (c *laneClaim) lease(w *writer, d dueLane) (leased bool, err error) {
-	err = w.leaseLane.query(context.Background(), func(r record) error {
+	err = w.query(sqlLeaseLane, func(r record) error {
 		c.claimed = append(c.claimed, laneRow{})
 		c.claimed[len(c.claimed)-1].scan(r)
 		leased = true
@@ -179,7 +179,7 @@ func (c *laneClaim) lease(w *writer, d dueLane) (leased bool, err error) {
 // readLanes reads the webhooks and events of the claimed lanes, even if the caller's
 // context ends, because they are leased already. A lane that cannot be read does not
 // affect the others.
-func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
+func (s *webhookStore) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 	if len(c.claimed) == 0 {
 		return nil, nil
 	}
@@ -191,18 +191,18 @@ func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 			lane, found, e := r.claimedLane(row, c)
 			switch {
 			case e != nil:
-				s.log.Error("cannot read claimed webhook", "task", row.Task.ID, "webhook", row.ID, "error", e)
+				s.log.Error("cannot read claimed webhook", "task", row.Webhook.Task.ID, "webhook", row.Webhook.ID, "error", e)
 				err = wrapError(e, "read")
 			case found:
 				lanes = append(lanes, lane)
 			default:
-				unreadable = append(unreadable, store.LaneLease{Task: row.Task, ID: row.ID, Worker: row.Worker, Fence: row.Fence})
+				unreadable = append(unreadable, store.LaneLease{Task: row.Webhook.Task, ID: row.Webhook.ID, Worker: row.Worker, Fence: row.Fence})
 			}
 		}
 		return nil
 	})
 	if len(unreadable) > 0 {
-		e = errors.Join(e, s.releaseRevoked(unreadable, c.now))
+		e = errors.Join(e, s.releaseRevoked(unreadable, c.Now))
 	}
 	if len(lanes) > 0 {
 		return lanes, nil
@@ -211,12 +211,13 @@ func (s *Store) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err error) {
 }
 
 // releaseRevoked releases lanes whose leases were revoked before they were read.
-func (s *Store) releaseRevoked(leases []store.LaneLease, now int64) error {
+func (s *webhookStore) releaseRevoked(leases []store.LaneLease, now time.Time) error {
 	return s.submit(context.Background(), &request{weight: len(leases), apply: func(w *writer) error {
 		for i := range leases {
 			lane, found, err := w.lane(leases[i].Task, leases[i].ID)
 			if err == nil && found {
-				err = w.releaseRevoked(&lane, &leases[i], now)
+				after, verdict := lane.Release(&leases[i])
+				err = w.applyVerdict(&lane, after, verdict, now)
 			}
 			if err != nil {
 				return err
@@ -228,14 +229,11 @@ func (s *Store) releaseRevoked(leases []store.LaneLease, now int64) error {
 
 // claimedLane reads the webhook and the next events of a lane.
 func (r *reader) claimedLane(row *laneRow, c *laneClaim) (lane store.ClaimedLane, found bool, err error) {
-	err = r.lane.query(context.Background(), func(rec record) error {
-		lane = store.ClaimedLane{
-			Lane:    row.Value([]byte(rec.text(0)), rec.int(1)),
-			Created: fromMillis(rec.int(2)), ContextID: rec.text(3),
-		}
+	err = r.query(sqlClaimedLane, func(rec record) error {
+		lane = store.ClaimedLane{Lane: row.value(rec), Created: fromMillis(rec.int(2)), ContextID: rec.text(3)}
 		found = true
 		return nil
-	}, row.PK, row.Fence, row.Task.Owner, row.Task.ID, row.ID)
+	}, row.PK, row.Fence, row.Webhook.Task.Owner, row.Webhook.Task.ID, row.Webhook.ID)
 	if err != nil || !found {
 		return lane, false, err
 	}
@@ -254,11 +252,11 @@ var errStop = errors.New("query stopped early")
 // c.LargestRow.
 func (r *reader) nextEvents(row *laneRow, contextID string, after, last int64, c *store.LaneClaim) (events []store.Event, large bool, err error) {
 	task, size := taskRow{Task: sqlrow.Task{PK: row.TaskPK}}, 0
-	err = r.laneEvents.query(context.Background(), func(rec record) error {
+	err = r.query(sqlLaneEvents, func(rec record) error {
 		if large = rec.null(1); large {
 			return errStop
 		}
-		found, err := r.decodeEvents(rec, row.Task, contextID)
+		found, err := r.decodeEvents(rec, row.Webhook.Task, contextID)
 		if err != nil {
 			return err
 		}
@@ -279,7 +277,7 @@ func (r *reader) nextEvents(row *laneRow, contextID string, after, last int64, c
 }
 
 // RenewLanes implements store.Lanes.
-func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
+func (s *webhookStore) RenewLanes(ctx context.Context, until time.Time, leases []store.LaneLease) (lost []store.LaneLease, err error) {
 	err = s.write(ctx, &request{weight: len(leases), apply: func(w *writer) error {
 		lost = nil
 		for i := range leases {
@@ -287,11 +285,11 @@ func (s *Store) RenewLanes(ctx context.Context, until time.Time, leases []store.
 			if err != nil {
 				return err
 			}
-			if !found || lane.deleted() || !lane.heldBy(&leases[i]) {
+			if !found || !lane.Holds(&leases[i]) {
 				lost = append(lost, leases[i])
 				continue
 			}
-			if _, err := w.renewLane.exec(millis(until), lane.PK); err != nil {
+			if _, err := w.exec(sqlRenewLane, millis(until), lane.PK); err != nil {
 				return err
 			}
 			w.laneLeases.widen(millis(until))

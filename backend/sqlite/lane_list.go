@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -17,22 +18,21 @@ var (
 	sqlLanesTask  = `owner = ?1 AND task_id = ?2 AND id > ?3`
 	sqlLanesOne   = `owner = ?1 AND task_id = ?2 AND id = ?3`
 
-	sqlStatesAll = `phase <> 5`
+	sqlStatesAll = `phase <> {deleted}`
 	// Lanes that are not active are few and have their own index.
 	sqlStatesInactive = `state <> 'active' AND state <> '' AND state IN (?4, ?5)`
-	sqlStatesSome     = `phase <> 5 AND state IN (?4, ?5, ?6)`
+	sqlStatesSome     = `phase <> {deleted} AND state IN (?4, ?5, ?6)`
 
 	sqlWebhookBacklog = `SELECT
-		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = 1)
-		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = 2)
-		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = 3),
+		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_ready WHERE phase = {ready})
+		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_leased WHERE phase = {leased})
+		+ (SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_waiting WHERE phase = {waiting}),
 		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_inactive WHERE state <> 'active' AND state <> '' AND state = 'parked'),
 		(SELECT count(*) FROM webhook_lanes INDEXED BY webhook_lanes_inactive WHERE state <> 'active' AND state <> '' AND state = 'disabled'),
 		(SELECT count(*) FROM webhook_dead)`
 
-	sqlEndpoints    = `SELECT name, failures, failed_at, open_until, disabled, reason, updated_at FROM webhook_endpoints ORDER BY name`
-	sqlSaveEndpoint = `INSERT OR REPLACE INTO webhook_endpoints (name, failures, failed_at, open_until, disabled, reason, updated_at)
-		VALUES (?,?,?,?,?,?,?)`
+	sqlEndpoints    = `SELECT ` + sqlrow.EndpointColumns.List("") + ` FROM webhook_endpoints ORDER BY name`
+	sqlSaveEndpoint = `INSERT OR REPLACE INTO webhook_endpoints (` + sqlrow.EndpointColumns.List("") + `) VALUES (` + sqlrow.EndpointColumns.Marks() + `)`
 	sqlDropEndpoint = `DELETE FROM webhook_endpoints WHERE name = ?`
 )
 
@@ -94,20 +94,16 @@ func newLaneWalk(q *store.LaneQuery) (k laneWalk, args []any, none bool) {
 }
 
 // Lanes implements store.Webhooks.
-func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
+func (s *webhookStore) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePage, err error) {
 	k, args, none := newLaneWalk(&q)
 	err = s.readList(ctx, func(r *reader) error {
 		if none {
 			return nil
 		}
-		walk, err := r.list(k.text())
-		if err != nil {
-			return err
-		}
-		return walk.query(ctx, func(rec record) error {
+		return r.queryContext(ctx, k.text(), func(rec record) error {
 			var row laneRow
 			row.scan(rec)
-			page.Lanes = append(page.Lanes, row.Value([]byte(rec.text(laneColumns.Len())), rec.int(laneColumns.Len()+1)))
+			page.Lanes = append(page.Lanes, row.value(rec[laneColumns.Len():]))
 			return nil
 		}, args...)
 	})
@@ -121,9 +117,9 @@ func (s *Store) Lanes(ctx context.Context, q store.LaneQuery) (page store.LanePa
 }
 
 // WebhookBacklog implements store.Webhooks.
-func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
+func (s *webhookStore) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.webhookBacklog.query(ctx, func(rec record) error {
+		return r.queryContext(ctx, sqlWebhookBacklog, func(rec record) error {
 			b = store.WebhookBacklog{Pending: int(rec.int(0)), Parked: int(rec.int(1)), Disabled: int(rec.int(2)), Dead: int(rec.int(3))}
 			return nil
 		})
@@ -132,13 +128,12 @@ func (s *Store) WebhookBacklog(ctx context.Context) (b store.WebhookBacklog, err
 }
 
 // Endpoints implements store.Webhooks. The result is sorted by name.
-func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
+func (s *webhookStore) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.endpoints.query(ctx, func(rec record) error {
-			all = append(all, store.Endpoint{
-				Name: rec.text(0), Failures: int(rec.int(1)), FailedAt: fromMillis(rec.int(2)), OpenUntil: fromMillis(rec.int(3)),
-				Disabled: rec.int(4) != 0, Reason: rec.text(5), UpdatedAt: fromMillis(rec.int(6)),
-			})
+		return r.queryContext(ctx, sqlEndpoints, func(rec record) error {
+			var e store.Endpoint
+			sqlrow.EndpointColumns.Scan(&e, rec.int, rec.text)
+			all = append(all, e)
 			return nil
 		})
 	})
@@ -146,13 +141,13 @@ func (s *Store) Endpoints(ctx context.Context) (all []store.Endpoint, err error)
 }
 
 // SaveEndpoint implements store.Webhooks.
-func (s *Store) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
+func (s *webhookStore) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
 	return s.write(ctx, &request{weight: 1, apply: func(w *writer) (err error) {
 		if e.Failures == 0 && !e.Disabled {
-			_, err = w.dropEndpoint.exec(e.Name)
+			_, err = w.exec(sqlDropEndpoint, e.Name)
 			return err
 		}
-		_, err = w.saveEndpoint.exec(e.Name, int64(e.Failures), millis(e.FailedAt), millis(e.OpenUntil), number(e.Disabled), e.Reason, millis(e.UpdatedAt))
+		_, err = w.exec(sqlSaveEndpoint, sqlrow.EndpointColumns.Args(&e)...)
 		return err
 	}})
 }

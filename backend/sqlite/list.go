@@ -35,7 +35,7 @@ func comparePositions(a, b position) int {
 }
 
 // Tasks implements store.Tasks.
-func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
+func (s *taskStore) Tasks(ctx context.Context, q store.Query) (page store.Page, err error) {
 	err = s.readList(ctx, func(r *reader) error {
 		at := s.terminal.version()
 		return r.readTx(func() (err error) {
@@ -49,7 +49,7 @@ func (s *Store) Tasks(ctx context.Context, q store.Query) (page store.Page, err 
 	return page, nil
 }
 
-func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (page store.Page, err error) {
+func (s *taskStore) page(ctx context.Context, r *reader, q *store.Query, at int64) (page store.Page, err error) {
 	l, err := r.newTaskList(q)
 	if err != nil {
 		return page, err
@@ -84,12 +84,12 @@ func (s *Store) page(ctx context.Context, r *reader, q *store.Query, at int64) (
 }
 
 // listedTask reads a task of a page and returns it with its size.
-func (s *Store) listedTask(r *reader, q *store.Query, p *position, at int64) (*store.Task, int, error) {
+func (s *taskStore) listedTask(r *reader, q *store.Query, p *position, at int64) (*store.Task, int, error) {
 	if q.Cached != nil || q.Options.Outline {
 		row, ok := s.terminal.get(store.Key{Owner: q.Owner, ID: p.id})
 		if !ok || s.cfg.ReadOnly || row.PK != p.pk || row.State != p.state {
 			var err error
-			if row, err = r.rowBy(r.selectRowPK, p.pk); err != nil {
+			if row, err = r.rowBy(sqlSelectRowPK, p.pk); err != nil {
 				return nil, 0, err
 			}
 			s.terminal.put(at, row)
@@ -99,7 +99,7 @@ func (s *Store) listedTask(r *reader, q *store.Query, p *position, at int64) (*s
 			return outline, size, nil
 		}
 	}
-	t, err := r.readTask(r.taskPK, q.Options, p.pk)
+	t, err := r.readTask(sqlReadTaskPK, q.Options, p.pk)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -118,9 +118,9 @@ type taskList struct {
 	// query.
 	states    []string
 	requested string
-	first     *firstTask
-	// sorted bounds the time by which the list is sorted, status time or creation time.
-	// other bounds the other of these two.
+	first     *firstTask // of the context, nil unless the list contains it
+	// sorted bounds the time by which the list is sorted: the status time or the creation
+	// time. other bounds the other one.
 	sorted, other span
 }
 
@@ -146,14 +146,6 @@ func (s span) unbounded() bool { return s == span{earliest, latest} }
 
 func (s span) contains(at int64) bool { return at >= s.from && at < s.before }
 
-// firstTask is the first task of the context. The indexes by context omit it.
-type firstTask struct {
-	createdAt, stateAt int64
-	id                 string
-	pk                 int64
-	state              string
-}
-
 func (r *reader) newTaskList(q *store.Query) (*taskList, error) {
 	l := &taskList{
 		reader: r, q: q, requested: "[]",
@@ -167,13 +159,10 @@ func (r *reader) newTaskList(q *store.Query) (*taskList, error) {
 	if err := l.findStates(); err != nil || !l.kind.context {
 		return l, err
 	}
-	err := r.contextFirst.query(context.Background(), func(rec record) error {
-		f := firstTask{createdAt: rec.int(0), id: rec.text(1), pk: rec.int(2), state: rec.text(3), stateAt: rec.int(4)}
-		if l.matches(&f) {
-			l.first = &f
-		}
-		return nil
-	}, q.Owner, q.ContextID)
+	first, err := r.firstTask(store.ContextKey{Owner: q.Owner, ID: q.ContextID})
+	if first.PK != 0 && l.matches(&first) {
+		l.first = &first
+	}
 	return l, err
 }
 
@@ -198,9 +187,9 @@ func (l *taskList) findStates() (err error) {
 		return nil
 	}
 	if l.kind.context {
-		return l.contextStates.query(context.Background(), each, l.q.Owner, l.q.ContextID)
+		return l.query(sqlContextStates, each, l.q.Owner, l.q.ContextID)
 	}
-	return l.allStates.query(context.Background(), each, l.q.Owner)
+	return l.query(sqlStates, each, l.q.Owner)
 }
 
 func (l *taskList) matches(f *firstTask) bool {
@@ -208,7 +197,7 @@ func (l *taskList) matches(f *firstTask) bool {
 	if l.q.ByCreated {
 		status, created = created, status
 	}
-	return status.contains(f.stateAt) && created.contains(f.createdAt) && (len(l.q.States) == 0 || slices.Contains(l.states, f.state))
+	return status.contains(f.StateAt) && created.contains(f.CreatedAt) && (len(l.q.States) == 0 || slices.Contains(l.states, f.State))
 }
 
 // page returns the positions of the page and, if more follow, one after it.
@@ -266,9 +255,9 @@ func (l *taskList) after(ctx context.Context, start position, n int) (positions 
 		}
 	}
 	if f := l.first; f != nil {
-		p := position{at: f.stateAt, id: f.id, pk: f.pk, state: f.state}
+		p := position{at: f.StateAt, id: f.ID, pk: f.PK, state: f.State}
 		if l.kind.created {
-			p.at = f.createdAt
+			p.at = f.CreatedAt
 		}
 		if l.later(start, p) {
 			positions = append(positions, p)
@@ -297,15 +286,11 @@ func (l *taskList) scanAndSort(ctx context.Context, start position, n int) (posi
 
 // runWalk appends the positions that a statement finds.
 func (l *taskList) runWalk(ctx context.Context, text, state string, start position, n int, positions []position) ([]position, error) {
-	s, err := l.list(text)
-	if err != nil {
-		return nil, err
-	}
 	far := l.sorted.from
 	if l.kind.ascending {
 		far = l.sorted.before
 	}
-	err = s.query(l.statementContext(ctx), func(rec record) error {
+	err := l.queryContext(l.statementContext(ctx), text, func(rec record) error {
 		positions = append(positions, position{rec.int(0), rec.text(1), rec.int(2), state})
 		return nil
 	}, l.q.Owner, int64(n), far, start.at, start.id, state, l.q.ContextID, l.other.from, l.other.before, int64(scanLimit))
@@ -313,24 +298,12 @@ func (l *taskList) runWalk(ctx context.Context, text, state string, start positi
 }
 
 // statementContext returns the context for a statement. Short statements use
-// context.Background, see stmt.query.
+// context.Background, see conn.queryContext.
 func (l *taskList) statementContext(ctx context.Context) context.Context {
 	if l.kind.filtered || l.q.Offset > 0 {
 		return ctx
 	}
 	return context.Background()
-}
-
-// list returns a prepared statement. It prepares each text once, on first use.
-func (r *reader) list(text string) (*stmt, error) {
-	if s := r.lists[text]; s != nil {
-		return s, nil
-	}
-	s, err := r.prepare(text)
-	if err == nil {
-		r.lists[text] = s
-	}
-	return s, err
 }
 
 // total counts the matching tasks, up to the query's limit. It uses the index by status
@@ -350,10 +323,6 @@ func (l *taskList) total(ctx context.Context) (total int, capped bool, err error
 		kind.filtered = len(l.q.States) > 0
 		text, states = kind.countCreated(), []string{l.requested}
 	}
-	s, err := l.list(text)
-	if err != nil {
-		return 0, false, err
-	}
 	limit := l.q.TotalLimit
 	found, passed := first, first
 	for _, state := range states {
@@ -361,7 +330,7 @@ func (l *taskList) total(ctx context.Context) (total int, capped bool, err error
 		if rows <= 0 {
 			break
 		}
-		err := s.query(ctx, func(rec record) error {
+		err := l.queryContext(ctx, text, func(rec record) error {
 			found, passed = found+int(rec.int(0)), passed+int(rec.int(1))
 			return nil
 		}, l.q.Owner, int64(rows), status.from, status.before, "", state, l.q.ContextID, created.from, created.before, int64(0))

@@ -125,7 +125,7 @@ func insertUndescribed(b *testing.B, s *Store, size int) {
 	b.Helper()
 	must(b, s.write(bg, &request{weight: 1, apply: func(w *writer) error {
 		for i, bucket := range []string{bucketUsed, bucketNew} {
-			err := w.exec(bg, fmt.Sprintf(`WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+			err := w.script(fmt.Sprintf(`WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
 				INSERT INTO context_rows (owner, id, created_at, updated_at, bucket)
 				SELECT '%s', printf('%d%%07d', n), %[4]d + 2 * n, %[4]d + 2 * n + %[5]d, '%[6]s' FROM n`,
 				size/2-1, usedOwner, i, testTime.UnixMilli(), 1-i, bucket))

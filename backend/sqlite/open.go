@@ -19,7 +19,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/migrate"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // FileName is the name of the database in the data directory.
@@ -98,7 +97,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	if cfg.ReadOnly {
-		s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
+		s := newStore(cfg)
 		if err := s.openReadOnly(ctx); err != nil {
 			return nil, errors.Join(readOnlyOpenError(err, s.path), s.release())
 		}
@@ -111,13 +110,14 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, lock: lock, terminal: newTerminalCache()}
+	s := newStore(cfg)
+	s.lock, s.terminal = lock, newTerminalCache()
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(openError(err, s.path), s.release())
 	}
 	go func() {
 		defer close(s.stopped)
-		s.writer.run()
+		s.committer.run()
 	}()
 	return s, nil
 }
@@ -133,17 +133,16 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openWriter(ctx); err != nil {
+	if err := s.openWriter(); err != nil {
 		return err
 	}
-	if s.files, err = watchFiles(s.log, s.path, s.path+"-wal"); err != nil {
+	if s.committer.files, err = watchFiles(s.log, s.path, s.path+"-wal"); err != nil {
 		return err
 	}
-	s.writer.files = s.files
 	if err := s.openReaders(); err != nil {
 		return err
 	}
-	s.writer.wal = &checkpointer{path: s.path + "-wal", gate: &s.reads, limit: walPauseSize, dirty: unclean}
+	s.committer.wal = &checkpointer{conn: s.committer.conn, log: s.log, path: s.path + "-wal", gate: &s.reads, limit: walPauseSize, dirty: unclean}
 	s.stopped = make(chan struct{})
 	return s.startDamageCheck(ctx, unclean)
 }
@@ -268,28 +267,23 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 	return err
 }
 
-func (s *Store) openWriter(ctx context.Context) error {
+func (s *Store) openWriter() error {
 	c, err := openConn(s.path, readWrite, "busy_timeout(5000)", "journal_mode(wal)", "synchronous("+s.cfg.Synchronous+")",
 		fmt.Sprintf("cache_size(-%d)", 2*s.cfg.CacheKB), "temp_store(memory)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", walAutocheckpoint), fmt.Sprintf("journal_size_limit(%d)", walFileSize))
 	if err != nil {
 		return err
 	}
-	s.writer = &writer{
-		terminal: s.terminal, watchers: &s.watchers,
-		conn: c, queue: make(chan *request, queueLength), large: make(chan struct{}, largeQueued), log: s.log,
-		rows: newRowCache(rowCacheSize), pending: make(map[store.Key]taskRow), counterChanges: make(map[counterKey]int64),
-		recent: &recentKeys{moveThreshold: moveThreshold}, pendingKeys: make(map[keyName]recentRecord),
+	s.committer = &committer{
+		writer: newWriter(c, s.terminal, &s.watchers), log: s.log,
+		queue: make(chan *request, queueLength), large: make(chan struct{}, largeQueued),
 	}
 	if s.cfg.MaxPages > 0 {
-		if err := c.exec(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {
+		if err := c.script(fmt.Sprintf("PRAGMA max_page_count(%d)", s.cfg.MaxPages)); err != nil {
 			return err
 		}
 	}
-	if err := s.writer.prepareWriter(); err != nil {
-		return err
-	}
-	return s.writer.loadState()
+	return s.committer.load()
 }
 
 // release closes everything that open has opened.
@@ -300,8 +294,8 @@ func (s *Store) release() error {
 			errs = append(errs, (<-s.readers).close())
 		}
 	}
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
+	if s.committer != nil {
+		errs = append(errs, s.committer.close())
 	}
 	if s.lock != nil {
 		errs = append(errs, unlock(s.lock))

@@ -169,7 +169,7 @@ func TestPingReportsDamageOfLargeFile(t *testing.T) {
 	path := filepath.Join(dir, FileName)
 	damage(t, path)
 	must(t, os.Truncate(path, checkBeforeUse+1<<20))
-	s := &Store{cfg: Config{Dir: dir}, path: path, log: testLogger(t)}
+	s := newStore(Config{Dir: dir, Logger: testLogger(t)})
 	must(t, s.startDamageCheck(t.Context(), true))
 	<-s.checked
 	damage := s.damage.Load()

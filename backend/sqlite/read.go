@@ -32,108 +32,28 @@ var (
 
 	sqlReadContent = `SELECT data FROM task_contents WHERE task_pk = ? AND hash = ?`
 
-	sqlSelectKey     = `SELECT owner, key, hash, task_id, seq, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`
-	sqlReadSteps     = `SELECT id, name, result, artifacts FROM task_steps WHERE task_pk = ? AND turn = ?`
-	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
+	sqlReadSteps = `SELECT id, name, result, artifacts FROM task_steps WHERE task_pk = ? AND turn = ?`
 )
 
-// reader is a connection of the read pool.
-type reader struct {
-	*conn
-
-	begin, end                  *stmt
-	selectRow, selectRowPK      *stmt
-	task, taskPK                *stmt
-	log, events, content        *stmt
-	logRows, laneEvents         *stmt
-	steps, key                  *stmt
-	record, records             *stmt
-	context                     *stmt
-	contextFirst, contextNewest *stmt
-	pendingDeletions, counters  *stmt
-	feedback, taskFeedback      *stmt
-	heartbeat, backlog, queued  *stmt
-	lane, webhookBacklog        *stmt
-	endpoints                   *stmt
-	allStates, contextStates    *stmt
-
-	// lists are the statements that list and count, by text, prepared on first use.
-	lists map[string]*stmt
+// taskStore reads, claims and deletes tasks.
+type taskStore struct {
+	*changeWriter
+	terminal *terminalCache
 }
+
+// reader is a connection of the read pool.
+type reader struct{ *conn }
 
 func openReader(path string, mode access, cacheKB int) (*reader, error) {
 	c, err := openConn(path, mode, "busy_timeout(5000)", "query_only(1)", "temp_store(memory)", fmt.Sprintf("cache_size(-%d)", cacheKB))
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{conn: c, lists: make(map[string]*stmt)}
-	err = r.prepareAll(map[**stmt]string{
-		&r.begin: `BEGIN`, &r.end: `COMMIT`,
-		&r.selectRow: sqlSelectRow, &r.selectRowPK: sqlSelectRowPK, &r.task: sqlReadTask, &r.taskPK: sqlReadTaskPK,
-		&r.log: sqlReadLog, &r.events: sqlReadEvents, &r.logRows: sqlLogRows, &r.laneEvents: sqlLaneEvents,
-		&r.content: sqlReadContent, &r.record: sqlSelectRecord, &r.records: sqlRecords,
-		&r.steps: sqlReadSteps, &r.key: sqlSelectKey, &r.heartbeat: sqlReadHeartbeat, &r.backlog: sqlBacklog, &r.queued: sqlQueued, &r.allStates: sqlStates, &r.contextStates: sqlContextStates,
-		&r.context: sqlReadContext, &r.contextFirst: sqlContextFirst, &r.contextNewest: sqlContextNewest,
-		&r.pendingDeletions: sqlPendingDeletions, &r.counters: sqlCounters, &r.feedback: sqlFeedback, &r.taskFeedback: sqlTaskFeedback,
-		&r.lane: sqlClaimedLane, &r.webhookBacklog: sqlWebhookBacklog, &r.endpoints: sqlEndpoints,
-	})
-	if err != nil {
-		_ = c.close()
-		return nil, err
-	}
-	return r, nil
-}
-
-// read runs f with a connection of the pool.
-func (s *Store) read(ctx context.Context, f func(r *reader) error) error {
-	return s.whileOpen(ctx, func() error { return s.withReader(ctx, f) })
-}
-
-// whileOpen runs f unless the store is closed or ctx is done. Close waits until f has
-// returned.
-func (s *Store) whileOpen(ctx context.Context, f func() error) error {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return f()
-}
-
-// withReader is read for callers that hold Store.gate.
-func (s *Store) withReader(ctx context.Context, f func(r *reader) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var r *reader
-	select {
-	case r = <-s.readers:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { s.readers <- r }()
-	if err := s.reads.enter(ctx); err != nil {
-		return err
-	}
-	defer s.reads.leave()
-	return wrapError(f(r), "read")
-}
-
-// readList is read for lists, which may be slow: they use only part of the connections.
-func (s *Store) readList(ctx context.Context, f func(r *reader) error) error {
-	select {
-	case s.lists <- struct{}{}:
-		defer func() { <-s.lists }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return s.read(ctx, f)
+	return &reader{c}, nil
 }
 
 // Task implements store.Tasks.
-func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
+func (s *taskStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {
 	var t *store.Task
 	err := s.read(ctx, func(r *reader) error {
 		if opts.Outline {
@@ -142,7 +62,7 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 			return err
 		}
 		var err error
-		t, err = r.readTask(r.task, opts, key.Owner, key.ID)
+		t, err = r.readTask(sqlReadTask, opts, key.Owner, key.ID)
 		return err
 	})
 	if err != nil {
@@ -154,10 +74,10 @@ func (s *Store) Task(ctx context.Context, key store.Key, opts store.TaskOptions)
 
 // readTask applies the rows of a task's log, starting at its checkpoint: the newest row
 // with a snapshot or, if there is none, the first row.
-func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.Task, error) {
+func (r *reader) readTask(text string, opts store.TaskOptions, args ...any) (*store.Task, error) {
 	var t *store.Task
 	var row taskRow
-	err := s.query(context.Background(), func(rec record) error {
+	err := r.query(text, func(rec record) error {
 		if t == nil {
 			row.scan(rec)
 			t = row.Value()
@@ -176,10 +96,10 @@ func (r *reader) readTask(s *stmt, opts store.TaskOptions, args ...any) (*store.
 
 // taskAsOf returns a task in the state it had when its row was read, ignoring later
 // changes.
-func (s *Store) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error) {
+func (s *taskStore) taskAsOf(ctx context.Context, row *taskRow) (*store.Task, error) {
 	t := row.Value()
 	err := s.withReader(ctx, func(r *reader) error {
-		return r.log.query(context.Background(), func(rec record) error {
+		return r.query(sqlReadLog, func(rec record) error {
 			return r.foldLog(t, row, rec, false)
 		}, row.logID(row.Checkpoint), row.logID(row.Seq))
 	})
@@ -213,7 +133,7 @@ func (r *reader) whole(rec record, column int, omitArtifacts bool) ([]byte, erro
 		return nil, nil
 	}
 	return content.Join(rec.json(column), omitArtifacts, func(hash []byte) (value []byte, err error) {
-		err = r.content.query(context.Background(), func(rec record) error {
+		err = r.query(sqlReadContent, func(rec record) error {
 			value = rec.json(0)
 			return nil
 		}, rec.int(0)>>logShift, hash)
@@ -225,7 +145,7 @@ func (r *reader) whole(rec record, column int, omitArtifacts bool) ([]byte, erro
 }
 
 // Events implements store.Tasks.
-func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
+func (s *taskStore) Events(ctx context.Context, key store.Key, after int64, limit int) (events []store.Event, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
 		if err != nil || limit <= 0 || after >= row.Seq {
@@ -233,7 +153,7 @@ func (s *Store) Events(ctx context.Context, key store.Key, after int64, limit in
 		}
 		after = max(after, 0)
 		last := min(row.Seq, after+int64(limit))
-		return r.events.query(context.Background(), func(rec record) error {
+		return r.query(sqlReadEvents, func(rec record) error {
 			found, err := r.decodeEvents(rec, key, row.ContextID)
 			if err != nil {
 				return err
@@ -260,13 +180,13 @@ func (r *reader) decodeEvents(rec record, key store.Key, contextID string) ([]st
 }
 
 // LogRows implements store.Tasks.
-func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
+func (s *taskStore) LogRows(ctx context.Context, key store.Key, after int64, limit int) (rows []store.LogRow, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
 		if err != nil || limit <= 0 || after >= row.Seq {
 			return err
 		}
-		return r.logRows.query(context.Background(), func(rec record) error {
+		return r.query(sqlLogRows, func(rec record) error {
 			rows = append(rows, store.LogRow{Seq: rec.int(0) & logMask, Events: int(rec.int(1)), Bytes: rec.int(2)})
 			return nil
 		}, row.logID(1), row.logID(max(after, 0)+1), row.logID(row.Seq), int64(limit))
@@ -275,11 +195,11 @@ func (s *Store) LogRows(ctx context.Context, key store.Key, after int64, limit i
 }
 
 // row returns the row of a task, or store.ErrNotFound.
-func (r *reader) row(key store.Key) (taskRow, error) { return r.rowBy(r.selectRow, key.Owner, key.ID) }
+func (r *reader) row(key store.Key) (taskRow, error) { return r.rowBy(sqlSelectRow, key.Owner, key.ID) }
 
-func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
+func (r *reader) rowBy(text string, args ...any) (row taskRow, err error) {
 	found := false
-	err = s.query(context.Background(), func(rec record) error {
+	err = r.query(text, func(rec record) error {
 		row.scan(rec)
 		found = true
 		return nil
@@ -291,34 +211,36 @@ func (r *reader) rowBy(s *stmt, args ...any) (row taskRow, err error) {
 }
 
 // Versions implements store.Tasks.
-func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
+func (s *taskStore) Versions(ctx context.Context, keys []store.Key) (map[store.Key]store.TaskVersion, error) {
 	versions := make(map[store.Key]store.TaskVersion, len(keys))
-	err := s.whileOpen(ctx, func() error {
-		at := s.terminal.version()
-		keys = slices.DeleteFunc(slices.Clone(keys), func(key store.Key) bool {
-			row, ok := s.terminal.get(key)
-			if ok {
-				versions[key] = row.Outline().Version()
-			}
-			return ok
-		})
-		if len(keys) == 0 {
-			return nil
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	at := s.terminal.version()
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key store.Key) bool {
+		row, ok := s.terminal.get(key)
+		if ok {
+			versions[key] = row.Outline().Version()
 		}
-		return s.withReader(ctx, func(r *reader) error {
-			for _, key := range keys {
-				row, err := r.row(key)
-				if errors.Is(err, store.ErrNotFound) {
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				s.terminal.put(at, row)
-				versions[key] = row.Outline().Version()
+		return ok
+	})
+	if len(keys) == 0 {
+		return versions, nil
+	}
+	err := s.withReader(ctx, func(r *reader) error {
+		for _, key := range keys {
+			row, err := r.row(key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
 			}
-			return nil
-		})
+			if err != nil {
+				return err
+			}
+			s.terminal.put(at, row)
+			versions[key] = row.Outline().Version()
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -327,7 +249,7 @@ func (s *Store) Versions(ctx context.Context, keys []store.Key) (map[store.Key]s
 }
 
 // Steps implements store.Tasks.
-func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
+func (s *taskStore) Steps(ctx context.Context, key store.Key, turn int) (steps []store.Step, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		row, err := r.row(key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -337,7 +259,7 @@ func (s *Store) Steps(ctx context.Context, key store.Key, turn int) (steps []sto
 			return err
 		}
 		var order []int64
-		err = r.steps.query(context.Background(), func(rec record) error {
+		err = r.query(sqlReadSteps, func(rec record) error {
 			at, _ := slices.BinarySearch(order, rec.int(0))
 			order = slices.Insert(order, at, rec.int(0))
 			step := store.Step{Turn: turn, Name: rec.text(1), Result: []byte(rec.text(2))}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// readGate counts active reads and lets the writer pause new ones.
+// readGate counts active reads and lets the checkpointer pause new ones.
 type readGate struct {
 	mu      sync.Mutex
 	active  int

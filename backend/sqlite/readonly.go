@@ -14,14 +14,14 @@ import (
 )
 
 // sqlQueued counts the queued tasks of an owner, ready and waiting.
-const sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1 AND owner = ?1 LIMIT ?2)) +
-	(SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3 AND due_at > -4611686018427387904 AND owner = ?1 LIMIT ?2))`
+const sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner = ?1 LIMIT ?2)) +
+	(SELECT count(*) FROM (SELECT 1 FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND due_at > -4611686018427387904 AND owner = ?1 LIMIT ?2))`
 
 // sqlBacklog counts queued and leased tasks. A store that writes has these counts in
 // memory.
-const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = 1) +
-	(SELECT count(*) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = 3),
-	(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = 2)`
+const sqlBacklog = `SELECT (SELECT count(*) FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready}) +
+	(SELECT count(*) FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting}),
+	(SELECT count(*) FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased})`
 
 // errReadOnly is the result of every method that writes.
 var errReadOnly error = a2a.Errorf(a2a.CodeUnsupported, "the database was opened for reading only")
@@ -85,7 +85,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 // readBacklog is Backlog for a store without a writer.
 func (s *Store) readBacklog(ctx context.Context) (b store.Backlog, err error) {
 	err = s.withReader(ctx, func(r *reader) error {
-		return r.backlog.query(ctx, func(rec record) error {
+		return r.queryContext(ctx, sqlBacklog, func(rec record) error {
 			b = store.Backlog{Queued: int(rec.int(0)), Leased: int(rec.int(1))}
 			return nil
 		})

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,9 @@ const (
 
 	sqlRecentKeys = `SELECT t.pk, t.owner, t.id, t.created_at, l.n, l.key, l.key_hash
 		FROM task_rows t JOIN task_log l ON l.id = (t.pk << 24) + 1 WHERE t.pk > ? AND l.key IS NOT NULL`
-	sqlKeysIndexed = `SELECT task_pk FROM idempotency_indexed WHERE pk = 2`
+	sqlFirstKey       = `SELECT key FROM task_log WHERE id = ? AND key IS NOT NULL`
+	sqlKeysIndexed    = `SELECT task_pk FROM idempotency_indexed WHERE pk = 2`
+	sqlSetKeysIndexed = `UPDATE idempotency_indexed SET task_pk = ? WHERE pk = 2`
 )
 
 // recentKeys holds the idempotency records of the newest tasks, which were written with
@@ -112,18 +113,34 @@ func (k *recentKeys) trim(pk int64) {
 	k.records = kept
 }
 
-// eachRecent calls each for every record of a task above pk that is only in the log.
-func eachRecent(s *stmt, pk int64, each func(name keyName, r recentRecord)) error {
-	return s.query(context.Background(), func(r record) error {
+// eachRecent calls each for every record in the log of a task whose pk is above the given
+// one. These records are not in the index.
+func (c *conn) eachRecent(pk int64, each func(name keyName, r recentRecord)) error {
+	return c.query(sqlRecentKeys, func(r record) error {
 		each(keyName{owner: r.text(1), key: r.text(5)},
 			recentRecord{pk: r.int(0), taskID: r.text(2), createdAt: r.int(3), seq: r.int(4), hash: r.text(6)})
 		return nil
 	}, pk)
 }
 
-// loadRecent loads the records that were not moved to the index.
-func (w *writer) loadRecent() error {
-	indexed, err := w.ints(context.Background(), sqlKeysIndexed)
+// keyWriter adds idempotency records and moves them to the index.
+type keyWriter struct {
+	*taskWriter
+	// recent has the records of tasks above indexed, which are not in the index. move
+	// is the move in progress, or nil.
+	recent  *recentKeys
+	indexed int64
+	move    *keyMove
+
+	// The staged state.
+	pendingKeys  map[keyName]recentRecord
+	pendingMoved int // move.next after the commit, 0 if unchanged
+}
+
+// load loads the records that were not moved to the index. It must follow taskWriter.load,
+// whose nextPK it raises.
+func (w *keyWriter) load() error {
+	indexed, err := w.ints(sqlKeysIndexed)
 	if err != nil {
 		return fmt.Errorf("read the state of idempotency records: %w", err)
 	}
@@ -131,15 +148,20 @@ func (w *writer) loadRecent() error {
 	w.recent.records = make(map[keyName]recentRecord)
 	// A new task with a pk up to w.indexed would not be loaded by the next Open.
 	w.nextPK = max(w.nextPK, w.indexed+1)
-	err = eachRecent(w.recentKeys, w.indexed, func(name keyName, r recentRecord) { w.recent.records[name] = r })
+	err = w.eachRecent(w.indexed, func(name keyName, r recentRecord) { w.recent.records[name] = r })
 	if err != nil {
 		return fmt.Errorf("read recent idempotency records: %w", err)
 	}
 	return nil
 }
 
+func (w *keyWriter) stage() {
+	clear(w.pendingKeys)
+	w.pendingMoved = 0
+}
+
 // recentKey returns a recent record, including changes of the current transaction.
-func (w *writer) recentKey(name keyName) (r recentRecord, found bool) {
+func (w *keyWriter) recentKey(name keyName) (r recentRecord, found bool) {
 	if r, found = w.pendingKeys[name]; found {
 		return r, r.pk != 0
 	}
@@ -148,15 +170,11 @@ func (w *writer) recentKey(name keyName) (r recentRecord, found bool) {
 
 // recentKey returns a record that the serving process has not moved yet.
 func (r *reader) recentKey(name keyName) (k store.IdempotencyRecord, found bool, err error) {
-	indexed, err := r.ints(context.Background(), sqlKeysIndexed)
+	indexed, err := r.ints(sqlKeysIndexed)
 	if err != nil {
 		return k, false, err
 	}
-	recent, err := r.list(sqlRecentKeys)
-	if err != nil {
-		return k, false, err
-	}
-	err = eachRecent(recent, indexed[0], func(n keyName, record recentRecord) {
+	err = r.eachRecent(indexed[0], func(n keyName, record recentRecord) {
 		if n == name {
 			k, found = record.record(name), true
 		}
@@ -165,24 +183,24 @@ func (r *reader) recentKey(name keyName) (k store.IdempotencyRecord, found bool,
 }
 
 // findKey returns the record of a key, including changes of the current transaction.
-func (w *writer) findKey(owner, key string) (k store.IdempotencyRecord, found bool, err error) {
+func (w *keyWriter) findKey(owner, key string) (k store.IdempotencyRecord, found bool, err error) {
 	name := keyName{owner, key}
 	if r, ok := w.recentKey(name); ok {
 		return r.record(name), true, nil
 	}
-	return readKey(context.Background(), w.selectKey, owner, key)
+	return w.readKey(owner, key)
 }
 
 // isRecent reports whether the change's record can be stored in the first row of the
 // task's log.
-func (w *writer) isRecent(c *change) bool {
+func (w *keyWriter) isRecent(c *change) bool {
 	return c.Create != nil && c.namesKey() && millis(c.Idempotency.CreatedAt) == millis(c.Events[0].Time) &&
 		w.recent.len()+len(w.pendingKeys) < recentLimit
 }
 
 // addRecent stages the record of a change that creates a task. It copies the strings,
 // which may share memory with a request.
-func (w *writer) addRecent(c *change, pk, seq int64) {
+func (w *keyWriter) addRecent(c *change, pk, seq int64) {
 	k := c.Idempotency
 	w.pendingKeys[keyName{strings.Clone(k.Owner), strings.Clone(k.Key)}] = recentRecord{
 		pk: pk, taskID: strings.Clone(k.TaskID), hash: string(k.HashBytes()), seq: seq, createdAt: millis(k.CreatedAt),
@@ -190,11 +208,11 @@ func (w *writer) addRecent(c *change, pk, seq int64) {
 }
 
 // stageRecentRemoval stages the removal of a task's recent record, if it has one.
-func (w *writer) stageRecentRemoval(t *taskRow) error {
+func (w *keyWriter) stageRecentRemoval(t *taskRow) error {
 	if t.PK <= w.indexed {
 		return nil
 	}
-	return w.firstKey.query(context.Background(), func(r record) error {
+	return w.query(sqlFirstKey, func(r record) error {
 		name := keyName{t.Key.Owner, r.text(0)}
 		if found, ok := w.recentKey(name); ok && found.pk == t.PK {
 			w.pendingKeys[name] = recentRecord{}
@@ -216,12 +234,13 @@ type namedRecord struct {
 }
 
 // shouldMove reports whether the next transaction should move records.
-func (w *writer) shouldMove() bool { return w.move != nil || w.recent.len() >= w.recent.moveThreshold }
+func (w *keyWriter) shouldMove() bool {
+	return w.move != nil || w.recent.len() >= w.recent.moveThreshold
+}
 
 // moveKeys moves the next batch of recent records to the index. It starts a new move if
-// none is in progress. If the process ends in between, the next one moves the records
-// again.
-func (w *writer) moveKeys() error {
+// none is in progress. If the process ends during a move, the next process repeats it.
+func (w *keyWriter) moveKeys() error {
 	if w.move == nil {
 		w.move = w.newMove()
 	}
@@ -231,18 +250,19 @@ func (w *writer) moveKeys() error {
 		if now, found := w.recentKey(r.keyName); !found || now.pk != r.pk {
 			continue // the task was deleted
 		}
-		if _, err := w.insertKey.exec(r.owner, r.key, []byte(r.hash), r.taskID, r.seq, r.createdAt, lookupByLog); err != nil {
+		k := r.record(r.keyName)
+		if err := w.insertKey(&k, r.seq, lookupByLog); err != nil {
 			return err
 		}
 	}
 	if w.pendingMoved < len(m.batch) {
 		return nil
 	}
-	_, err := w.keysIndexed.exec(m.last)
+	_, err := w.exec(sqlSetKeysIndexed, m.last)
 	return err
 }
 
-func (w *writer) newMove() *keyMove {
+func (w *keyWriter) newMove() *keyMove {
 	m := &keyMove{last: w.nextPK - 1}
 	for name, r := range w.recent.records {
 		m.batch = append(m.batch, namedRecord{name, r})
@@ -253,8 +273,7 @@ func (w *writer) newMove() *keyMove {
 	return m
 }
 
-// publishKeys makes the staged recent records visible, after a commit.
-func (w *writer) publishKeys() {
+func (w *keyWriter) publish() {
 	if w.pendingMoved > 0 {
 		w.move.next = w.pendingMoved
 	}

@@ -105,7 +105,7 @@ func TestRecordsMoveToTheIndexInBatches(t *testing.T) {
 		for _, n := range []int{0, from / 2, min(from+99, tasks-1)} {
 			checkRecord(t, s, n)
 		}
-		if recent := s.writer.recent.len(); recent > batch+200 {
+		if recent := s.committer.recent.len(); recent > batch+200 {
 			t.Fatalf("%d recent records after %d tasks, want them moved at %d", recent, from, batch)
 		}
 	}
@@ -149,7 +149,7 @@ func TestKeyMoveContinuesAfterUncleanShutdown(t *testing.T) {
 	if n := countIndexed(t, s); n != tasks {
 		t.Errorf("the index has %d records, want %d", n, tasks)
 	}
-	if n := s.writer.recent.len(); n != 0 {
+	if n := s.committer.recent.len(); n != 0 {
 		t.Errorf("%d recent records are left, want 0", n)
 	}
 	for n := range tasks {

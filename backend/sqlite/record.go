@@ -23,8 +23,8 @@ func scanRecord(owner string, r record) store.Record {
 }
 
 // readRecord reads a record. Its version is 0 if it does not exist.
-func readRecord(ctx context.Context, s *stmt, k store.RecordKey) (found store.Record, err error) {
-	err = s.query(ctx, func(r record) error {
+func (c *conn) readRecord(k store.RecordKey) (found store.Record, err error) {
+	err = c.query(sqlSelectRecord, func(r record) error {
 		found = scanRecord(k.Owner, r)
 		return nil
 	}, k.Owner, k.Namespace, k.Key)
@@ -38,7 +38,7 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 	}
 	versions := make([]int64, len(changes))
 	for i := range changes {
-		found, err := readRecord(context.Background(), w.selectRecord, store.RecordKey{Owner: owner, Namespace: changes[i].Namespace, Key: changes[i].Key})
+		found, err := w.readRecord(store.RecordKey{Owner: owner, Namespace: changes[i].Namespace, Key: changes[i].Key})
 		if err != nil {
 			return nil, err
 		}
@@ -53,11 +53,11 @@ func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err er
 		c := &changes[i]
 		switch {
 		case c.Delete:
-			_, err = w.deleteRecord.exec(owner, c.Namespace, c.Key)
+			_, err = w.exec(sqlDeleteRecord, owner, c.Namespace, c.Key)
 		case c.Version == 0:
-			_, err = w.insertRecord.exec(owner, c.Namespace, c.Key, c.Value)
+			_, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value)
 		default:
-			_, err = w.updateRecord.exec(c.Value, owner, c.Namespace, c.Key)
+			_, err = w.exec(sqlUpdateRecord, c.Value, owner, c.Namespace, c.Key)
 		}
 		if err != nil {
 			return err
@@ -67,9 +67,9 @@ func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err er
 }
 
 // Record implements store.Records.
-func (s *Store) Record(ctx context.Context, key store.RecordKey) (found store.Record, err error) {
+func (s *changeWriter) Record(ctx context.Context, key store.RecordKey) (found store.Record, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		found, err = readRecord(context.Background(), r.record, key)
+		found, err = r.readRecord(key)
 		return err
 	})
 	if err == nil && found.Version == 0 {
@@ -79,7 +79,7 @@ func (s *Store) Record(ctx context.Context, key store.RecordKey) (found store.Re
 }
 
 // Records implements store.Records.
-func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+func (s *changeWriter) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
 	after, end := q.After, "\xff" // sorts after all valid namespaces
 	if q.Namespace != "" {
 		end = q.Namespace + "\x00"
@@ -88,7 +88,7 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.Re
 		}
 	}
 	err = s.readList(ctx, func(r *reader) error {
-		return r.records.query(context.Background(), func(rec record) error {
+		return r.query(sqlRecords, func(rec record) error {
 			page.Records = append(page.Records, scanRecord(q.Owner, rec))
 			return nil
 		}, q.Owner, after.Namespace, after.Key, end, int64(q.Limit)+1)
@@ -103,7 +103,7 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) (page store.Re
 }
 
 // SaveRecords implements store.Records.
-func (s *Store) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
+func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
 	if err := store.CheckRecords(owner, changes); err != nil {
 		return err
 	}

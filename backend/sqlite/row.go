@@ -1,6 +1,9 @@
 package sqlite
 
 import (
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
@@ -23,15 +26,24 @@ var (
 	rowWidth   = taskColumns.Len()
 )
 
-// The columns that statements write. SQLite updates an index when a statement names one of its
-// columns, so there are several updates.
+// The columns that statements write, and these statements. SQLite updates an index when a
+// statement names one of its columns, even if the value stays the same. So each kind of change
+// has a statement that names only its own columns.
 var (
 	newTask    = taskColumns.Without("lanes")
 	taskLog    = taskColumns.Only("seq checkpoint updated_at bytes")
 	taskStatus = taskColumns.Only("state state_at seq received_seq checkpoint updated_at bytes")
 	taskQueue  = taskColumns.Only(sqlrow.QueueColumns)
 	taskAll    = taskStatus.And(taskQueue)
+
+	sqlInsertRow    = `INSERT INTO task_rows (` + newTask.List("") + `) VALUES (` + newTask.Marks() + `) ON CONFLICT (owner, id) DO NOTHING`
+	sqlUpdateAll    = `UPDATE task_rows SET ` + taskAll.Set() + ` WHERE pk=?`
+	sqlUpdateStatus = `UPDATE task_rows SET ` + taskStatus.Set() + ` WHERE pk=?`
+	sqlUpdateLog    = `UPDATE task_rows SET ` + taskLog.Set() + ` WHERE pk=?`
+	sqlUpdateQueue  = `UPDATE task_rows SET ` + taskQueue.Set() + ` WHERE pk=?`
 )
+
+const sqlUpdateLease = `UPDATE task_rows SET lease_until=? WHERE pk=?`
 
 func (t *taskRow) scan(r record) { taskColumns.Scan(t, r.int, r.text) }
 
@@ -48,6 +60,119 @@ const (
 	logShift = 24
 	logMask  = 1<<logShift - 1
 )
+
+// taskWriter reads and writes rows of tasks. It caches rows of queued and leased tasks, and
+// counts these.
+type taskWriter struct {
+	*conn
+	rows     *rowCache
+	terminal *terminalCache
+	nextPK   int64
+	backlog  store.Backlog
+	leases   timeBounds
+	waits    timeBounds // due times of waiting tasks
+	counts   atomic.Pointer[store.Backlog]
+
+	// The staged state.
+	pending       map[store.Key]taskRow // a row with PK 0 was removed
+	pendingCounts store.Backlog
+	pendingNext   int64
+}
+
+// rowCacheSize is the size of a generation of the row cache, which has two.
+const rowCacheSize = 8192
+
+func (w *taskWriter) load() error {
+	pk, err := w.ints(`SELECT max((SELECT coalesce(max(pk), 0) FROM task_rows), (SELECT coalesce(max(pk), 0) FROM tasks_deleted))`)
+	if err != nil {
+		return fmt.Errorf("read the last task: %w", err)
+	}
+	counts, err := w.ints(sqlBacklog)
+	if err != nil {
+		return fmt.Errorf("count the backlog: %w", err)
+	}
+	w.nextPK = nextPK(pk[0])
+	w.backlog = store.Backlog{Queued: int(counts[0]), Leased: int(counts[1])}
+	w.publishCounts()
+	return errors.Join(w.leases.load(w.conn, sqlLeaseBounds), w.waits.load(w.conn, sqlWaitBounds))
+}
+
+// nextPK returns the primary key after the last one. Keys start above 1, because SQLite
+// plans a statement again when an argument changes from or to 0 or 1.
+func nextPK(last int64) int64 { return max(last, 15) + 1 }
+
+func (w *taskWriter) stage() {
+	clear(w.pending)
+	w.pendingCounts, w.pendingNext = w.backlog, w.nextPK
+}
+
+func (w *taskWriter) publish() {
+	w.terminal.remove(w.pending)
+	for key, row := range w.pending {
+		if row.Phase == sqlrow.PhaseIdle {
+			w.rows.remove(key)
+			continue
+		}
+		w.rows.put(row)
+	}
+	w.nextPK = w.pendingNext
+	if w.backlog != w.pendingCounts {
+		w.backlog = w.pendingCounts
+		w.publishCounts()
+	}
+}
+
+func (w *taskWriter) publishCounts() {
+	counts := w.backlog
+	w.counts.Store(&counts)
+}
+
+// row returns a task's row, including changes of the current transaction.
+func (w *taskWriter) row(k store.Key) (row taskRow, found bool, err error) {
+	if row, found = w.pending[k]; found {
+		return row, row.PK != 0, nil
+	}
+	if row, found = w.rows.get(k); found {
+		return row, true, nil
+	}
+	err = w.query(sqlSelectRow, func(r record) error {
+		row.scan(r)
+		found = true
+		return nil
+	}, k.Owner, k.ID)
+	return row, found, err
+}
+
+// stageRemoval records that the current transaction removed a row.
+func (w *taskWriter) stageRemoval(row *taskRow) {
+	w.pending[row.Key] = taskRow{Task: sqlrow.Task{Key: row.Key}}
+	w.countPhase(row.Phase, -1)
+}
+
+// stageRow records a row that the current transaction wrote. before is its previous
+// phase.
+func (w *taskWriter) stageRow(row taskRow, before sqlrow.Phase) {
+	w.pending[row.Key] = row
+	w.countPhase(before, -1)
+	w.countPhase(row.Phase, 1)
+	switch row.Phase {
+	case sqlrow.PhaseLeased:
+		w.leases.widen(row.LeaseUntil)
+	case sqlrow.PhaseWaiting:
+		w.waits.widen(row.DueAt)
+	default: // the time of other rows is not checked
+	}
+}
+
+func (w *taskWriter) countPhase(phase sqlrow.Phase, by int) {
+	switch phase {
+	case sqlrow.PhaseReady, sqlrow.PhaseWaiting:
+		w.pendingCounts.Queued += by
+	case sqlrow.PhaseLeased:
+		w.pendingCounts.Leased += by
+	default: // not counted
+	}
+}
 
 // rowCache caches rows of tasks. It has two generations of up to limit rows. When the
 // young one is full, it replaces the old one, whose rows are dropped.

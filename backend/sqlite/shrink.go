@@ -1,9 +1,6 @@
 package sqlite
 
-import (
-	"context"
-	"fmt"
-)
+import "fmt"
 
 const (
 	// shrinkPages is the number of free pages that one transaction returns to the file
@@ -17,10 +14,16 @@ const (
 	shrinkStopShare  = 20
 )
 
-// loadShrink reads whether the file was created with incremental vacuum.
-func (w *writer) loadShrink() error {
+// shrinker returns free pages to the file system.
+type shrinker struct {
+	*conn
+	canShrink bool // the file was created with incremental vacuum
+	shrinking bool
+}
+
+func (w *shrinker) load() error {
 	const incremental = 2
-	mode, err := w.ints(context.Background(), "PRAGMA auto_vacuum")
+	mode, err := w.ints("PRAGMA auto_vacuum")
 	if err != nil {
 		return fmt.Errorf("read auto_vacuum mode: %w", err)
 	}
@@ -30,16 +33,15 @@ func (w *writer) loadShrink() error {
 
 // shrink returns free pages to the file system and reports whether more should be
 // returned. The file itself becomes shorter at the next checkpoint.
-func (w *writer) shrink() (more bool, err error) {
+func (w *shrinker) shrink() (more bool, err error) {
 	if !w.canShrink {
 		return false, nil
 	}
-	ctx := context.Background()
-	free, err := w.ints(ctx, "PRAGMA freelist_count")
+	free, err := w.ints("PRAGMA freelist_count")
 	if err != nil {
 		return false, err
 	}
-	pages, err := w.ints(ctx, "PRAGMA page_count")
+	pages, err := w.ints("PRAGMA page_count")
 	if err != nil {
 		return false, err
 	}
@@ -48,7 +50,7 @@ func (w *writer) shrink() (more bool, err error) {
 		w.shrinking = false
 		return false, nil
 	}
-	_, err = w.ints(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(shrinkPages, excess)))
+	_, err = w.ints(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(shrinkPages, excess)))
 	w.shrinking = excess > shrinkPages
 	return w.shrinking, err
 }

@@ -3,8 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,27 +13,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// The statements of Ping.
+const (
+	sqlHeartbeat     = `UPDATE heartbeat SET beats = beats + 1 WHERE pk = 2`
+	sqlReadHeartbeat = `SELECT beats FROM heartbeat WHERE pk = 2`
+)
+
 var _ store.Store = (*Store)(nil)
 
-// Store is a store.Store that keeps its data in one SQLite file.
+// Store is a store.Store that keeps its data in one SQLite file. Its parts implement the
+// contract by concern. Each has its own state, and names the parts below it.
 type Store struct {
-	cfg      Config
-	path     string
-	files    *fileGuard // nil if read-only
-	log      *slog.Logger
-	lock     *flock.Flock
-	writer   *writer
-	readers  chan *reader
-	reads    readGate
-	lists    chan struct{} // one token per list being read
-	terminal *terminalCache
-	// watchers are called when this process makes lanes due.
-	watchers store.LaneWatchers
+	*database
+	*changeWriter
+	*taskStore
+	*contextStore
+	*feedbackStore
+	*webhookStore
 
-	// gate is held for reading by each call. Close waits for them.
-	gate    sync.RWMutex
-	closed  bool
-	stopped chan struct{} // closed when the writer has ended
+	lock    *flock.Flock
+	stopped chan struct{} // closed when the committer has ended
 
 	// damage is the result of the background check, nil if none was found.
 	damage    atomic.Pointer[a2a.Error]
@@ -42,28 +40,35 @@ type Store struct {
 	checked   chan struct{}
 }
 
+// newStore returns a store without connections.
+func newStore(cfg Config) *Store {
+	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
+	changes := &changeWriter{database: db}
+	return &Store{
+		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
+		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
+	}
+}
+
 // pingTimeout bounds a Ping whose context has no deadline.
 const pingTimeout = 5 * time.Second
 
 // Backlog implements store.Maintenance.
 func (s *Store) Backlog(ctx context.Context) (store.Backlog, error) {
-	defer s.gate.RUnlock()
-	if s.gate.RLock(); s.closed {
-		return store.Backlog{}, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return store.Backlog{}, err
 	}
+	defer s.leave()
 	if s.cfg.ReadOnly {
 		return s.readBacklog(ctx)
 	}
-	return *s.writer.counts.Load(), nil
+	return *s.committer.counts.Load(), nil
 }
 
 // Queued implements store.Tasks.
 func (s *Store) Queued(ctx context.Context, owner string, limit int) (n int, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		return r.queued.query(ctx, func(rec record) error {
+		return r.queryContext(ctx, sqlQueued, func(rec record) error {
 			n = min(int(rec.int(0)), limit)
 			return nil
 		}, owner, int64(limit))
@@ -77,14 +82,14 @@ func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, errors.New("sqlite: ping timed out"))
 	defer cancel()
 	err := s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
-		_, err := w.updateHeartbeat.exec()
+		_, err := w.exec(sqlHeartbeat)
 		return err
 	}})
 	if err != nil {
 		return pingError(ctx, err)
 	}
 	err = s.read(ctx, func(r *reader) error {
-		return r.heartbeat.query(context.Background(), func(record) error { return nil })
+		return r.query(sqlReadHeartbeat, func(record) error { return nil })
 	})
 	if err != nil {
 		return pingError(ctx, err)
@@ -121,8 +126,8 @@ func (s *Store) Close() error {
 	}
 	s.stopCheck()
 	<-s.checked
-	close(s.writer.queue)
+	close(s.committer.queue)
 	<-s.stopped
-	s.writer.wal.truncate(s.writer)
+	s.committer.wal.truncate()
 	return s.release()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 // Reads that end early have no LIMIT, because SQLite plans a statement again whenever
@@ -29,7 +30,7 @@ const (
 		(SELECT pk FROM webhook_dead INDEXED BY webhook_dead_task WHERE task_pk = ? LIMIT ?) RETURNING lane_pk`
 	sqlSubtractDead = `UPDATE webhook_lanes SET dead = dead - ? WHERE pk = ?`
 
-	sqlPendingLanes = `SELECT 1 FROM webhook_lanes INDEXED BY webhook_lanes_name WHERE owner = ? AND task_id = ? AND phase BETWEEN 1 AND 3 LIMIT 1`
+	sqlPendingLanes = `SELECT 1 FROM webhook_lanes INDEXED BY webhook_lanes_name WHERE owner = ? AND task_id = ? AND phase BETWEEN {ready} AND {waiting} LIMIT 1`
 
 	sqlInsertDeleted = `INSERT INTO tasks_deleted (pk, owner, id) VALUES (?,?,?)`
 	sqlDropDeleted   = `DELETE FROM tasks_deleted WHERE pk = ?`
@@ -40,9 +41,9 @@ const (
 	sqlNextOwner = `SELECT min(owner) FROM task_rows INDEXED BY task_rows_state WHERE owner > ?`
 )
 
-// expiryTimeLimit is how long a transaction of expiry removes tasks or contexts before
-// it commits, since other requests wait for it. A commit is expensive compared to a
-// removal, so batches are bounded by time rather than by a small number.
+// expiryTimeLimit is how long a transaction removes expired tasks or contexts before it
+// commits, since other requests wait for it. A commit is expensive compared to a removal,
+// so batches are bounded by time rather than by a small number.
 const expiryTimeLimit = 15 * time.Millisecond
 
 // deleteBudget is the number of rows and bytes that a transaction may still remove.
@@ -66,7 +67,7 @@ func (d *deleteBudget) spend(size int64) bool {
 }
 
 // DeleteTask implements store.Maintenance.
-func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
+func (s *taskStore) DeleteTask(ctx context.Context, key store.Key, force bool) (more bool, err error) {
 	var refusal error
 	for removed := false; !removed; {
 		err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
@@ -82,7 +83,7 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 			if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 				return err
 			}
-			if _, err := w.subtractTasks.exec(int64(1), key.Owner, row.ContextID); err != nil {
+			if _, err := w.exec(sqlSubtractTasks, int64(1), key.Owner, row.ContextID); err != nil {
 				return err
 			}
 			more = budget.spent()
@@ -97,24 +98,19 @@ func (s *Store) DeleteTask(ctx context.Context, key store.Key, force bool) (more
 
 // checkDelete returns the error of a task that cannot be deleted.
 func (w *writer) checkDelete(t *taskRow, found, force bool) (refusal, err error) {
-	switch {
-	case !found:
-		return store.ErrNotFound, nil
-	case t.terminal() == 0 || t.Phase != sqlrow.PhaseIdle:
-		return store.ErrBusy, nil
-	case force || t.Lanes == 0:
-		return nil, nil
+	if !found {
+		return rules.DeleteTask(nil, false), nil
 	}
-	err = w.pendingLanes.query(context.Background(), func(record) error {
-		refusal = store.ErrUndelivered
-		return nil
-	}, t.Key.Owner, t.Key.ID)
-	return refusal, err
+	seen, undelivered := t.Seen(), false
+	if !force && t.Lanes > 0 {
+		undelivered, err = w.exists(sqlPendingLanes, t.Key.Owner, t.Key.ID)
+	}
+	return rules.DeleteTask(&seen, undelivered), err
 }
 
 // removeTask removes a task. Content beyond the budget is left for PurgeDeleted. If the
-// task has more attempts and dead letters than the budget, it removes only some of
-// these, and removed is false.
+// budget does not cover its delivery attempts and dead letters, it removes only some of
+// these and returns false.
 func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err error) {
 	if fits, err := w.trimDeliveries(t, budget); err != nil || !fits {
 		return false, err
@@ -122,7 +118,7 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 	if err := w.stageRecentRemoval(t); err != nil {
 		return false, err
 	}
-	if _, err := w.dropKeysByTask.exec(t.Key.Owner, t.Key.ID, lookupByTask); err != nil {
+	if _, err := w.exec(sqlDropKeysByTask, t.Key.Owner, t.Key.ID, lookupByTask); err != nil {
 		return false, err
 	}
 	if err := w.removeFeedback(t); err != nil {
@@ -131,25 +127,25 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 	if err := w.removeWebhooks(t); err != nil {
 		return false, err
 	}
-	if _, err := w.dropTask.exec(t.PK); err != nil {
+	if _, err := w.exec(sqlDropTask, t.PK); err != nil {
 		return false, err
 	}
 	w.stageRemoval(t)
 	whole, err := w.removeContent(t, budget)
 	if err == nil && !whole {
-		_, err = w.insertDeleted.exec(t.PK, t.Key.Owner, t.Key.ID)
+		_, err = w.exec(sqlInsertDeleted, t.PK, t.Key.Owner, t.Key.ID)
 	}
 	return true, err
 }
 
 // trimDeliveries reports whether the budget covers all delivery attempts and dead
 // letters of a task. If not, it removes some of them.
-func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, err error) {
+func (w *laneWriter) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, err error) {
 	if t.Lanes == 0 {
 		return true, nil
 	}
 	deliveries := int64(0)
-	err = w.countDeliveries.query(context.Background(), func(r record) error {
+	err = w.query(sqlCountDeliveries, func(r record) error {
 		deliveries = r.int(0)
 		return nil
 	}, t.PK, budget.rows+1)
@@ -157,12 +153,12 @@ func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, er
 		budget.rows -= deliveries
 		return true, err
 	}
-	n, err := w.dropSomeAttempts.exec(t.PK, budget.rows)
+	n, err := w.exec(sqlDropSomeAttempts, t.PK, budget.rows)
 	if err != nil {
 		return false, err
 	}
 	dead := make(map[int64]int64)
-	err = w.dropSomeDead.query(context.Background(), func(r record) error {
+	err = w.query(sqlDropSomeDead, func(r record) error {
 		dead[r.int(0)]++
 		return nil
 	}, t.PK, budget.rows-n)
@@ -174,9 +170,9 @@ func (w *writer) trimDeliveries(t *taskRow, budget *deleteBudget) (fits bool, er
 }
 
 // subtractDeadLetters subtracts removed dead letters from the counts of their lanes.
-func (w *writer) subtractDeadLetters(removed map[int64]int64) error {
+func (w *laneWriter) subtractDeadLetters(removed map[int64]int64) error {
 	for lane, n := range removed {
-		if _, err := w.subtractDead.exec(n, lane); err != nil {
+		if _, err := w.exec(sqlSubtractDead, n, lane); err != nil {
 			return err
 		}
 	}
@@ -188,7 +184,7 @@ func (w *writer) subtractDeadLetters(removed map[int64]int64) error {
 func (w *writer) removeContent(t *taskRow, budget *deleteBudget) (whole bool, err error) {
 	first, cut := t.logID(0), int64(0)
 	whole = true
-	err = w.logRows.query(context.Background(), func(r record) error {
+	err = w.query(sqlLogSizes, func(r record) error {
 		if whole = budget.spend(r.int(1)); !whole {
 			return errStop
 		}
@@ -199,28 +195,28 @@ func (w *writer) removeContent(t *taskRow, budget *deleteBudget) (whole bool, er
 		return false, err
 	}
 	if cut != 0 {
-		if _, err := w.dropKeysByLog.exec(t.Key.Owner, t.Key.ID, first, cut); err != nil {
+		if _, err := w.exec(sqlDropKeysByLog, t.Key.Owner, t.Key.ID, first, cut); err != nil {
 			return false, err
 		}
-		if _, err := w.dropLog.exec(first, cut); err != nil {
+		if _, err := w.exec(sqlDropLog, first, cut); err != nil {
 			return false, err
 		}
 	}
 	if !whole {
 		return false, nil
 	}
-	if whole, err = w.removeRows(w.stepRows, w.dropStep, t.PK, budget); err != nil || !whole {
+	if whole, err = w.removeRows(sqlStepRows, sqlDropStep, t.PK, budget); err != nil || !whole {
 		return false, err
 	}
-	return w.removeRows(w.contentRows, w.dropContent, t.PK, budget)
+	return w.removeRows(sqlContentRows, sqlDropContent, t.PK, budget)
 }
 
 // removeRows removes the rows of a task that find returns with their sizes, within the
 // budget. It reports whether all were removed.
-func (w *writer) removeRows(find, drop *stmt, pk int64, budget *deleteBudget) (whole bool, err error) {
+func (w *writer) removeRows(find, drop string, pk int64, budget *deleteBudget) (whole bool, err error) {
 	var found []int64
 	whole = true
-	err = find.query(context.Background(), func(r record) error {
+	err = w.query(find, func(r record) error {
 		if whole = budget.spend(r.int(1)); !whole {
 			return errStop
 		}
@@ -231,7 +227,7 @@ func (w *writer) removeRows(find, drop *stmt, pk int64, budget *deleteBudget) (w
 		return false, err
 	}
 	for _, id := range found {
-		if _, err := drop.exec(id); err != nil {
+		if _, err := w.exec(drop, id); err != nil {
 			return false, err
 		}
 	}
@@ -239,11 +235,11 @@ func (w *writer) removeRows(find, drop *stmt, pk int64, budget *deleteBudget) (w
 }
 
 // PurgeDeleted implements store.Maintenance.
-func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
+func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, &request{weight: maxTasksPerDelete, apply: func(w *writer) error {
 		for budget := newDeleteBudget(); ; {
 			var t taskRow
-			err := w.deletedTask.query(context.Background(), func(r record) error {
+			err := w.query(sqlDeletedTask, func(r record) error {
 				t = taskRow{Task: sqlrow.Task{PK: r.int(0), Key: store.Key{Owner: r.text(1), ID: r.text(2)}}}
 				return nil
 			})
@@ -258,7 +254,7 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 			if err != nil || !whole {
 				return err
 			}
-			if _, err := w.dropDeleted.exec(t.PK); err != nil {
+			if _, err := w.exec(sqlDropDeleted, t.PK); err != nil {
 				return err
 			}
 		}
@@ -267,7 +263,7 @@ func (s *Store) PurgeDeleted(ctx context.Context) (more bool, err error) {
 }
 
 // ExpireTasks implements store.Maintenance.
-func (s *Store) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
+func (s *taskStore) ExpireTasks(ctx context.Context, p store.TaskExpiry) (removed int, next *store.ExpiryCursor, err error) {
 	err = s.write(ctx, &request{weight: p.Limit, apply: func(w *writer) error {
 		removed = 0
 		start := time.Now()
@@ -315,7 +311,7 @@ func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryCur
 	}
 	for checked := 0; ; checked++ {
 		if cursor.Owner != "" {
-			err = w.tasksBefore.query(context.Background(), func(r record) error {
+			err = w.query(sqlTasksBefore, func(r record) error {
 				cursor = store.ExpiryCursor{Owner: r.text(0), ID: r.text(1), At: fromMillis(r.int(2))}
 				old = append(old, cursor)
 				checked++
@@ -329,7 +325,7 @@ func (w *writer) oldTasks(p *store.TaskExpiry, limit int) (old []store.ExpiryCur
 			return old, &cursor, nil
 		}
 		owner := ""
-		err = w.nextOwner.query(context.Background(), func(r record) error {
+		err = w.query(sqlNextOwner, func(r record) error {
 			owner = r.text(0)
 			return nil
 		}, cursor.Owner)
@@ -356,6 +352,6 @@ func (w *writer) expireTask(p *store.ExpiryCursor, budget *deleteBudget) (remove
 	if removed, err = w.removeTask(&row, budget); err != nil || !removed {
 		return false, false, err
 	}
-	_, err = w.subtractTasks.exec(int64(1), p.Owner, row.ContextID)
+	_, err = w.exec(sqlSubtractTasks, int64(1), p.Owner, row.ContextID)
 	return true, true, err
 }

@@ -1,7 +1,5 @@
 package sqlite
 
-import "context"
-
 // timeBounds bounds the deadlines of all leases, or the due times of all waiting
 // tasks: none is before min or after max.
 type timeBounds struct{ min, max int64 }
@@ -19,8 +17,8 @@ func (b *timeBounds) widen(until int64) { b.min, b.max = min(b.min, until), max(
 func (b *timeBounds) mayBeDue(now, horizon int64) bool { return b.min <= now || b.max > horizon }
 
 // load sets the bounds to the result of a statement.
-func (b *timeBounds) load(s *stmt) error {
-	return s.query(context.Background(), func(r record) error {
+func (b *timeBounds) load(c *conn, text string) error {
+	return c.query(text, func(r record) error {
 		b.scan(r)
 		return nil
 	})

@@ -1,7 +1,7 @@
 package sqlite
 
 import (
-	"context"
+	"log/slog"
 	"os"
 	"time"
 )
@@ -10,10 +10,11 @@ const (
 	// walAutocheckpoint is the length of the log, in pages, at which a commit writes it
 	// back to the database.
 	walAutocheckpoint = 1000
-	// walFileSize is the size to which SQLite truncates the log file when it restarts.
+	// walFileSize is the size to which SQLite truncates the file when the log starts again
+	// at its beginning.
 	walFileSize = 16 << 20
-	// walPauseSize is the size at which reads are paused so that the log can restart, which
-	// SQLite does only while no read is active.
+	// walPauseSize is the size at which reads are paused. SQLite starts the log again at its
+	// beginning only while no read is active.
 	walPauseSize = 64 << 20
 	// walCheckInterval is the number of groups between checks of the log's size.
 	walCheckInterval = 64
@@ -26,6 +27,8 @@ const (
 // checkpointer keeps the write-ahead log short. The writer never waits for reads: it
 // pauses new ones and continues to commit until the active ones have ended.
 type checkpointer struct {
+	*conn
+	log    *slog.Logger
 	path   string
 	gate   *readGate
 	limit  int64
@@ -40,7 +43,7 @@ type checkpointer struct {
 	deadline *time.Timer
 }
 
-// afterGroup is called by the writer after each transaction. It pauses reads if the log
+// afterGroup is called by the committer after each transaction. It pauses reads if the log
 // is too long.
 func (k *checkpointer) afterGroup() {
 	k.dirty = true
@@ -56,8 +59,8 @@ func (k *checkpointer) afterGroup() {
 
 // reset truncates the log and lets reads continue. It must be called while no read is
 // active.
-func (k *checkpointer) reset(w *writer) {
-	k.checkpoint(w)
+func (k *checkpointer) reset() {
+	k.checkpoint()
 	k.resume()
 	k.pauseAbove = 0
 }
@@ -69,8 +72,8 @@ func (k *checkpointer) resume() {
 	k.gate.resume()
 }
 
-// truncate truncates the log when the writer is idle, unless reads are active.
-func (k *checkpointer) truncate(w *writer) {
+// truncate truncates the log when the committer is idle, unless reads are active.
+func (k *checkpointer) truncate() {
 	if !k.dirty || k.drained != nil {
 		return
 	}
@@ -80,21 +83,20 @@ func (k *checkpointer) truncate(w *writer) {
 	defer timer.Stop()
 	select {
 	case <-drained:
-		k.checkpoint(w)
+		k.checkpoint()
 	case <-timer.C:
 	}
 }
 
 // checkpoint writes the log back and truncates it. It must be called while no read of this
 // process is active.
-func (k *checkpointer) checkpoint(w *writer) {
+func (k *checkpointer) checkpoint() {
 	// Wait only briefly for reads of other programs.
-	ctx := context.Background()
-	_ = w.exec(ctx, "PRAGMA busy_timeout(50)")
-	row, err := w.ints(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	_ = w.exec(ctx, busyTimeout)
+	_ = k.script("PRAGMA busy_timeout(50)")
+	row, err := k.ints("PRAGMA wal_checkpoint(TRUNCATE)")
+	_ = k.script(busyTimeout)
 	if err != nil {
-		w.log.Warn("cannot checkpoint write-ahead log", "error", err)
+		k.log.Warn("cannot checkpoint write-ahead log", "error", err)
 		return
 	}
 	k.dirty = row[0] != 0

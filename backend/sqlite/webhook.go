@@ -5,18 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-const sqlWakeLanes = `UPDATE webhook_lanes SET phase = 1, due_at = ?1 WHERE pk IN
-	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase IN (1, 3) AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
+const sqlWakeLanes = `UPDATE webhook_lanes SET phase = {ready}, due_at = ?1 WHERE pk IN
+	(SELECT pk FROM webhook_lanes INDEXED BY webhook_lanes_endpoint WHERE phase IN ({ready}, {waiting}) AND endpoint = ?2 AND due_at > ?1 ORDER BY due_at LIMIT ?3)`
 
 // WatchLanes implements store.Lanes. A read-only store never calls f.
-func (s *Store) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
+func (s *webhookStore) WatchLanes(f func()) (stop func()) { return s.watchers.Add(f) }
 
 // SaveWebhook implements store.Webhooks.
-func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (saved store.Lane, err error) {
+func (s *webhookStore) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.WebhookCursor, now time.Time) (saved store.Lane, err error) {
 	c.Data = slices.Clone(c.Data)
 	var refusal error
 	err = s.write(ctx, &request{weight: 1, bytes: len(c.Data), apply: func(w *writer) error {
@@ -25,13 +25,9 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 			refusal = store.ErrNotFound
 			return err
 		}
-		lane, created, err := w.saveWebhook(&row, &c, cursor, millis(now))
-		if err != nil {
-			return err
-		}
+		saved, err = w.saveWebhook(&row, c, cursor, now)
 		w.stageRow(row, row.Phase)
-		saved = lane.Value(c.Data, created)
-		return nil
+		return err
 	}})
 	if err == nil {
 		err = refusal
@@ -43,90 +39,76 @@ func (s *Store) SaveWebhook(ctx context.Context, c store.Webhook, cursor store.W
 }
 
 // saveWebhooks saves the webhooks of a change.
-func (w *writer) saveWebhooks(t *taskRow, all []store.NewWebhook) error {
+func (w *laneWriter) saveWebhooks(t *taskRow, all []store.NewWebhook) error {
 	for i := range all {
 		n := &all[i]
-		c := &store.Webhook{
-			Task: t.Key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: fromMillis(t.UpdatedAt),
-		}
-		if _, _, err := w.saveWebhook(t, c, n.Cursor, t.UpdatedAt); err != nil {
+		at := fromMillis(t.UpdatedAt)
+		c := store.Webhook{Task: t.Key, ID: n.ID, Endpoint: n.Endpoint, Data: n.Data, LongRunning: n.LongRunning, CreatedAt: at}
+		if _, err := w.saveWebhook(t, c, n.Cursor, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// saveWebhook creates or replaces a webhook of a task, and returns its lane and when it
-// was created. The caller stages the task's row.
-func (w *writer) saveWebhook(t *taskRow, c *store.Webhook, cursor store.WebhookCursor, now int64) (lane laneRow, created int64, err error) {
+// saveWebhook creates or replaces a webhook of a task, and returns its lane. The caller
+// stages the task's row.
+func (w *laneWriter) saveWebhook(t *taskRow, c store.Webhook, cursor store.WebhookCursor, now time.Time) (saved store.Lane, err error) {
 	lane, found, err := w.lane(t.Key, c.ID)
 	if err != nil {
-		return lane, 0, err
+		return saved, err
 	}
-	if found && !lane.deleted() {
-		lane.Endpoint, lane.LongRunning = c.Endpoint, c.LongRunning
-		lane.restart(now)
-		err = w.updateWebhook.query(context.Background(), func(r record) error {
-			created = r.int(0)
-			return nil
-		}, string(c.Data), now, lane.PK)
-		if err != nil {
-			return lane, 0, err
+	if !found {
+		lane.Lane = rules.SaveLane(c, cursor, t.Seq, now, nil)
+	} else {
+		replaced := !lane.Deleted
+		lane.Lane = rules.SaveLane(c, cursor, t.Seq, now, &lane.Lane)
+		if replaced {
+			err = w.query(sqlUpdateWebhook, func(r record) error {
+				lane.Webhook.CreatedAt = fromMillis(r.int(0))
+				return nil
+			}, string(c.Data), millis(now), lane.PK)
+			if err == nil {
+				err = w.putLane(&lane, now)
+			}
+			return lane.Lane.Lane, err
 		}
-		return lane, created, w.putLane(&lane, now)
-	}
-	lanes, fence, until := t.Lanes+1, now, int64(0)
-	if found {
-		lane.revokeLease()
-		lanes, fence, until = t.Lanes, lane.Fence, lane.LeaseUntil
-		if _, err := w.dropLane.exec(lane.PK); err != nil {
-			return lane, 0, err
+		if _, err := w.exec(sqlDropLane, lane.PK); err != nil {
+			return saved, err
 		}
+		t.Lanes--
 	}
-	lane = laneRow{
-		PK: w.pendingNextLane, TaskPK: t.PK, Terminal: t.terminal(),
-		Lane: sqlrow.Lane{
-			Task: t.Key, ID: c.ID, Endpoint: c.Endpoint, LongRunning: c.LongRunning, State: string(store.LaneActive), Tail: t.Seq, Cursor: cursor,
-			DueAt: now, UpdatedAt: now, Fence: fence, LeaseUntil: until,
-		},
-	}
+	lane.PK, lane.TaskPK, lane.Terminal = w.pendingNextLane, t.PK, t.terminal()
 	w.pendingNextLane++
 	if err := w.addLane(&lane, now); err != nil {
-		return lane, 0, err
+		return saved, err
 	}
-	created = millis(c.CreatedAt)
-	if _, err := w.insertWebhook.exec(lane.PK, string(c.Data), created, now); err != nil {
-		return lane, 0, err
+	if _, err := w.exec(sqlInsertWebhook, lane.PK, string(c.Data), millis(c.CreatedAt), millis(now)); err != nil {
+		return saved, err
 	}
-	return lane, created, w.setLanes(t, lanes)
+	return lane.Lane.Lane, w.setLanes(t, t.Lanes+1)
 }
 
 // DeleteWebhook implements store.Webhooks.
-func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
+func (s *webhookStore) DeleteWebhook(ctx context.Context, task store.Key, id string, now time.Time) (busy bool, err error) {
 	var refusal error
 	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		busy, refusal = false, nil
 		lane, found, err := w.lane(task, id)
-		if err != nil {
+		if err != nil || !found {
+			refusal = store.ErrNotFound
 			return err
 		}
-		if !found {
-			refusal = store.ErrNotFound
-			return nil
-		}
-		if !lane.deleted() {
+		if !lane.Deleted {
 			if err := w.removeLaneData(&lane); err != nil {
 				return err
 			}
 		}
-		if busy = millis(now) < lane.LeaseUntil; !busy {
+		if lane.Lane, busy = lane.Delete(now); !busy {
 			return w.removeLane(&lane)
 		}
-		if lane.deleted() {
-			return nil
-		}
-		lane.Phase, lane.State, lane.Dead = laneDeleted, "", 0
-		return w.writeLane(&lane)
+		lane.State, lane.Dead = "", 0
+		return w.putLane(&lane, now)
 	}})
 	if err == nil {
 		err = refusal
@@ -135,27 +117,24 @@ func (s *Store) DeleteWebhook(ctx context.Context, task store.Key, id string, no
 }
 
 // ReplayWebhook implements store.Webhooks.
-func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
+func (s *webhookStore) ReplayWebhook(ctx context.Context, task store.Key, id string, cursor store.WebhookCursor, now time.Time) (at store.WebhookCursor, err error) {
 	var refusal error
 	err = s.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		lane, found, err := w.lane(task, id)
-		if refusal = nil; err != nil || !found || lane.deleted() {
+		if refusal = nil; err != nil || !found || lane.Deleted {
 			refusal = store.ErrNotFound
 			return err
 		}
-		if cursor.Seq <= lane.Cursor.Seq {
-			lane.Cursor = cursor
-		}
+		lane.Lane = lane.Replay(cursor, now)
 		at = lane.Cursor
 		if lane.Dead > 0 {
-			n, err := w.dropLaneDead.exec(lane.TaskPK, lane.PK, at.Seq)
+			n, err := w.exec(sqlDropLaneDead, lane.TaskPK, lane.PK, at.Seq)
 			if err != nil {
 				return err
 			}
 			lane.Dead -= n
 		}
-		lane.restart(millis(now))
-		return w.putLane(&lane, millis(now))
+		return w.putLane(&lane, now)
 	}})
 	if err == nil {
 		err = refusal
@@ -167,9 +146,9 @@ func (s *Store) ReplayWebhook(ctx context.Context, task store.Key, id string, cu
 }
 
 // WakeLanes implements store.Lanes.
-func (s *Store) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (woken int, err error) {
+func (s *webhookStore) WakeLanes(ctx context.Context, endpoint string, now time.Time, limit int) (woken int, err error) {
 	err = s.write(ctx, &request{weight: 1 + max(limit, 0), apply: func(w *writer) error {
-		n, err := w.wakeLanes.exec(millis(now), endpoint, int64(max(limit, 0)))
+		n, err := w.exec(sqlWakeLanes, millis(now), endpoint, int64(max(limit, 0)))
 		woken = int(n)
 		w.lanesDue = w.lanesDue || n > 0
 		return err

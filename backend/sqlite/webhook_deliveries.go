@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
@@ -17,10 +18,14 @@ import (
 
 // Delivery records are attempts and dead letters. Their rows are read by time, newest
 // first. Records that share a row or a time are sorted in memory.
+var (
+	sqlAttemptRecords    = sqlDeliveryKey + `n.attempts FROM webhook_attempts n INDEXED BY webhook_attempts_%s`
+	sqlDeadLetterRecords = sqlDeliveryKey + sqlrow.DeadLetterColumns.List("n.") + ` FROM webhook_dead n INDEXED BY webhook_dead_%s`
+)
+
 const (
-	sqlAttemptRecords    = `SELECT n.pk, n.at, l.owner, l.task_id, l.id, n.attempts FROM webhook_attempts n INDEXED BY webhook_attempts_%s`
-	sqlDeadLetterRecords = `SELECT n.pk, n.at, l.owner, l.task_id, l.id, n.seq, n.sequence, n.cursor_seq, n.cursor_sequence, n.cursor_state,
-		n.attempts, n.status, n.reason FROM webhook_dead n INDEXED BY webhook_dead_%s`
+	sqlDeliveryKey = `SELECT n.pk, n.at, l.owner, l.task_id, l.id, `
+
 	sqlDeliveriesAll   = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk WHERE n.at <= ?1 ORDER BY n.at DESC`
 	sqlDeliveriesOwner = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk WHERE n.owner = ?2 AND n.at <= ?1 ORDER BY n.at DESC`
 	sqlDeliveriesTask  = ` CROSS JOIN webhook_lanes l ON l.pk = n.lane_pk
@@ -89,8 +94,8 @@ func (p *deliveryPage[V]) start() (at any, err error) {
 	return p.after.At + attemptSpan, nil
 }
 
-// full reports whether the page, and the first record after it, are complete: no row
-// with the time at or an older one can contain any of these records.
+// full reports whether the page and the first record after it are known: rows with the
+// time at, and older rows, contain only later records.
 func (p *deliveryPage[V]) full(at int64) bool {
 	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
 }
@@ -117,24 +122,21 @@ func (p *deliveryPage[V]) result() (values []V, next string, err error) {
 	return p.found[:p.Limit], base64.RawURLEncoding.EncodeToString(raw), err
 }
 
-// readDeliveries reads a page. add adds the records of a row.
-func readDeliveries[V any](ctx context.Context, s *Store, records string, p *deliveryPage[V], add func(k deliveryKey, rec record) error) ([]V, string, error) {
+// readDeliveries reads a page. add adds the records of a row. It receives the columns that
+// follow the key.
+func readDeliveries[V any](ctx context.Context, s *database, records string, p *deliveryPage[V], add func(k deliveryKey, rec record) error) ([]V, string, error) {
 	err := s.readList(ctx, func(r *reader) error {
 		start, err := p.start()
 		if err != nil {
 			return err
 		}
 		k, args := newDeliveryWalk(records, p.WebhookQuery)
-		walk, err := r.list(k.text())
-		if err != nil {
-			return err
-		}
-		return walk.query(ctx, func(rec record) error {
+		return r.queryContext(ctx, k.text(), func(rec record) error {
 			k := deliveryKey{Row: rec.int(0), At: rec.int(1), Owner: rec.text(2), Task: rec.text(3), ID: rec.text(4)}
 			if p.full(k.At) {
 				return errStop
 			}
-			return add(k, rec)
+			return add(k, rec[5:])
 		}, append([]any{start}, args...)...)
 	})
 	if err != nil && !errors.Is(err, errStop) {
@@ -144,10 +146,10 @@ func readDeliveries[V any](ctx context.Context, s *Store, records string, p *del
 }
 
 // DeliveryAttempts implements store.Webhooks.
-func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
+func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
 	p := &deliveryPage[store.DeliveryAttempt]{WebhookQuery: &q}
-	all, next, err := readDeliveries(ctx, s, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
-		attempts, err := encoding.DecodeAttempts(rec.json(5))
+	all, next, err := readDeliveries(ctx, s.database, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
+		attempts, err := encoding.DecodeAttempts(rec.json(0))
 		if err != nil {
 			return fmt.Errorf("attempts %d: %w", k.Row, err)
 		}
@@ -163,15 +165,13 @@ func (s *Store) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (sto
 }
 
 // DeadLetters implements store.Webhooks.
-func (s *Store) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
+func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
 	p := &deliveryPage[store.DeadLetter]{WebhookQuery: &q}
-	all, next, err := readDeliveries(ctx, s, sqlDeadLetterRecords, p, func(k deliveryKey, rec record) error {
-		k.Sequence = rec.int(6)
-		p.add(k, store.DeadLetter{
-			Task: store.Key{Owner: k.Owner, ID: k.Task}, WebhookID: k.ID, Seq: rec.int(5), Sequence: k.Sequence,
-			Cursor:   store.WebhookCursor{Seq: rec.int(7), Sequence: rec.int(8), State: a2a.TaskState(rec.text(9))},
-			Attempts: int(rec.int(10)), Status: int(rec.int(11)), Reason: rec.text(12), At: fromMillis(k.At),
-		})
+	all, next, err := readDeliveries(ctx, s.database, sqlDeadLetterRecords, p, func(k deliveryKey, rec record) error {
+		d := store.DeadLetter{Task: store.Key{Owner: k.Owner, ID: k.Task}, WebhookID: k.ID}
+		sqlrow.DeadLetterColumns.Scan(&d, rec.int, rec.text)
+		k.Sequence = d.Sequence
+		p.add(k, d)
 		return nil
 	})
 	return store.DeadLetterPage{Letters: all, Next: next}, err

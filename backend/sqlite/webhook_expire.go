@@ -18,11 +18,11 @@ var (
 	sqlDropOldDead     = `DELETE FROM webhook_dead WHERE pk IN
 		(SELECT pk FROM webhook_dead INDEXED BY webhook_dead_at WHERE at < ? ORDER BY at LIMIT ?) RETURNING lane_pk`
 	sqlDoneLanes = `SELECT ` + laneList + ` FROM webhook_lanes INDEXED BY webhook_lanes_done
-		WHERE phase = 4 AND dead = 0 AND long_running = ? AND updated_at < ? ORDER BY updated_at LIMIT ?`
+		WHERE phase = {done} AND dead = 0 AND long_running = ? AND updated_at < ? ORDER BY updated_at LIMIT ?`
 )
 
 // ExpireWebhooks implements store.Webhooks.
-func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (removed int, err error) {
+func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (removed int, err error) {
 	err = s.write(ctx, &request{weight: max(limit, 1), apply: func(w *writer) error {
 		removed = 0
 		if limit <= 0 {
@@ -49,13 +49,13 @@ func (s *Store) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit
 
 // expireAttempts removes up to limit attempts made before a time. It rewrites rows that
 // also contain newer attempts.
-func (w *writer) expireAttempts(before time.Time, limit int) (removed int, err error) {
+func (w *laneWriter) expireAttempts(before time.Time, limit int) (removed int, err error) {
 	if before.IsZero() {
 		return 0, nil
 	}
 	var whole []int64
 	rewritten := make(map[int64]attemptRow)
-	err = w.oldAttempts.query(context.Background(), func(r record) error {
+	err = w.query(sqlOldAttempts, func(r record) error {
 		if removed == limit {
 			return errStop
 		}
@@ -81,12 +81,12 @@ func (w *writer) expireAttempts(before time.Time, limit int) (removed int, err e
 		return 0, err
 	}
 	for _, pk := range whole {
-		if _, err := w.dropAttempts.exec(pk); err != nil {
+		if _, err := w.exec(sqlDropAttempts, pk); err != nil {
 			return 0, err
 		}
 	}
 	for pk, row := range rewritten {
-		if _, err := w.rewriteAttempts.exec(int64(row.n), row.text, pk); err != nil {
+		if _, err := w.exec(sqlRewriteAttempts, int64(row.n), row.text, pk); err != nil {
 			return 0, err
 		}
 	}
@@ -94,12 +94,12 @@ func (w *writer) expireAttempts(before time.Time, limit int) (removed int, err e
 }
 
 // expireDead removes up to limit dead letters made before a time.
-func (w *writer) expireDead(before time.Time, limit int) (removed int, err error) {
+func (w *laneWriter) expireDead(before time.Time, limit int) (removed int, err error) {
 	if before.IsZero() {
 		return 0, nil
 	}
 	dead := make(map[int64]int64)
-	err = w.dropOldDead.query(context.Background(), func(r record) error {
+	err = w.query(sqlDropOldDead, func(r record) error {
 		dead[r.int(0)]++
 		removed++
 		return nil
@@ -112,12 +112,12 @@ func (w *writer) expireDead(before time.Time, limit int) (removed int, err error
 
 // expireLanes removes up to limit webhooks that have nothing to send, no dead letters,
 // and were last active before a time. Their tasks are in a terminal state.
-func (w *writer) expireLanes(before time.Time, longRunning bool, limit int) (removed int, err error) {
+func (w *laneWriter) expireLanes(before time.Time, longRunning bool, limit int) (removed int, err error) {
 	if before.IsZero() || limit <= 0 {
 		return 0, nil
 	}
 	var done []laneRow
-	err = w.doneLanes.query(context.Background(), func(r record) error {
+	err = w.query(sqlDoneLanes, func(r record) error {
 		done = append(done, laneRow{})
 		done[len(done)-1].scan(r)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -134,7 +135,7 @@ func TestTasksWithoutWebhooksReadNoLanes(t *testing.T) {
 	s := open(t, Config{Dir: t.TempDir()})
 	must(t, commitOne(s, withWebhook(taskKey(0), "https://hooks.example:443", 1)))
 	release := blockWriter(s)
-	err := s.writer.exec(bg, "DROP TABLE webhook_lanes")
+	err := s.committer.script("DROP TABLE webhook_lanes")
 	release()
 	must(t, err)
 	must(t, runTask(s, 1))
@@ -164,7 +165,7 @@ func TestAllWaitingLanesAreClaimedEventually(t *testing.T) {
 	s := open(t, Config{Dir: t.TempDir()})
 	const size = promoteLimit + 100
 	made := 0
-	insertLanes(t, s, &made, size, laneWaiting, testTime.UnixMilli())
+	insertLanes(t, s, &made, size, sqlrow.PhaseWaiting, testTime.UnixMilli())
 	now, claimed := testTime.Add(time.Hour), make(map[store.Key]bool)
 	for len(claimed) < size {
 		lanes, err := claimLanes(s, now, 500, 1)
@@ -180,7 +181,7 @@ func TestAllWaitingLanesAreClaimedEventually(t *testing.T) {
 
 // insertLanes adds tasks until the store has size, each with its own owner and a lane
 // in the given phase.
-func insertLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64) {
+func insertLanes(t testing.TB, s *Store, made *int, size int, phase sqlrow.Phase, dueAt int64) {
 	t.Helper()
 	if *made == 0 {
 		must(t, commitOne(s, withWebhook(store.Key{Owner: "filled", ID: "filled"}, "https://dead.example:443", 5)))
@@ -201,11 +202,11 @@ func insertLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64
 				"JOIN task_log l ON l.id = (SELECT pk << 24 FROM task_rows WHERE owner = 'filled') + 1", task),
 			fmt.Sprintf("INSERT INTO webhook_lanes SELECT n + %d, n + %d, printf('owner%%07d', n), task_id, id, endpoint, long_running, %d, state, reason, terminal, tail_seq, "+
 				"%d, cursor_sequence, cursor_state, %d, attempt, failed_at, delivered, delivered_at, updated_at, dead, worker, fence, lease_until "+
-				"FROM i JOIN webhook_lanes l ON l.owner = 'filled'", lane, task, phase, 5*number(phase == laneIdle), dueAt),
+				"FROM i JOIN webhook_lanes l ON l.owner = 'filled'", lane, task, phase, 5*number(phase == sqlrow.PhaseIdle), dueAt),
 			fmt.Sprintf("INSERT INTO webhook_rows SELECT n + %d, data, created_at, saved_at FROM i JOIN webhook_rows ON pk = "+
 				"(SELECT pk FROM webhook_lanes WHERE owner = 'filled')", lane),
 		} {
-			if err := w.exec(bg, n+text); err != nil {
+			if err := w.script(n + text); err != nil {
 				return err
 			}
 		}
@@ -222,13 +223,13 @@ func insertLanes(t testing.TB, s *Store, made *int, size int, phase, dueAt int64
 func BenchmarkLanes(b *testing.B) {
 	for _, others := range []struct {
 		name  string
-		phase int64
-	}{{"idle", laneIdle}, {"waiting", laneWaiting}} {
+		phase sqlrow.Phase
+	}{{"idle", sqlrow.PhaseIdle}, {"waiting", sqlrow.PhaseWaiting}} {
 		s := open(b, Config{Dir: b.TempDir()})
 		made := 0
 		for _, size := range []int{1_000, 100_000} {
 			insertLanes(b, s, &made, size, others.phase, testTime.Add(1000*time.Hour).UnixMilli())
-			first := int(s.writer.nextPK)
+			first := int(s.committer.nextPK)
 			for n := range 64 {
 				must(b, commitOne(s, withWebhook(taskKey(first+n), "https://hooks.example:443", 1)))
 			}

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // chunksInSteps is a program that writes a chunk within each of ten steps and a line between
@@ -52,13 +53,10 @@ func TestArtifactsOfAProgramSurviveKillAndRestart(t *testing.T) {
 		t.Fatalf("send = %d, %q", code, stderr)
 	}
 	id = strings.TrimSpace(id)
-	deadline := time.Now().Add(waitLimit)
-	for _, err := os.Stat(reached); errors.Is(err, fs.ErrNotExist); _, err = os.Stat(reached) {
-		if time.Now().After(deadline) {
-			t.Fatal("the program did not reach its sixth step")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	await.True(t, "the program reaches its sixth step", func() bool {
+		_, err := os.Stat(reached)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 	s.signal(t, syscall.SIGKILL)
 	s.wait(t)
 

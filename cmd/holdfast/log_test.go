@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // wantJSONLines checks that every line is a log record and that text contains every wanted message.
@@ -62,7 +64,7 @@ func TestJSONLogHasEveryLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"))
-	_ = conn.SetReadDeadline(time.Now().Add(waitLimit))
+	_ = conn.SetReadDeadline(time.Now().Add(await.Limit))
 	_, _ = io.ReadAll(conn)
 	conn.Close()
 	s.signal(t, syscall.SIGHUP)

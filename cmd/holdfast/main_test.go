@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // binary is the program, built once for all tests.
@@ -45,16 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitLimit is the maximum time that a test waits for an event.
-const waitLimit = 5 * time.Minute
-
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*await.Limit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
@@ -82,11 +81,12 @@ func (s *syncBuffer) String() string {
 // waitForLog waits until the server has logged a text n times.
 func (s *server) waitForLog(t *testing.T, text string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); strings.Count(s.stderr.String(), text) < n; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log lacks %q (%d times):\n%s", text, n, &s.stderr)
+	await.Success(t, func() error {
+		if log := s.stderr.String(); strings.Count(log, text) < n {
+			return fmt.Errorf("the log lacks %q (%d times):\n%s", text, n, log)
 		}
-	}
+		return nil
+	})
 }
 
 // server is a running holdfast serve.
@@ -147,7 +147,7 @@ func (s *server) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-s.done:
-	case <-time.After(waitLimit):
+	case <-time.After(await.Limit):
 		t.Fatal("the server did not end")
 	}
 	return s.cmd.ProcessState.ExitCode()
@@ -298,7 +298,7 @@ func TestSIGTERMFailsReadiness(t *testing.T) {
 	s.signal(t, syscall.SIGTERM)
 	start := time.Now()
 	for resp, _ := request(http.MethodGet, "/readyz", ""); resp.StatusCode != http.StatusServiceUnavailable; resp, _ = request(http.MethodGet, "/readyz", "") {
-		if time.Since(start) > waitLimit {
+		if time.Since(start) > await.Limit {
 			t.Fatal("/readyz stays 200 after SIGTERM")
 		}
 	}
@@ -364,18 +364,15 @@ func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
 // waitUntilWorking waits until a task runs.
 func waitUntilWorking(t *testing.T, url string) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	await.True(t, "a task is working", func() bool {
 		resp, err := http.Post(url, "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{"states":["working"]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err == nil && strings.Contains(string(text), `"kind":"task"`) {
-			return
-		}
-	}
-	t.Fatal("no task is working")
+		return err == nil && strings.Contains(string(text), `"kind":"task"`)
+	})
 }
 
 // A waiting client continues after the server is killed in the middle of a document and restarted.

@@ -36,6 +36,7 @@ func run(args []string) (err error) {
 	set.StringVar(&effects, "effects", "", "file to add a line to for everything that is done")
 	set.StringVar(&cfg.DataDir, "data", "", "data directory")
 	set.IntVar(&cfg.Concurrency, "concurrency", 0, "turns that run at once")
+	set.DurationVar(&cfg.MessageWait, "message-wait", 0, "how long streams wait for a message alone")
 	set.Int64Var(&cfg.Memory, "memory", 0, "bytes that the process may use")
 	set.IntVar(&cfg.MaxAttempts, "attempts", 0, "maximum number of attempts of a turn")
 	set.DurationVar(&cfg.Lease, "lease", 0, "how long a lease lasts")
@@ -99,7 +100,7 @@ func serve(cfg holdfast.Config, addr string, h holdfast.Handler) error {
 		<-signals
 		os.Exit(130)
 	}()
-	begun := time.Now()
+	started := time.Now()
 	agent, err := holdfast.New(cfg, h)
 	if err != nil {
 		return err
@@ -109,6 +110,6 @@ func serve(cfg holdfast.Config, addr string, h holdfast.Handler) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("listening on http://%s/ after %s\n", ln.Addr(), time.Since(begun).Round(time.Millisecond))
+	fmt.Printf("listening on http://%s/ after %s\n", ln.Addr(), time.Since(started).Round(time.Millisecond))
 	return agent.Serve(ctx, ln)
 }

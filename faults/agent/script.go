@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
@@ -25,6 +24,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
+		"say": a.say,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -174,9 +174,15 @@ func (a *act) draft(ctx context.Context) error {
 
 func (a *act) panic(context.Context) error { panic("as the message says") }
 
-// kill ends the process with SIGKILL, possibly before the response to the message is sent.
+// kill kills the process, possibly before the response to the message is sent.
 func (a *act) kill(context.Context) error {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		return err
+	}
 	select {}
 }
 
@@ -220,6 +226,14 @@ func (a *act) retry(context.Context) error {
 
 // ask requests input, and completes the task at the next message.
 func (a *act) ask(context.Context) error { return a.t.RequireInput("what next?") }
+
+// say [killed]: answer with a message alone. The first attempt kills the process instead.
+func (a *act) say(ctx context.Context) error {
+	if a.word(1) == "killed" && a.t.Attempt() == 1 {
+		return a.kill(ctx)
+	}
+	return a.t.Say("Hello")
+}
 
 // length returns the length of the text.
 func (a *act) length(context.Context) error {

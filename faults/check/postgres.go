@@ -83,7 +83,7 @@ func orphanRows(ctx context.Context, c *pgx.Conn, schema string) error {
 		},
 		{
 			"lanes in a phase of the queue that they are not in",
-			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase > 0) OR phase IN (1, 2) AND lease_until <> 0 OR phase = 3 AND lease_until = 0",
+			fmt.Sprintf("SELECT count(*) FROM %s WHERE (cursor_seq < tail_seq) <> (phase IN (1, 2, 3)) OR phase IN (1, 3) AND lease_until <> 0 OR phase = 2 AND lease_until = 0",
 				table("webhook_lanes")),
 		},
 		{

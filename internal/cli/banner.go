@@ -17,6 +17,7 @@ type banner struct {
 	cfg     holdfast.Config
 	agent   chosenAgent
 	addr    net.Addr
+	grpc    net.Listener // nil without gRPC
 	tls     bool
 	storage storage
 	log     *slog.Logger
@@ -32,6 +33,9 @@ func (b *banner) print() {
 	if b.jsonLog {
 		b.log.Info("listening", "url", b.url(), "agent", b.cfg.Name, "storage", b.storage.kind, "data", b.storage.location(),
 			"tokens", len(b.cfg.Tokens) > 0, "version", readBuild().Version)
+		if b.grpc != nil {
+			b.log.Info("listening for gRPC", "addr", b.grpcAddr())
+		}
 	}
 	if len(b.cfg.Tokens) == 0 && !isLoopback(b.addr) {
 		b.log.Warn("no token is required and other machines can reach this address: any client can use the agent and read its tasks; set --token or listen on 127.0.0.1",
@@ -58,6 +62,9 @@ func (b *banner) printText() {
 	o.line("holdfast %s", readBuild().Version)
 	o.line("")
 	o.line("  listening  %s", o.bold(b.url()))
+	if b.grpc != nil {
+		o.line("  gRPC       %s", b.grpcAddr())
+	}
 	o.line("  agent      %s", b.agent.label)
 	o.line("  data       %s", location)
 	o.line("  access     %s", access)
@@ -72,6 +79,7 @@ func (b *banner) printText() {
 func (b *banner) printJSON() {
 	raw, _ := json.Marshal(struct { // plain strings: cannot fail
 		URL      string `json:"url"`
+		GRPC     string `json:"grpc,omitempty"`
 		Agent    string `json:"agent"`
 		Storage  string `json:"storage"`
 		Data     string `json:"data,omitempty"`
@@ -80,7 +88,7 @@ func (b *banner) printJSON() {
 		Tokens   bool   `json:"tokens"`
 		Version  string `json:"version"`
 		PID      int    `json:"pid"`
-	}{b.url(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
+	}{b.url(), b.grpcAddr(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
 	b.a.out.json(raw)
 }
 
@@ -93,6 +101,14 @@ func (b *banner) stopping() {
 		unfinished = "resume on another replica or at the next start"
 	}
 	b.log.Info("stopping: waiting for running tasks; a second signal stops at once", "grace", b.cfg.StopGrace.String(), "unfinished_tasks", unfinished)
+}
+
+// grpcAddr returns the address of the gRPC server, "" if there is none.
+func (b *banner) grpcAddr() string {
+	if b.grpc == nil {
+		return ""
+	}
+	return b.grpc.Addr().String()
 }
 
 // url returns the URL of the server for clients on this machine.

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
 // callCmd calls a method with JSON params.
 type callCmd struct {
-	Method string `arg:"" help:"Method name, such as tasks/get."`
+	Method string `arg:"" help:"Method name, such as tasks/get or GetTask."`
 	Params string `arg:"" optional:"" name:"json" help:"Params, a JSON object; - reads them from stdin (default none)."`
 
 	connection
@@ -22,7 +23,7 @@ type callCmd struct {
 // Help implements [kong.HelpProvider].
 func (callCmd) Help() string {
 	var b strings.Builder
-	b.WriteString("Prints the result as the server sends it: indented on a terminal, else on one line. Streaming methods print one event per line.\n\nExamples:\n\n" +
+	b.WriteString("Prints the result as the server sends it: indented on a terminal, else on one line. Streaming methods print one event per line. The params are in the version of the method name, 0.3 or 1.0.\n\nExamples:\n\n" +
 		"    holdfast call tasks/list '{\"pageSize\": 1}'\n" +
 		"    holdfast call message/stream - < params.json\n\nMethods of this version:\n\n")
 	width := 0
@@ -41,11 +42,15 @@ func (c *callCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	cl, err := c.client(nil)
+	method, known := a2a.MethodByName(c.Method)
+	if known && c.Method == method.NameV10 && c.Protocol == "auto" {
+		c.Protocol = client.Version10
+	}
+	cl, err := c.client(ctx, a, nil)
 	if err != nil {
 		return err
 	}
-	if m, ok := a2a.MethodByName(c.Method); ok && m.Streaming {
+	if known && method.Streaming {
 		for u, err := range cl.CallStream(ctx, c.Method, params) {
 			if err != nil {
 				return c.explain(ctx, a, err)

@@ -5,17 +5,25 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/client"
 )
 
-// cardCmd shows the agent card.
+// cardCmd has the commands about agent cards.
 type cardCmd struct {
+	Show   cardShowCmd   `cmd:"" default:"withargs" help:"Show the agent card."`
+	Verify cardVerifyCmd `cmd:"" help:"Verify the signature of an agent card."`
+}
+
+// cardShowCmd shows the agent card.
+type cardShowCmd struct {
+	URL string `arg:"" optional:"" help:"URL of the agent or of its card (default that of --server)."`
+
 	connection
 }
 
 // Run shows the card.
-func (c *cardCmd) Run(ctx context.Context, a *app) error {
-	cl, err := c.client(nil)
+func (c *cardShowCmd) Run(ctx context.Context, a *app) error {
+	cl, err := c.cardClient(a, c.URL)
 	if err != nil {
 		return err
 	}
@@ -27,20 +35,36 @@ func (c *cardCmd) Run(ctx context.Context, a *app) error {
 		a.out.json(raw)
 		return nil
 	}
-	card := new(a2a.AgentCard)
-	if err := wire.Unmarshal(raw, card); err != nil {
-		return c.explain(ctx, a, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the agent card is not valid A2A 0.3"))
+	card, err := client.DecodeCard(raw)
+	if err != nil {
+		return c.explain(ctx, a, err)
 	}
 	showCard(a.out, card)
 	return nil
 }
 
+// cardClient returns a client that reads the card of an agent, at the given URL or, if it is "", at
+// that of --server.
+func (c *connection) cardClient(a *app, url string) (*client.Client, error) {
+	if url != "" {
+		if err := c.selectAgent(a, url); err != nil {
+			return nil, err
+		}
+	}
+	cl, err := client.New(client.Config{URL: c.url(), Token: c.Token, Header: c.config().Header})
+	if err != nil {
+		return nil, c.explainConfig(err)
+	}
+	return cl, nil
+}
+
 func showCard(o *output, card *a2a.AgentCard) {
 	o.line("%s", o.bold(clean(card.Name)))
 	o.row("about", card.Description)
-	o.row("url", card.URL)
 	o.row("version", card.Version)
-	o.row("protocol", strings.TrimSpace("A2A "+card.ProtocolVersion+" "+card.PreferredTransport))
+	for _, i := range card.AdditionalInterfaces {
+		o.row("interface", "A2A "+i.ProtocolVersion+" "+i.Transport+" "+i.URL)
+	}
 	o.row("input", strings.Join(card.DefaultInputModes, ", "))
 	o.row("output", strings.Join(card.DefaultOutputModes, ", "))
 	var features []string

@@ -15,17 +15,23 @@ import (
 
 // chatCmd is an interactive conversation with an agent.
 type chatCmd struct {
-	Text    []string `arg:"" optional:"" help:"First message."`
-	Context nonEmpty `placeholder:"ID" help:"Continue this conversation, and its newest task if that waits for input. An unknown id starts a new conversation."`
+	Text    []string `arg:"" optional:"" help:"First message. If the first argument is a URL, it is that of the agent."`
+	Context nonEmpty `placeholder:"ID" help:"Continue this context, and its newest task if that waits for input. An unknown id starts a new context."`
 
 	connection
 }
 
 // Run reads and handles lines until the input ends or the user leaves.
 func (c *chatCmd) Run(ctx context.Context, a *app) error {
+	if len(c.Text) > 0 && isURL(c.Text[0]) {
+		if err := c.selectAgent(a, c.Text[0]); err != nil {
+			return err
+		}
+		c.Text = c.Text[1:]
+	}
 	session := &chat{a: a, conn: &c.connection, contextID: string(c.Context), reconnects: make(chan client.Reconnect)}
 	var err error
-	session.cl, err = c.client(func(r client.Reconnect) {
+	session.cl, err = c.client(ctx, a, func(r client.Reconnect) {
 		select {
 		case session.reconnects <- r:
 		case <-ctx.Done():
@@ -38,7 +44,7 @@ func (c *chatCmd) Run(ctx context.Context, a *app) error {
 	return session.run(ctx, strings.Join(c.Text, " "))
 }
 
-// chat is the state of one conversation.
+// chat is the state of an interactive chat, which is in one context at a time.
 type chat struct {
 	a    *app
 	conn *connection
@@ -144,8 +150,8 @@ func (c *chat) command(ctx context.Context, name, rest string) error {
 		for _, line := range []string{
 			"/file PATH   attach a file to the next message; an empty line sends the file alone",
 			"/cancel      cancel the task that waits for an answer",
-			"/new         start a new conversation",
-			"/context     show the conversation's id",
+			"/new         start a new context",
+			"/context     show the id of the context",
 			"/exit        end the chat, as Ctrl-D does",
 			`A line that ends with \ continues on the next line. // at the start of a line sends a /.`,
 		} {
@@ -154,11 +160,11 @@ func (c *chat) command(ctx context.Context, name, rest string) error {
 		return nil
 	case "/new":
 		c.contextID, c.waiting = "", nil
-		c.a.info("%s", c.a.err.dim("the next message starts a new conversation"))
+		c.a.info("%s", c.a.err.dim("the next message starts a new context"))
 		return nil
 	case "/context":
 		if c.contextID == "" {
-			c.a.info("%s", c.a.err.dim("no conversation yet: the first message starts it"))
+			c.a.info("%s", c.a.err.dim("no context yet: the first message creates one"))
 			return nil
 		}
 		c.a.info("%s", clean(c.contextID))
@@ -199,7 +205,7 @@ func expandHome(env environment, path string) string {
 	return path
 }
 
-// start shows the agent and the end of the conversation. It returns the newest task if that is
+// start shows the agent and the newest messages of the context. It returns the newest task if that is
 // running.
 func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 	if c.in.interactive {
@@ -226,7 +232,7 @@ func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 		return nil, err
 	}
 	const recentEntries = 6
-	transcript, newest, err := readConversation(ctx, c.a, c.conn, c.contextID, recentEntries)
+	transcript, newest, err := readTranscript(ctx, c.a, c.conn, c.contextID, recentEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +247,7 @@ func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 	return newest, nil
 }
 
-// showTranscript shows the end of a conversation on a terminal.
+// showTranscript shows the newest entries of a context on a terminal.
 func (c *chat) showTranscript(about *a2a.Context, transcript []transcriptEntry) {
 	if !c.in.interactive {
 		return
@@ -265,7 +271,7 @@ func (c *chat) showTranscript(about *a2a.Context, transcript []transcriptEntry) 
 		}
 	}
 	if status := statusOf(about); status != a2a.ContextActive {
-		o.line("%s", o.bold(fmt.Sprintf("This conversation is %s: it accepts no new tasks.", status)))
+		o.line("%s", o.bold(fmt.Sprintf("This context is %s: it accepts no new tasks.", status)))
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -86,14 +86,15 @@ func (p *terminal) text() string {
 // await waits until the terminal shows want after the previously awaited text.
 func (p *terminal) await(want string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	await.Success(p.t, func() error {
 		text := p.text()
-		if i := strings.Index(text[p.seen:], want); i >= 0 {
-			p.seen += i + len(want)
-			return
+		i := strings.Index(text[p.seen:], want)
+		if i < 0 {
+			return fmt.Errorf("the terminal does not show %q; it shows\n%s", want, text)
 		}
-	}
-	p.t.Fatalf("the terminal does not show %q; it shows\n%s", want, p.text())
+		p.seen += i + len(want)
+		return nil
+	})
 }
 
 func (p *terminal) typeIn(keys string) {
@@ -213,7 +214,7 @@ func TestClearAsksForConfirmationOnTerminal(t *testing.T) {
 				Args: []string{"holdfast", "contexts", "clear", "--server", url, "talk"}, Stdin: tty, Stdout: tty, Stderr: tty,
 			})
 		}()
-		person.await("Delete conversation talk with ")
+		person.await("Delete context talk with ")
 		person.await(" permanently? [y/N] ")
 		person.typeIn(tt.keys)
 		if got := <-code; got != tt.code {

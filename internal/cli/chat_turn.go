@@ -147,7 +147,7 @@ func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) i
 // showUpdate shows an update. It reports whether the update was a message, which ends the turn.
 func (c *chat) showUpdate(v *viewer, u update) bool {
 	if c.a.json && u.Raw != nil {
-		c.a.out.json(u.Raw)
+		c.a.out.json(inV03(c.cl, u.Raw, u.Event))
 	}
 	if m, ok := u.Event.(*a2a.Message); ok {
 		if m.ContextID != "" {

@@ -11,26 +11,26 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// contextsCmd has the commands about conversations.
+// contextsCmd has the commands for contexts.
 type contextsCmd struct {
-	List    contextsListCmd    `cmd:"" help:"List your conversations, most recently updated first."`
-	Get     contextsGetCmd     `cmd:"" help:"Show a conversation: its record and messages."`
-	Create  contextsCreateCmd  `cmd:"" help:"Create a conversation before its first task."`
-	Update  contextsUpdateCmd  `cmd:"" help:"Change the record of a conversation."`
-	Archive contextsArchiveCmd `cmd:"" help:"Archive conversations, which makes them read-only."`
-	Clear   contextsClearCmd   `cmd:"" help:"Delete conversations with all their tasks."`
+	List    contextsListCmd    `cmd:"" help:"List your contexts, most recently updated first."`
+	Get     contextsGetCmd     `cmd:"" help:"Show a context: its fields and messages."`
+	Create  contextsCreateCmd  `cmd:"" help:"Create a context before its first task."`
+	Update  contextsUpdateCmd  `cmd:"" help:"Change fields of a context."`
+	Archive contextsArchiveCmd `cmd:"" help:"Archive contexts, which makes them read-only."`
+	Clear   contextsClearCmd   `cmd:"" help:"Delete contexts with all their tasks."`
 }
 
 type contextsListCmd struct {
-	Status  []string  `placeholder:"STATUS" group:"Filter:" help:"Only conversations with this status: active, paused, completed or archived. Repeatable."`
-	Tag     []string  `placeholder:"TAG" group:"Filter:" help:"Only conversations with this tag. Repeatable; all tags must match."`
-	Role    string    `placeholder:"ROLE" group:"Filter:" help:"Only conversations with this role."`
-	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
-	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only conversations created before this time."`
+	Status  []string  `placeholder:"STATUS" group:"Filter:" help:"Only contexts with this status: active, paused, completed or archived. Repeatable."`
+	Tag     []string  `placeholder:"TAG" group:"Filter:" help:"Only contexts with this tag. Repeatable; all tags must match."`
+	Role    string    `placeholder:"ROLE" group:"Filter:" help:"Only contexts with this role."`
+	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only contexts created since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
+	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only contexts created before this time."`
 	Sort    string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name."`
 	Reverse bool      `group:"Order:" help:"Reverse the order."`
 
-	pageFlags `group:"Pages:" set:"items=Conversations" set:"item=conversation" set:"but="`
+	pageFlags `group:"Pages:" set:"items=Contexts" set:"item=context" set:"but="`
 	connection
 }
 
@@ -64,7 +64,7 @@ const contextNameWidth = 24
 
 // contextTable returns the table of contexts. On a narrow terminal names and tags share a column.
 func contextTable(a *app) *table {
-	t := &table{a: a, what: "conversations", member: "contexts", columns: []column{{"ID", 36}, {"STATUS", 9}, {"TASKS", -5}, {"UPDATED", -7}, {"NAME", contextNameWidth}, {"TAGS", 0}}}
+	t := &table{a: a, what: "contexts", member: "contexts", columns: []column{{"ID", 36}, {"STATUS", 9}, {"TASKS", -5}, {"UPDATED", -7}, {"NAME", contextNameWidth}, {"TAGS", 0}}}
 	if t.fit() < minText {
 		t.columns = append(t.columns[:4], column{"NAME, TAGS", 0})
 		t.fit()
@@ -113,8 +113,8 @@ func statusOf(c *a2a.Context) a2a.ContextStatus {
 }
 
 type contextsGetCmd struct {
-	ID      string `arg:"" help:"Conversation id."`
-	History *int   `help:"Show only the newest N messages and results; 0 shows the record only. With --json: the newest N messages of each task (default 20; with --json all)."`
+	ID      string `arg:"" help:"Context id."`
+	History *int   `help:"Show only the newest N messages and results; 0 shows none. With --json: the newest N messages of each task (default 20; with --json all)."`
 
 	connection
 }
@@ -129,9 +129,9 @@ func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 	}
 	params := a2a.ContextQueryParams{ContextID: c.ID, HistoryLength: c.History}
 	if !a.json {
-		params.HistoryLength = new(int) // readConversation reads the messages
+		params.HistoryLength = new(int) // readTranscript reads the messages
 	}
-	raw, record, err := call[a2a.Context](ctx, a, &c.connection, a2a.MethodContextsGet, params)
+	raw, found, err := call[a2a.Context](ctx, a, &c.connection, a2a.MethodContextsGet, params)
 	if err != nil {
 		return err
 	}
@@ -139,15 +139,15 @@ func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 		a.out.json(raw)
 		return nil
 	}
-	showContext(a.out, record)
+	showContext(a.out, found)
 	limit := defaultHistory
 	if c.History != nil {
 		limit = *c.History
 	}
-	if limit == 0 || record.TaskCount == 0 {
+	if limit == 0 || found.TaskCount == 0 {
 		return nil
 	}
-	transcript, _, err := readConversation(ctx, a, &c.connection, c.ID, limit)
+	transcript, _, err := readTranscript(ctx, a, &c.connection, c.ID, limit)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func compact(m map[string]any) string {
 	return string(raw)
 }
 
-// transcriptEntry is a message or a result of a conversation.
+// transcriptEntry is a message or a result of a context.
 type transcriptEntry struct {
 	author string
 	taskID string
@@ -198,12 +198,12 @@ func (u *transcriptEntry) taskInfo() string {
 	return fmt.Sprintf("task %s, %s", clean(u.taskID), u.state)
 }
 
-// maxTasksRead is the maximum number of tasks that are read to show a conversation: one page.
+// maxTasksRead is the maximum number of tasks that are read to show a context: one page.
 const maxTasksRead = 100
 
-// readConversation returns up to limit of the last entries of a conversation, oldest first, and
+// readTranscript returns up to limit of the last entries of a context, oldest first, and
 // its newest task, nil if it has none.
-func readConversation(ctx context.Context, a *app, c *connection, id string, limit int) ([]transcriptEntry, *a2a.Task, error) {
+func readTranscript(ctx context.Context, a *app, c *connection, id string, limit int) ([]transcriptEntry, *a2a.Task, error) {
 	size := min(limit, maxTasksRead)
 	_, page, err := call[a2a.ListTasksResult](ctx, a, c, a2a.MethodList, a2a.ListTasksParams{
 		ContextID: id, PageSize: &size, HistoryLength: &limit, IncludeArtifacts: true,

@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// recordFlags has the flags that describe a context. nil fields are not changed.
-type recordFlags struct {
-	Name        *string  `placeholder:"NAME" group:"Record:" help:"Short name."`
-	Description *string  `placeholder:"TEXT" group:"Record:" help:"Description."`
-	Role        *string  `placeholder:"ROLE" group:"Record:" help:"Role, such as analyst."`
-	Status      *string  `placeholder:"STATUS" group:"Record:" help:"Status: active or paused; with update also completed or archived."`
-	Tag         []string `placeholder:"TAG" group:"Record:" help:"Tag. Repeatable."`
-	Parent      *string  `placeholder:"ID" group:"Record:" help:"Parent conversation."`
-	Metadata    []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Record:" help:"Your metadata: key=text or a JSON object such as '{\"case\": 7}'. Repeatable."`
+// contextFlags has the flags that describe a context. nil fields are not changed.
+type contextFlags struct {
+	Name        *string  `placeholder:"NAME" group:"Fields:" help:"Short name."`
+	Description *string  `placeholder:"TEXT" group:"Fields:" help:"Description."`
+	Role        *string  `placeholder:"ROLE" group:"Fields:" help:"Role, such as analyst."`
+	Status      *string  `placeholder:"STATUS" group:"Fields:" help:"Status: active or paused; with update also completed or archived."`
+	Tag         []string `placeholder:"TAG" group:"Fields:" help:"Tag. Repeatable."`
+	Parent      *string  `placeholder:"ID" group:"Fields:" help:"Parent context."`
+	Metadata    []string `sep:"none" placeholder:"KEY=TEXT|JSON" group:"Fields:" help:"Your metadata: key=text or a JSON object such as '{\"case\": 7}'. Repeatable."`
 }
 
-func (r *recordFlags) empty() bool {
+func (r *contextFlags) empty() bool {
 	return r.Name == nil && r.Description == nil && r.Role == nil && r.Status == nil && r.Tag == nil && r.Parent == nil && r.Metadata == nil
 }
 
 // tags returns the tags of --tag, without empty ones.
-func (r *recordFlags) tags() []string {
+func (r *contextFlags) tags() []string {
 	tags := []string{}
 	for _, tag := range r.Tag {
 		if tag != "" {
@@ -65,8 +65,8 @@ func deref(s *string) string {
 }
 
 type contextsCreateCmd struct {
-	ID string `arg:"" optional:"" help:"Id of the new conversation (default generated)."`
-	recordFlags
+	ID string `arg:"" optional:"" help:"Id of the new context (default generated)."`
+	contextFlags
 
 	connection
 }
@@ -94,7 +94,7 @@ func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
 
 // forceFlag is the --force flag of changes that unfinished tasks prevent.
 type forceFlag struct {
-	Force bool `help:"Cancel unfinished tasks first."`
+	Force bool `help:"Cancel unfinished tasks first if they prevent the operation."`
 }
 
 // hint adds a hint to set --force to an error about unfinished tasks. If also is not empty, it adds
@@ -111,14 +111,14 @@ func (f *forceFlag) hint(err error, also string) error {
 }
 
 type contextsUpdateCmd struct {
-	ID string `arg:"" help:"Conversation id."`
-	recordFlags
+	ID string `arg:"" help:"Context id."`
+	contextFlags
 	forceFlag
 
 	connection
 }
 
-// Run changes the record of a context.
+// Run changes fields of a context.
 func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 	if c.empty() {
 		return &hintError{usagef("nothing to change: set --name, --status or another field"), "see: " + a.name + " help contexts update"}
@@ -142,7 +142,7 @@ func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 }
 
 type contextsArchiveCmd struct {
-	IDs []string `arg:"" name:"id" help:"Conversation ids."`
+	IDs []string `arg:"" name:"id" help:"Context ids."`
 	forceFlag
 
 	connection
@@ -158,7 +158,7 @@ func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 }
 
 type contextsClearCmd struct {
-	IDs []string `arg:"" name:"id" help:"Conversation ids."`
+	IDs []string `arg:"" name:"id" help:"Context ids."`
 	confirmFlag
 	forceFlag
 
@@ -177,7 +177,7 @@ func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
 			}
 			a.out.line("%s", clean(text))
 		})
-		return c.hint(err, ", and clears archived conversations too")
+		return c.hint(err, ", and clears archived contexts too")
 	})
 }
 
@@ -187,7 +187,7 @@ func (c *contextsClearCmd) describe(ctx context.Context, a *app, id string) (str
 	if err != nil {
 		return "", err
 	}
-	what := "conversation " + clean(id)
+	what := "context " + clean(id)
 	if about.Name != "" {
 		what += fmt.Sprintf(" (%s)", oneLine(about.Name, 40))
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// exportCmd exports conversations to a file.
+// exportCmd exports contexts to a file.
 type exportCmd struct {
-	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this conversation."`
-	All     bool   `required:"" xor:"what" help:"Export all conversations of the owner."`
+	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this context."`
+	All     bool   `required:"" xor:"what" help:"Export all contexts of the owner."`
 	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it."`
-	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the conversations (default ${default}, the owner on servers without tokens)."`
+	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the contexts (default ${default}, the owner on servers without tokens)."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 
 	storageFlags
@@ -65,7 +65,7 @@ func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Sto
 	if c.All {
 		report, err := transfer.ExportAll(ctx, w, s, c.Owner)
 		if n := report.Document; err == nil && a.set.origins["owner"].rank == byFlag && n.Contexts+n.Tasks == 0 {
-			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no conversations and no tasks", a2a.Quote(c.Owner))
+			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no contexts and no tasks", a2a.Quote(c.Owner))
 		}
 		return report, err
 	}
@@ -87,7 +87,7 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 // describeCounts returns n as text.
 func describeCounts(n transfer.Counts) string {
 	text := fmt.Sprintf("%s, %s, %s and %d feedback",
-		plural(n.Contexts, "conversation"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
+		plural(n.Contexts, "context"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
 	if n.Records > 0 {
 		text += " with " + plural(n.Records, "record")
 	}

@@ -18,7 +18,7 @@ type tasksFeedbackCmd struct {
 
 	List bool `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`
 
-	pageFlags `group:"List:" set:"items=Records" set:"item=record" set:"but=, without the summary"`
+	pageFlags `group:"List:" set:"items=Entries" set:"item=entry" set:"but=, without the summary"`
 	connection
 }
 

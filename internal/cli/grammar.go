@@ -18,19 +18,22 @@ type grammar struct {
 	Chat     chatCmd     `cmd:"" help:"Chat with an agent, line by line."`
 	Send     sendCmd     `cmd:"" help:"Send a message to an agent and print the answer."`
 	Tasks    tasksCmd    `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
-	Contexts contextsCmd `cmd:"" help:"List, show, describe, archive and delete conversations."`
+	Contexts contextsCmd `cmd:"" help:"List, show, describe, archive and delete contexts (conversations)."`
 	Webhooks webhooksCmd `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
 	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
-	Export   exportCmd   `cmd:"" help:"Write conversations to a file."`
-	Import   importCmd   `cmd:"" help:"Read conversations from a file."`
+	Export   exportCmd   `cmd:"" help:"Write contexts to a file."`
+	Import   importCmd   `cmd:"" help:"Read contexts from a file."`
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
-	Card     cardCmd     `cmd:"" help:"Show the agent card."`
+	Card     cardCmd     `cmd:"" help:"Show the agent card, or verify its signature."`
 	Version  versionCmd  `cmd:"" help:"Show the version."`
 	Help     helpCmd     `cmd:"" help:"Explain a command, the exit codes or the environment."`
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {
+	if a.grpc != nil {
+		g.withGRPC()
+	}
 	parser, err := kong.New(g,
 		kong.Name("holdfast"),
 		kong.Bind(a),

@@ -46,7 +46,9 @@ func (c helpCmd) Run(a *app) error {
 		return err
 	}
 	topic := strings.Join(c.Topic, " ")
-	if path := commandPath(parsed.Selected()); topic != path && topic+" run" != path {
+	selected := parsed.Selected()
+	isDefault := selected != nil && selected.Parent.DefaultCmd == selected && topic == commandPath(selected.Parent)
+	if topic != commandPath(selected) && !isDefault {
 		return &hintError{usagef("unknown help topic %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
 	}
 	return parsed.PrintUsage(false)

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 )
 
-// importCmd imports conversations from a file.
+// importCmd imports contexts from a file.
 type importCmd struct {
 	File       string `arg:"" help:"File written by holdfast export; - is stdin."`
 	Data       string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory, created if missing; no server may be using it."`
-	Owner      string `placeholder:"PRINCIPAL" help:"Owner of the imported conversations (default the exported owner)."`
+	Owner      string `placeholder:"PRINCIPAL" help:"Owner of the imported contexts (default the exported owner)."`
 	Unfinished string `placeholder:"WHAT" default:"refuse" enum:"refuse,queue,cancel" help:"Treatment of tasks that were waiting or running: refuse rejects the import, queue runs them here, cancel cancels them."`
 
 	storageFlags

@@ -8,29 +8,20 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// call calls a method and returns its result, raw and decoded.
+// call calls a method and returns its result, as JSON and decoded.
 func call[T any](ctx context.Context, a *app, c *connection, method string, params any) (json.RawMessage, *T, error) {
-	cl, err := c.client(nil)
+	cl, err := c.client(ctx, a, nil)
 	if err != nil {
 		return nil, nil, err
-	}
-	raw, err := wire.Marshal(params)
-	if err != nil {
-		return nil, nil, err
-	}
-	if raw, err = cl.Call(ctx, method, raw); err != nil {
-		return nil, nil, c.explain(ctx, a, err)
 	}
 	v := new(T)
-	if err := wire.Unmarshal(raw, v); err != nil {
-		return nil, nil, c.explain(ctx, a, a2a.Wrap(a2a.CodeInvalidAgentResponse, err, "the result of %s is not valid A2A 0.3", method))
+	raw, err := cl.Invoke(ctx, method, params, v)
+	if err != nil {
+		return nil, nil, c.explain(ctx, a, err)
 	}
-	return raw, v, nil
+	return inV03(cl, raw, v), v, nil
 }
 
 // show calls a method and prints its result: raw with --json, else with text.

@@ -74,7 +74,7 @@ func (a *app) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 }
 
 // inFile reports whether a config file may set the flag. A flag of another command with the same name,
-// such as the token of a client, is not meant.
+// such as the token of a client, does not count.
 func (s *settings) inFile(flag *kong.Flag) bool {
 	return slices.ContainsFunc(s.serveFlags, func(k *kong.Flag) bool { return k.Name == flag.Name && envName(k.Value) == envName(flag.Value) })
 }

@@ -119,7 +119,7 @@ func checkWithDriver(text string) error {
 	// The driver's error has the URL in backquotes before the cause.
 	why := err.Error()
 	why = why[strings.LastIndex(why, "`: ")+1:]
-	return fmt.Errorf("is not valid, with the additions of PG... variables: %s", strings.TrimPrefix(why, ": "))
+	return fmt.Errorf("is not valid together with the PG... variables: %s", strings.TrimPrefix(why, ": "))
 }
 
 const masked = "***"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
@@ -95,16 +96,6 @@ func queryInt(t *testing.T, c *pgx.Conn, text string, args ...any) (n int) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return n
-}
-
-// until waits until a condition is met.
-func until(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); !met(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within five minutes", what)
-		}
-	}
 }
 
 func TestDatabaseURLSpellings(t *testing.T) {
@@ -272,16 +263,16 @@ func TestPoolSizes(t *testing.T) {
 				return queryInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query NOT ILIKE 'listen%'", name)
 			}
 			read, release := startLockedServer(t, name, fmt.Sprint("STORAGE__POSTGRES_POOL_MIN=", test.low), fmt.Sprint("STORAGE__POSTGRES_POOL_MAX=", test.high))
-			until(t, "minimum number of connections", func() bool { return open() >= test.low })
+			await.True(t, "minimum number of connections", func() bool { return open() >= test.low })
 			var wg sync.WaitGroup
 			for range 2 * test.high {
 				wg.Go(func() { read() })
 				wg.Go(func() { read("contexts", "get", "none") })
 			}
 			// Some connections are reserved for commits, claims and renewals.
-			until(t, "maximum number of connections for reads", func() bool { return open() >= test.high-min(4, test.high/2) })
+			await.True(t, "maximum number of connections for reads", func() bool { return open() >= test.high-min(4, test.high/2) })
 			for range 20 { // the watcher's connection counts until it listens
-				until(t, "at most the maximum number of connections", func() bool { return open() <= test.high })
+				await.True(t, "at most the maximum number of connections", func() bool { return open() <= test.high })
 			}
 			release()
 			wg.Wait()

@@ -87,9 +87,14 @@ func (c *certificate) load() error {
 
 // tlsListener returns a listener for TLS connections over ln.
 func (c *certificate) tlsListener(ln net.Listener) net.Listener {
-	return tls.NewListener(ln, &tls.Config{
+	return tls.NewListener(ln, c.tlsConfig("http/1.1"))
+}
+
+// tlsConfig returns the configuration of connections with an application protocol.
+func (c *certificate) tlsConfig(protocol string) *tls.Config {
+	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
+		NextProtos:     []string{protocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
-	})
+	}
 }

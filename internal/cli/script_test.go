@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // server and sets HOLDFAST_SERVER.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": saveID, "port": freePort, "await": await}
+	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": saveID, "port": freePort, "await": awaitOutput}
 	maps.Copy(cmds, webhooksCmds)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -131,21 +131,9 @@ func freePort(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PORT", port)
 }
 
-// await repeats a command until it succeeds with output.
-func await(ts *testscript.TestScript, _ bool, args []string) {
-	shown := ""
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		var out, errs strings.Builder
-		code := cli.Main(context.Background(), cli.Program{
-			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")},
-			Stdout: &out, Stderr: &errs,
-		})
-		if code == 0 && out.Len() > 0 {
-			return
-		}
-		shown = out.String() + errs.String()
-	}
-	ts.Fatalf("%s has no output after 5 minutes: %s", args, shown)
+// awaitOutput repeats a command until it succeeds with output.
+func awaitOutput(ts *testscript.TestScript, _ bool, args []string) {
+	untilShown(ts, func(out string) bool { return out != "" }, args...)
 }
 
 // run runs a command in this process.
@@ -189,7 +177,7 @@ func serveForTest(t *testing.T, args ...string) (url string) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{
-		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks delete", "tasks feedback", "call", "card",
+		"", "serve", "send", "tasks", "tasks list", "tasks get", "tasks follow", "tasks cancel", "tasks delete", "tasks feedback", "call", "card", "card verify",
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",

@@ -14,11 +14,11 @@ import (
 
 // sendCmd sends a message.
 type sendCmd struct {
-	Text    []string `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given)."`
+	Text    []string `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given). If the first of several arguments is a URL, it is that of the agent."`
 	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Attach a file to the message; - is stdin. Repeatable. A URL is sent unchanged, and the agent fetches it."`
 	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Attach structured data, such as '{\"sentences\": 5}'. Repeatable."`
 	Task    nonEmpty `placeholder:"ID" group:"Message:" help:"Continue this task: answer its question or add a message."`
-	Context nonEmpty `placeholder:"ID" group:"Message:" help:"Add the task to this conversation. An unknown id starts a new conversation."`
+	Context nonEmpty `placeholder:"ID" group:"Message:" help:"Add the task to this context. An unknown id starts a new context."`
 	Key     nonEmpty `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"Idempotency key: the agent accepts the message once per key. Lost connections are then retried."`
 
 	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is final or asks for input, and print the result (default on). --no-wait prints the task id and exits."`
@@ -44,12 +44,18 @@ func (g *nonEmpty) UnmarshalText(text []byte) error {
 
 // Run sends the message and shows the answer.
 func (c *sendCmd) Run(ctx context.Context, a *app) error {
+	if len(c.Text) > 0 && isURL(c.Text[0]) && len(c.Text)+len(c.File)+len(c.Data) > 1 {
+		if err := c.selectAgent(a, c.Text[0]); err != nil {
+			return err
+		}
+		c.Text = c.Text[1:]
+	}
 	message, err := c.message(a)
 	if err != nil {
 		return err
 	}
 	v := newViewer(a, &c.connection, c.Stream)
-	cl, err := c.client(v.reconnecting)
+	cl, err := c.client(ctx, a, v.reconnecting)
 	if err != nil {
 		return err
 	}

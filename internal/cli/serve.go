@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 
 	"github.com/holdfast-dev/holdfast"
@@ -33,6 +33,11 @@ type serveCmd struct {
 	ExecDir     string        `field:"exec.Dir" placeholder:"DIR" envvar:"" group:"Agent:" help:"Working directory of the program (default the current directory)."`
 	PageDelay   time.Duration `hidden:"" envvar:"" help:"Pause before each page that the summarizer reads, for demonstrations."`
 
+	// Transports has grpc if the program has gRPC.
+	Transports kong.Plugins `embed:"" group:"gRPC:"`
+
+	grpc grpcFlags
+
 	Data string `placeholder:"DIR" envvar:"" default:"./holdfast-data" group:"Storage:" help:"SQLite data directory, for one process at a time."`
 
 	storageFlags
@@ -43,12 +48,17 @@ type serveCmd struct {
 	TLSCert     string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
 	TLSKey      string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
 	CORSOrigins []string `field:"CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	Streaming   bool     `field:"!StreamingOff" negatable:"" default:"true" envvar:"" group:"Access:" help:"Serve streams (default on). With --no-streaming, streaming methods are rejected and the agent card declares no streaming."`
 	MaxBody     size     `field:"MaxBodyBytes" envvar:"" group:"Access:" help:"Maximum request body size."`
 	MaxLists    int      `field:"MaxLists" envvar:"" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner."`
 	MaxStreams  int      `field:"MaxStreams" envvar:"" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner."`
 	MaxBatch    size     `field:"MaxBatchBytes" envvar:"" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error."`
 
 	Dialect string `field:"Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
+
+	HTTPErrors string `field:"HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the HTTP statuses of errors over HTTP+JSON: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
+
+	cardFlags
 
 	webhookFlags
 
@@ -68,7 +78,7 @@ type serveCmd struct {
 	ReadCache size `field:"ReadCacheBytes" envvar:"" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
 
 	TaskTimeout time.Duration `field:"TaskTimeout" envvar:"" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit."`
-	MaxAttempts int           `field:"MaxAttempts" envvar:"" group:"Work:" help:"Maximum number of attempts of a turn whose process dies, before the task fails."`
+	MaxAttempts int           `field:"MaxAttempts" envvar:"" group:"Work:" help:"Maximum number of attempts of a turn; then its task fails."`
 	Lease       time.Duration `field:"Lease" envvar:"" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it."`
 	StopGrace   time.Duration `field:"StopGrace" envvar:"" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start."`
 
@@ -104,7 +114,7 @@ type serveSettings struct {
 
 // prepare validates the settings and returns all problems as one error. It starts and opens nothing.
 func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error) {
-	errs := append(a.set.emptyFlags(), c.checkAddress(a))
+	errs := append(a.set.emptyFlags(), c.checkAddress(a), c.checkGRPC(a))
 	r.agent, err = c.chooseAgent(a, log)
 	others := []error{err}
 	r.cfg = r.agent.config
@@ -124,6 +134,7 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error
 	add(err)
 	r.cfg.Webhooks.Keys, err = c.keys(a)
 	add(err)
+	add(c.describeCard(&r.cfg))
 	r.storage, err = c.resolve(a, c.Data)
 	add(err)
 	r.cert, err = c.certificate()
@@ -147,16 +158,20 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	for _, note := range r.notes {
 		log.Warn("setting without effect", "detail", note)
 	}
-	ln, err := listen(ctx, c.address(a))
+	cfg := r.cfg
+	ln, err := listen(ctx, "--addr", c.address(a))
 	if err != nil {
 		return err
 	}
-	cfg := r.cfg
+	over, err := c.listenGRPC(ctx, a, &cfg)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	if r.cert != nil {
 		ln = r.cert.tlsListener(ln)
 	}
 	if cfg.Store, err = r.storage.open(ctx, a, log); err != nil {
-		return errors.Join(err, ln.Close())
+		return errors.Join(err, closeAll(ln, over))
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
 	if r.storage.url != "" {
@@ -164,10 +179,10 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	}
 	h, err := holdfast.New(cfg, r.agent.handler) // opening the store must not end half-way
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return errors.Join(err, closeAll(ln, over))
 	}
 	a.out.bestEffort = true // a write error of the banner must not change the exit code
-	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
+	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), grpc: over, tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
@@ -175,8 +190,8 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	limit := cmp.Or(int64(c.Memory), memory.Default())
 	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.inMemory, limit))
 	a.reloads.Store(true)
-	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // reading a file needs none
-	if err := h.Serve(ctx, ln); err != nil && !graceExpired(ctx, err) {
+	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // needs no wait at the end: it only reads files
+	if err := c.serve(ctx, a, h, ln, over, r.cert); err != nil && !graceExpired(ctx, err) {
 		return err
 	}
 	log.Info("stopped")
@@ -213,14 +228,7 @@ func (c *serveCmd) checkAddress(a *app) error {
 	if c.Addr == "" {
 		setting = "environment variables HOST and PORT"
 	}
-	_, port, err := net.SplitHostPort(c.address(a))
-	if err != nil {
-		return fmt.Errorf("%s: want HOST:PORT such as 127.0.0.1:3773, but got %q", setting, c.address(a))
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%s: want a port from 0 to 65535, but got %q", setting, port)
-	}
-	return nil
+	return checkHostPort(setting, c.address(a))
 }
 
 // address returns the listen address. Hosting platforms set PORT and HOST.
@@ -264,8 +272,8 @@ const (
 	addrRetryInterval = 20 * time.Millisecond
 )
 
-// listen opens a listener on addr.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// listen opens a listener on addr, the value of a setting.
+func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	for until := time.Now().Add(addrInUseTimeout); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(until) && ctx.Err() == nil; {
@@ -278,13 +286,13 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	case err == nil:
 		return ln, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use by another server: stop it or choose another address with --addr", addr)
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use by another server: stop it or choose another address with %s", addr, setting)
 	case errors.Is(err, syscall.EACCES):
-		return nil, usagef("--addr: no permission to listen on %s: choose a port above 1023", addr)
+		return nil, usagef("%s: no permission to listen on %s: choose a port above 1023", setting, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, usagef("--addr: %s is not an address of this machine", addr)
+		return nil, usagef("%s: %s is not an address of this machine", setting, addr)
 	case errors.As(err, &dns):
-		return nil, usagef("--addr: host %q of %s not found", dns.Name, addr)
+		return nil, usagef("%s: host %q of %s not found", setting, dns.Name, addr)
 	case errors.As(err, &op):
 		err = op.Err
 	}

@@ -78,7 +78,7 @@ func (t *table) line(cells []string) {
 }
 
 // end returns an id on one line. On a terminal only its end is returned if it is longer than the column:
-// ids of the same time share their start.
+// ids created at the same time have the same prefix.
 func (t *table) end(id string, column int) string {
 	runes := []rune(oneLine(id, 0))
 	if cut := len(runes) - t.columns[column].width; t.a.out.terminal && cut > 0 {

@@ -22,7 +22,7 @@ type tasksCmd struct {
 }
 
 type tasksListCmd struct {
-	Context string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this conversation."`
+	Context string    `placeholder:"ID" group:"Filter:" help:"Only tasks of this context."`
 	State   []string  `placeholder:"STATE" group:"Filter:" help:"Only tasks in this state, such as working or completed. Repeatable."`
 	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
 	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before this time."`
@@ -192,7 +192,7 @@ func showParts(o *output, parts []a2a.Part) {
 
 type tasksFollowCmd struct {
 	ID    string `arg:"" help:"Task id."`
-	After string `placeholder:"EVENT" help:"Start after this event instead of with the current task."`
+	After string `placeholder:"EVENT" help:"Start after the event with this sequence number, instead of with the current task."`
 
 	connection
 }
@@ -200,7 +200,7 @@ type tasksFollowCmd struct {
 // Run follows a task.
 func (c *tasksFollowCmd) Run(ctx context.Context, a *app) error {
 	v := newViewer(a, &c.connection, true)
-	cl, err := c.client(v.reconnecting)
+	cl, err := c.client(ctx, a, v.reconnecting)
 	if err != nil {
 		return err
 	}

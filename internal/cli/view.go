@@ -67,7 +67,7 @@ func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
 			return err
 		}
 		if v.a.json {
-			v.a.out.json(u.Raw)
+			v.a.out.json(inV03(v.conn.cl, u.Raw, u.Event))
 		}
 		if m, ok := u.Event.(*a2a.Message); ok {
 			if v.a.json {

@@ -29,7 +29,7 @@ type webhooksSetCmd struct {
 	URL  string   `arg:"" help:"URL that receives the events, https or http."`
 
 	ID           nonEmpty `placeholder:"ID" group:"Webhook:" help:"Webhook id; an existing webhook is replaced (default the id of the task's webhook with this URL, else generated)."`
-	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"Token sent as bearer token and in X-A2A-Notification-Token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
+	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
 	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default that of the replaced webhook, else ${default})."`
 	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default that of the replaced webhook, else v1)."`
 	RotateSecret bool     `group:"Webhook:" help:"Create new signing keys. For one day requests are also signed with the old keys."`
@@ -57,8 +57,12 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 }
 
 // webhooksOf returns the webhooks of a task, raw and decoded.
-func webhooksOf(ctx context.Context, a *app, c *connection, task nonEmpty) (json.RawMessage, *[]a2a.TaskPushNotificationConfig, error) {
-	return call[[]a2a.TaskPushNotificationConfig](ctx, a, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(task)})
+func webhooksOf(ctx context.Context, a *app, c *connection, task nonEmpty) (json.RawMessage, []a2a.TaskPushNotificationConfig, error) {
+	raw, list, err := call[a2a.ListTaskPushNotificationConfigResult](ctx, a, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(task)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return raw, list.Configs, nil
 }
 
 // params returns the webhook to register: the settings of the replaced webhook, if any, changed by
@@ -69,7 +73,7 @@ func (c *webhooksSetCmd) params(ctx context.Context, a *app) (*a2a.TaskPushNotif
 		return nil, err
 	}
 	params := &a2a.TaskPushNotificationConfig{TaskID: string(c.Task), Config: a2a.PushNotificationConfig{ID: string(c.ID)}}
-	for _, w := range *list {
+	for _, w := range list {
 		if c.ID != "" && w.Config.ID == string(c.ID) || c.ID == "" && w.Config.URL == c.URL {
 			params.Config, params.LongRunning = w.Config, w.LongRunning
 			params.Config.SigningKey, params.Config.Delivery = "", nil // read-only members
@@ -272,8 +276,8 @@ func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	exists := map[string]bool{"default": len(*list) == 1}
-	for _, w := range *list {
+	exists := map[string]bool{"default": len(list) == 1}
+	for _, w := range list {
 		exists[w.Config.ID] = true
 	}
 	ids := make([]string, len(c.IDs))
@@ -292,7 +296,7 @@ func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 // inlineWebhook has the flags that register a webhook with a message.
 type inlineWebhook struct {
 	Webhook      string `placeholder:"URL" group:"Webhook:" help:"Register this webhook for the task, starting with its first event."`
-	WebhookToken string `placeholder:"TOKEN" group:"Webhook:" help:"Token sent as bearer token and in X-A2A-Notification-Token, so that the receiver can authenticate the request."`
+	WebhookToken string `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request."`
 	LongRunning  bool   `group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final."`
 }
 

@@ -32,7 +32,7 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	case a.json:
 		a.out.json(raw)
 		return nil
-	case len(*list) == 0:
+	case len(list) == 0:
 		a.info("no webhooks")
 		return nil
 	}
@@ -41,8 +41,8 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	t, dead := webhookTable(a, false), countDead(letters)
-	for i := range *list {
-		addWebhook(t, "", &(*list)[i], dead.of("", &(*list)[i]))
+	for i := range list {
+		addWebhook(t, "", &list[i], dead.of("", &list[i]))
 	}
 	return nil
 }

@@ -16,6 +16,10 @@ func TestWebhooksOfServersWithoutDeadLetters(t *testing.T) {
 	t.Parallel()
 	const webhook = `{"taskId":"t","pushNotificationConfig":{"id":"w","url":"https://example.com/"}}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost { // it has no agent card
+			http.NotFound(w, r)
+			return
+		}
 		var call struct {
 			ID     json.RawMessage
 			Method string

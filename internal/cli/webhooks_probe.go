@@ -20,7 +20,7 @@ import (
 type webhooksTestCmd struct {
 	URL string `arg:"" help:"URL to send the sample event to."`
 
-	WebhookToken   string        `placeholder:"TOKEN" help:"Token sent as bearer token and in X-A2A-Notification-Token (default none)."`
+	WebhookToken   string        `placeholder:"TOKEN" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token (default none)."`
 	WebhookSecret  string        `placeholder:"SECRET" help:"Secret that signs the request: the whsec_... of the receiver (default a random one, which the receiver should reject)."`
 	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of the request."`
 

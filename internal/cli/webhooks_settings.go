@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
@@ -28,9 +29,11 @@ type egressFlags struct {
 type webhookFlags struct {
 	Webhooks     bool   `field:"!Webhooks.Off" negatable:"" default:"true" envvar:"" group:"Webhooks:" help:"Accept and deliver webhooks (default on). With --no-webhooks, webhooks are rejected and nothing is sent."`
 	WebhookURL   string `field:"Webhooks.URL" secret:"" placeholder:"URL" envvar:"" also:"WEBHOOK_URL" group:"Webhooks:" help:"Global webhook: receives the events of every task that has no webhook of its own."`
-	WebhookToken string `field:"Webhooks.Token" secret:"all" placeholder:"TOKEN" envvar:"" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent as bearer token and in X-A2A-Notification-Token. Prefer the variable: other users can see command lines."`
+	WebhookToken string `field:"Webhooks.Token" secret:"all" placeholder:"TOKEN" envvar:"" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent in X-A2A-Notification-Token, with format event also as bearer token. Prefer the variable: other users can see command lines."`
 
 	WebhookSecret string `field:"Webhooks.Secret" secret:"all" placeholder:"SECRET" envvar:"" also:"WEBHOOK_SECRET" group:"Webhooks:" help:"Secret that signs requests to --webhook-url: whsec_ and the base64 of 24 to 64 bytes (default no signature)."`
+
+	WebhookFormat a2a.PayloadFormat `field:"Webhooks.Format" placeholder:"FORMAT" envvar:"" default:"event" enum:"event,task,stream-response" group:"Webhooks:" help:"Format of requests to webhooks that name none, and to --webhook-url: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0). Webhooks registered by A2A 1.0 get stream-response."`
 
 	egressFlags
 
@@ -42,7 +45,7 @@ type webhookFlags struct {
 	PerMinute      int           `field:"Webhooks.PerMinute" name:"webhook-per-minute" envvar:"" also:"PUSH_PER_MINUTE" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute."`
 	InFlight       int           `field:"Webhooks.InFlight" name:"webhook-in-flight" envvar:"" also:"PUSH_IN_FLIGHT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests."`
 	PerEndpoint    int           `field:"Webhooks.PerEndpoint" name:"webhook-per-endpoint" envvar:"" also:"PUSH_PER_ENDPOINT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one scheme, host and port."`
-	PerAddress     int           `field:"Webhooks.PerAddress" name:"webhook-per-address" envvar:"" also:"PUSH_PER_ADDRESS" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address, except those allowed by --webhook-allow-nets and --webhook-allow-hosts."`
+	PerAddress     int           `field:"Webhooks.PerAddress" name:"webhook-per-address" envvar:"" also:"PUSH_PER_ADDRESS" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address. Addresses that --webhook-allow-nets or --webhook-allow-hosts allows have no such limit."`
 	PerOwner       int           `field:"Webhooks.PerOwner" name:"webhook-per-owner" envvar:"" also:"PUSH_PER_OWNER" group:"Webhooks:" help:"Maximum number of concurrent webhook requests for one principal."`
 }
 

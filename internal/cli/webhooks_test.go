@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -9,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -85,18 +86,16 @@ type stopKey struct{}
 
 // untilShown repeats a command until its output meets a condition.
 func untilShown(ts *testscript.TestScript, met func(stdout string) bool, args ...string) {
-	shown := ""
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	await.Success(ts, func() error {
 		var out, errs strings.Builder
-		cli.Main(context.Background(), cli.Program{
+		code := cli.Main(context.Background(), cli.Program{
 			Args: append([]string{"holdfast"}, args...), Environ: []string{"HOLDFAST_SERVER=" + ts.Getenv("HOLDFAST_SERVER")}, Stdout: &out, Stderr: &errs,
 		})
-		if met(out.String()) {
-			return
+		if code != 0 || !met(out.String()) {
+			return fmt.Errorf("output of %s: %s%s", args, &out, &errs)
 		}
-		shown = out.String() + errs.String()
-	}
-	ts.Fatalf("output of %s after 5 minutes: %s", args, shown)
+		return nil
+	})
 }
 
 // wantCode runs a command and checks its exit code.

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 const childVariable = "HOLDFAST_PGTEST_CHILD"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		s, err := Start(Config{})
 		fmt.Println(s.dir, s.pid, err)
-		time.Sleep(time.Minute) // to be killed in
+		select {} // until it is killed
 	}
 	os.Exit(m.Run())
 }
@@ -81,13 +82,8 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	await.True(t, "the server ends after its process and removes its data", func() bool {
 		_, err := os.Stat(dir)
-		if errors.Is(err, os.ErrNotExist) && syscall.Kill(pid, 0) != nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the server lives on after its process, or its data is left: %v", err)
-		}
-	}
+		return errors.Is(err, os.ErrNotExist) && syscall.Kill(pid, 0) != nil
+	})
 }

@@ -44,7 +44,9 @@ func (l *Loops) Start(ctx context.Context, name string, loop func(ctx context.Co
 				return
 			}
 			l.Log.Error("loop failed, restarting it", "loop", name, "error", err)
-			Sleep(ctx, restartDelay)
+			if Sleep(ctx, restartDelay) != nil {
+				return
+			}
 		}
 	})
 	return done

@@ -6,13 +6,18 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx is done.
-func Sleep(ctx context.Context, d time.Duration) {
+// Sleep waits for d. If ctx is done before, it returns ctx's cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if err := context.Cause(ctx); err != nil || d <= 0 {
+		return err
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // flood writes the same bytes until the other side is gone.
@@ -26,7 +28,7 @@ func flood(head string, chunk []byte, pause time.Duration) func(net.Conn) {
 				return
 			}
 			if pause > 0 {
-				time.Sleep(pause)
+				time.Sleep(pause) // the connection is real
 			}
 		}
 	}
@@ -119,9 +121,9 @@ func TestAbusiveReceivers(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			begun := time.Now()
+			started := time.Now()
 			resp, err := c.Post(ctx, Request{URL: parse(t, "http://"+to.String()+"/"), Body: []byte("{}")})
-			took := time.Since(begun)
+			took := time.Since(started)
 			c.CloseIdleConnections()
 			if resp.Status != abuse.status || outcome(err) != abuse.outcome {
 				t.Errorf("Post = %+v, %v, want status %d, outcome %q", resp, err, abuse.status, abuse.outcome)
@@ -132,8 +134,8 @@ func TestAbusiveReceivers(t *testing.T) {
 			if err != nil && len(err.Error()) > 10_000 {
 				t.Errorf("the error has %d bytes, want it short", len(err.Error()))
 			}
-			waitFor(t, "the connection to end", func() bool { return ended.Load() == began.Load() })
-			waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
+			await.True(t, "the connection ends", func() bool { return ended.Load() == began.Load() })
+			waitGoroutines(t, goroutines)
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 2<<20 {
 				t.Errorf("allocated %d KiB, want less than 2 MiB", used>>10)
@@ -145,7 +147,9 @@ func TestAbusiveReceivers(t *testing.T) {
 // Many at once: the heap stays small while all are under way.
 func TestManyAbusiveReceiversAtOnce(t *testing.T) {
 	const attempts = 200
-	to := serveRaw(t, flood("HTTP/1.1 200 OK\r\nX: ", []byte("x"), 5*time.Millisecond))
+	var began atomic.Int64
+	drip := flood("HTTP/1.1 200 OK\r\nX: ", []byte("x"), 5*time.Millisecond)
+	to := serveRaw(t, func(conn net.Conn) { began.Add(1); drip(conn) })
 	c := newClient(t, ClientConfig{Policy: loopback})
 	goroutines := runtime.NumGoroutine()
 	var before, during runtime.MemStats
@@ -160,7 +164,7 @@ func TestManyAbusiveReceiversAtOnce(t *testing.T) {
 			results <- err
 		}()
 	}
-	time.Sleep(2 * time.Second) // all are under way
+	await.True(t, "all requests are under way", func() bool { return began.Load() == attempts || ctx.Err() != nil })
 	runtime.GC()
 	runtime.ReadMemStats(&during)
 	for range attempts {
@@ -174,17 +178,19 @@ func TestManyAbusiveReceiversAtOnce(t *testing.T) {
 	} else {
 		t.Logf("%d KiB per attempt", used>>10/attempts)
 	}
-	waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
+	waitGoroutines(t, goroutines)
 }
 
-func waitFor(t *testing.T, what string, done func() bool) {
+// waitGoroutines waits until at most n goroutines run.
+func waitGoroutines(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<16)
-			t.Fatalf("waited too long for %s\n%s", what, stacks[:runtime.Stack(stacks, true)])
+	await.Success(t, func() error {
+		if runtime.NumGoroutine() <= n {
+			return nil
 		}
-	}
+		stacks := make([]byte, 1<<16)
+		return fmt.Errorf("more than %d goroutines run:\n%s", n, stacks[:runtime.Stack(stacks, true)])
+	})
 }
 
 func TestBodyThatIsNotReadEndsWithTheAttempt(t *testing.T) {

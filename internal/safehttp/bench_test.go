@@ -48,11 +48,11 @@ func BenchmarkPost(b *testing.B) {
 	b.ResetTimer()
 	for n := 0; n < b.N; n += turn {
 		for i, way := range ways {
-			begun := time.Now()
+			started := time.Now()
 			for range turn {
 				way()
 			}
-			took[i] += time.Since(begun)
+			took[i] += time.Since(started)
 		}
 	}
 	b.ReportMetric(float64(took[0])/float64(took[1]), "x-bare")

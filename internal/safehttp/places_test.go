@@ -32,9 +32,9 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			begun, goOn := make(chan struct{}, 2*most), make(chan struct{})
+			started, goOn := make(chan struct{}, 2*most), make(chan struct{})
 			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-				begun <- struct{}{}
+				started <- struct{}{}
 				<-goOn
 			}))
 			t.Cleanup(server.Close)
@@ -48,7 +48,7 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 			done := make(chan error, most)
 			for i := range most {
 				go func() { done <- post(i) }()
-				<-begun
+				<-started
 			}
 			var late error
 			if x.busy {
@@ -61,7 +61,7 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 				}
 			} else {
 				go func() { done <- post(most) }()
-				<-begun
+				<-started
 			}
 			close(goOn)
 			for range most {
@@ -78,7 +78,7 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 				if err := post(i); err != nil {
 					t.Fatalf("Post after the others = %v, want the place given back", err)
 				}
-				<-begun
+				<-started
 			}
 			c.places.mu.Lock()
 			defer c.places.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package transfer exports conversations to files and imports them into any store.
+// Package transfer exports contexts to files and imports them into any store.
 //
 // # Concepts
 //

@@ -36,7 +36,7 @@ func (d *decoder) document(v any) error {
 }
 
 // Valid reports whether data is one well-formed JSON document within MaxDepth;
-// the error is the one Unmarshal would return.
+// the error is that of Unmarshal.
 func Valid(data []byte) error {
 	d := &decoder{data: data}
 	if err := d.skip(); err != nil {
@@ -83,7 +83,7 @@ func (d *decoder) peek() byte {
 
 func (d *decoder) null() bool { return d.peek() == 'n' }
 
-// typeError reports a value of the wrong JSON type, or that there is none.
+// typeError returns the error for a value of the wrong JSON type, or for a missing value.
 func (d *decoder) typeError(want string) error {
 	switch c := d.peek(); c {
 	case 0:
@@ -194,7 +194,7 @@ func (d *decoder) array(item func(i int) error) error {
 }
 
 // peekMember returns the string value of the named member of the object at the
-// position, which it leaves unmoved. It returns "" when the member is absent or
+// position, and does not move the position. It returns "" if the member is absent or
 // null.
 func (d *decoder) peekMember(name string) (value string, err error) {
 	start, strict := d.pos, d.strict

@@ -24,7 +24,7 @@ func (d *decoder) text() (string, error) {
 	}
 	b, own, err := d.characters(true)
 	if own && cap(b) <= 2*len(b) || d.shared && len(b) > ShareFrom {
-		return unsafe.String(unsafe.SliceData(b), len(b)), err //nolint:gosec // nobody changes b any more
+		return unsafe.String(unsafe.SliceData(b), len(b)), err //nolint:gosec // b does not change any more
 	}
 	return string(b), err
 }
@@ -146,7 +146,7 @@ func (d *decoder) escape(out []byte) ([]byte, error) {
 }
 
 // lowSurrogate joins high with the escape that follows; a lone surrogate
-// becomes U+FFFD and is noted.
+// becomes U+FFFD and sets d.lone.
 func (d *decoder) lowSurrogate(high rune) rune {
 	mark := d.pos
 	if d.pos+1 < len(d.data) && d.data[d.pos] == '\\' && d.data[d.pos+1] == 'u' {

@@ -14,11 +14,13 @@
 //	wire:"alias=url"       another accepted name for the member
 //	wire:"literal"         the name is the same in snake_case
 //	wire:"text"            a string of free text, see [UnmarshalStrict]
+//	wire:"ext"             a member of an extension, see [NewProtoForm]
 //
 // The json tag may have a snake_case name instead: then the encoder writes that name, and
 // the decoder accepts both. A union is an interface type that is declared with [Union],
 // [UnionOr] or [UnionByMember]: the value of one member of the object, the discriminator, or
-// the member that is present, determines the concrete type.
+// the member that is present, determines the concrete type. A [Form] has other tags or unions
+// for the same types; [NewProtoForm] is that of ProtoJSON.
 //
 // # Guarantees
 //

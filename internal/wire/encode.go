@@ -30,8 +30,13 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 	dst = append(dst, '{')
 	start := len(dst)
 	for _, f := range p.fields {
+		if f.hidden {
+			continue
+		}
+		var member reflect.Value
 		if f.constant == "" {
-			if f.omit && f.codec.empty(v.Field(f.index)) || f.omitZero && v.Field(f.index).IsZero() {
+			member = f.of(v)
+			if f.omit && f.codec.empty(member) || f.omitZero && member.IsZero() {
 				continue
 			}
 		}
@@ -48,7 +53,7 @@ func (p *structPlan) append(dst []byte, v reflect.Value) ([]byte, error) {
 			continue
 		}
 		var err error
-		if dst, err = f.codec.append(dst, v.Field(f.index)); err != nil {
+		if dst, err = f.codec.append(dst, member); err != nil {
 			return dst, within(err, f.name)
 		}
 	}
@@ -60,8 +65,13 @@ func (u *union) append(dst []byte, v reflect.Value, as *Form) ([]byte, error) {
 		return dst, &Error{Rule: "must not be nil"}
 	}
 	inner := v.Elem()
-	for _, t := range u.kinds {
-		if t == inner.Type() {
+	for name, t := range u.kinds {
+		switch {
+		case t != inner.Type():
+		case u.wrapped:
+			dst, err := codecFor(t, as).append(append(appendString(append(dst, '{'), name), ':'), inner)
+			return append(dst, '}'), within(err, name)
+		default:
 			return codecFor(t, as).append(dst, inner)
 		}
 	}

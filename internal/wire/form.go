@@ -6,17 +6,29 @@ import (
 	"sync"
 )
 
-// Form is a JSON form of typed objects whose tags and unions do not come from the types
-// themselves, so that it does not change with them. Declare its types and unions with [Retag]
-// and [UnionIn] before the first use, except struct types of the package that declares it.
-// Others cannot be encoded. The form accepts values outside of enums.
+// Form is a JSON form of typed objects. The zero value is for types whose tags and unions do
+// not come from the types themselves, so that it does not change with them. Declare its types
+// and unions with [Retag] and [UnionIn] before the first use, except struct types of the package
+// that declares it. Others cannot be encoded. That form accepts values outside of enums. See
+// [NewForm] and [NewProtoForm] for the other kinds.
 type Form struct {
 	snake  bool
 	codecs sync.Map // reflect.Type -> *codec
 	pkg    string   // that declares the form, "" for forms that follow the tags of the types
 	tags   map[reflect.Type]reflect.Type
 	unions map[reflect.Type]*union
+
+	special map[reflect.Type]func() *codec // of forms by NewForm and NewProtoForm
+
+	// The following are of forms by NewProtoForm.
+
+	key      string // of the tags that modify those of the types
+	extended bool   // encode members tagged ext
 }
+
+// NewForm returns a form that follows the tags of the types. Declare its differences with
+// [Convert] before the first use.
+func NewForm() *Form { return &Form{special: make(map[reflect.Type]func() *codec)} }
 
 // Retag gives the struct type Model the tags of Tags, in the order of its fields. Tags has the
 // fields of Model, with the same names and types, and blank fields for constants. Retag panics
@@ -39,10 +51,14 @@ func Retag[Model, Tags any](f *Form) {
 
 // UnionIn is [Union] for one form, with [UnionByMember] if discriminator is "".
 func UnionIn[T any](f *Form, discriminator string, kinds map[string]T) {
+	f.addUnion(reflect.TypeFor[T](), newUnion(discriminator, kinds))
+}
+
+func (f *Form) addUnion(t reflect.Type, u *union) {
 	if f.unions == nil {
 		f.unions = make(map[reflect.Type]*union)
 	}
-	f.unions[reflect.TypeFor[T]()] = newUnion(discriminator, kinds)
+	f.unions[t] = u
 }
 
 // Append appends v as JSON to dst. If it returns an error, dst is unchanged.
@@ -68,6 +84,11 @@ func (f *Form) UnmarshalShared(data []byte, v any) error {
 	return (&decoder{data: data, form: f, shared: dense(data)}).document(v)
 }
 
+// UnmarshalStrict reads one JSON document into v, as the function of the same name does.
+func (f *Form) UnmarshalStrict(data []byte, v any) error {
+	return (&decoder{data: data, form: f, strict: true, shared: dense(data)}).document(v)
+}
+
 // fields returns the tagged fields of a struct type with their indexes in it.
 func (f *Form) fields(t reflect.Type) []reflect.StructField {
 	tags, ok := f.tags[t]
@@ -90,8 +111,8 @@ func (f *Form) fields(t reflect.Type) []reflect.StructField {
 
 // union returns the union of an interface type, or nil.
 func (f *Form) union(t reflect.Type) *union {
-	if f.pkg != "" {
-		return f.unions[t]
+	if u := f.unions[t]; u != nil || f.pkg != "" {
+		return u
 	}
 	if u, ok := unions.Load(t); ok {
 		return u.(*union)

@@ -41,15 +41,21 @@ type codec struct {
 type field struct {
 	name     string
 	index    int
+	outer    int // index of the inlined struct that has the field, -1 for none
 	required bool
 	omit     bool // omit the member if it is empty
 	omitZero bool // omit the member if it is nil
 	nullable bool // null counts as present
 	literal  bool // the name is the same in snake_case
 	text     bool // the string is free text
+	null     bool // null is a value
+	ext      bool // a member of an extension
+	inline   bool // the members of the struct are those of its owner
+	hidden   bool // only for decoding
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
+	kind     reflect.Kind // of the value, or of the one that a pointer refers to
 	codec    *codec
 	key      []byte // `"name":`
 }
@@ -67,10 +73,19 @@ type structPlan struct {
 	required uint64
 }
 
+// of returns the field of the struct v.
+func (f *field) of(v reflect.Value) reflect.Value {
+	if f.outer >= 0 {
+		v = v.Field(f.outer)
+	}
+	return v.Field(f.index)
+}
+
 // union is a set of concrete types. The value of the member discriminator determines
 // the type or, if discriminator is "", the member that is present.
 type union struct {
 	discriminator string
+	wrapped       bool // the value is that of the member
 	kinds         map[string]reflect.Type
 	names         []string
 	fallback      reflect.Type // if the discriminator is absent; may be nil
@@ -158,11 +173,18 @@ func codecFor(t reflect.Type, as *Form) *codec {
 }
 
 func newCodec(t reflect.Type, as *Form) *codec {
+	if special := as.special[t]; special != nil {
+		return special()
+	}
+	return plainCodec(t, as)
+}
+
+func plainCodec(t reflect.Type, as *Form) *codec {
 	switch t {
 	case timeType:
 		return &codec{decodeTime, appendTime, func(v reflect.Value) bool { return v.IsZero() }}
 	case bytesType:
-		return &codec{decodeBase64, appendBase64, emptyLen}
+		return &codec{as.base64Decoder(), appendBase64, emptyLen}
 	case rawType:
 		return &codec{decodeRaw, appendRaw, emptyLen}
 	case numberType:
@@ -179,11 +201,11 @@ func newCodec(t reflect.Type, as *Form) *codec {
 	case reflect.Bool:
 		return &codec{decodeBool, appendBool, reflect.Value.IsZero}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return &codec{intDecoder(t), appendInt, reflect.Value.IsZero}
+		return &codec{as.orQuoted(intDecoder(t)), appendInt, reflect.Value.IsZero}
 	case reflect.Float32, reflect.Float64:
-		return &codec{decodeFloat, appendFloatValue, reflect.Value.IsZero}
+		return &codec{as.orQuoted(decodeFloat), appendFloatValue, reflect.Value.IsZero}
 	case reflect.Pointer:
-		return pointerCodec(t, as)
+		return pointerCodec(t, codecFor(t.Elem(), as))
 	case reflect.Slice:
 		return sliceCodec(t, as)
 	case reflect.Map:
@@ -203,26 +225,57 @@ func emptyLen(v reflect.Value) bool { return v.Len() == 0 }
 
 func newStructPlan(t reflect.Type, as *Form) *structPlan {
 	p := &structPlan{byName: make(map[string]lookup)}
+	p.addFields(t, as, -1)
+	return p
+}
+
+func (p *structPlan) addFields(t reflect.Type, as *Form, outer int) {
 	for _, sf := range as.fields(t) {
-		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		f := &field{name: name, index: sf.Index[0], bit: 1 << len(p.fields), omit: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero")}
-		aliases := f.options(sf.Tag.Get("wire"))
-		if f.name == "" || f.name == "-" {
-			continue
-		}
-		if len(p.fields) == 64 {
-			panic(fmt.Sprintf("wire: %s has more than 64 members", t))
-		}
+		f, aliases := newField(sf, as)
+		f.outer = outer
 		switch {
+		case f.inline:
+			p.addFields(sf.Type, as, f.index)
+			continue
+		case f.name == "" || f.name == "-":
+			continue
+		case len(p.fields) == 64:
+			panic(fmt.Sprintf("wire: %s has more than 64 members", t))
 		case f.text:
 			f.codec = textCodec(sf.Type, as)
 		case f.constant == "":
 			f.codec = codecFor(sf.Type, as)
 		}
+		f.bit = 1 << len(p.fields)
 		f.key = append(appendString(nil, f.spelled(as)), ':')
 		p.add(f, aliases)
 	}
-	return p
+}
+
+// newField returns a field as its tags describe it, and its aliases.
+func newField(sf reflect.StructField, as *Form) (f *field, aliases []string) {
+	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+	f = &field{name: name, index: sf.Index[0], kind: sf.Type.Kind()}
+	if f.kind == reflect.Pointer {
+		f.kind = sf.Type.Elem().Kind()
+	}
+	f.options(options)
+	aliases = f.options(sf.Tag.Get("wire"))
+	if as.key == "" {
+		return f, aliases
+	}
+	if f.constant != "" {
+		f.name = ""
+	}
+	if tag, ok := sf.Tag.Lookup(as.key); ok {
+		name, options, _ = strings.Cut(tag, ",")
+		aliases = f.options(options)
+		if name != "" {
+			f.name = name
+		}
+	}
+	f.hidden = f.ext && !as.extended
+	return f, aliases
 }
 
 // spelled returns the name that the encoder writes.
@@ -233,12 +286,24 @@ func (f *field) spelled(as *Form) string {
 	return f.name
 }
 
-// options applies a wire tag and returns its aliases.
+// options applies the options of a tag and returns its aliases.
 func (f *field) options(tag string) (aliases []string) {
 	for opt := range strings.SplitSeq(tag, ",") {
 		switch key, value, _ := strings.Cut(opt, "="); key {
+		case "omitempty":
+			f.omit = true
+		case "omitzero":
+			f.omitZero = true
 		case "required":
 			f.required = true
+		case "optional":
+			f.required = false
+		case "null":
+			f.null = true
+		case "ext":
+			f.ext = true
+		case "inline":
+			f.inline = true
 		case "nullable":
 			f.nullable = true
 		case "literal":

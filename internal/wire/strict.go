@@ -10,9 +10,7 @@ import (
 // level, numbers beyond the range of a float64, and lone surrogates, except in free text, where
 // U+FFFD replaces them. Free text are the strings in maps and in values of type any, and those
 // of members tagged wire:"text". Long strings share memory with data as in [UnmarshalShared].
-func UnmarshalStrict(data []byte, v any) error {
-	return (&decoder{data: data, form: tagged, strict: true, shared: dense(data)}).document(v)
-}
+func UnmarshalStrict(data []byte, v any) error { return tagged.UnmarshalStrict(data, v) }
 
 const loneSurrogate = `a lone surrogate (an escape from \ud800 to \udfff without its pair)`
 

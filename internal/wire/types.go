@@ -34,7 +34,7 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 			return duplicate(f.name)
 		}
 		spelled |= l.bit
-		if d.null() || (exact&f.bit != 0 && !l.exact) {
+		if d.null() && !f.null || (exact&f.bit != 0 && !l.exact) {
 			if f.nullable {
 				seen |= f.bit
 			}
@@ -47,7 +47,7 @@ func (p *structPlan) decode(d *decoder, v reflect.Value) error {
 		if f.constant != "" {
 			return within(d.constant(f), f.name)
 		}
-		return within(f.codec.decode(d, v.Field(f.index)), f.name)
+		return within(f.codec.decode(d, f.of(v)), f.name)
 	})
 	if err != nil {
 		return err
@@ -69,7 +69,10 @@ func (u *union) codec(as *Form) *codec {
 
 func (u *union) decode(d *decoder, v reflect.Value) error {
 	choose := u.byDiscriminator
-	if u.discriminator == "" {
+	switch {
+	case u.wrapped:
+		return u.unwrap(d, v)
+	case u.discriminator == "":
 		choose = u.byMember
 	}
 	t, err := choose(d)
@@ -158,6 +161,9 @@ func stringCodec(t reflect.Type, as *Form) *codec {
 
 // textCodec is that of free text, in which U+FFFD may replace lone surrogates.
 func textCodec(t reflect.Type, as *Form) *codec {
+	if t.Kind() == reflect.Pointer {
+		return pointerCodec(t, textCodec(t.Elem(), as))
+	}
 	c := stringCodec(t, as)
 	c.decode = func(d *decoder, v reflect.Value) error {
 		s, err := d.freeText()
@@ -169,8 +175,7 @@ func textCodec(t reflect.Type, as *Form) *codec {
 	return c
 }
 
-func pointerCodec(t reflect.Type, as *Form) *codec {
-	elem := codecFor(t.Elem(), as)
+func pointerCodec(t reflect.Type, elem *codec) *codec {
 	return &codec{
 		decode: func(d *decoder, v reflect.Value) error {
 			if v.IsNil() {
@@ -282,21 +287,28 @@ func decodeTime(d *decoder, v reflect.Value) error {
 	return nil
 }
 
-func decodeBase64(d *decoder, v reflect.Value) error {
-	s, err := d.string()
-	if err != nil {
-		return err
+// base64Decoder returns the decoder of bytes. ProtoJSON allows both alphabets of RFC 4648.
+func (f *Form) base64Decoder() func(*decoder, reflect.Value) error {
+	proto := f.key != ""
+	return func(d *decoder, v reflect.Value) error {
+		s, err := d.string()
+		if err != nil {
+			return err
+		}
+		encoding := base64.StdEncoding
+		if proto && strings.ContainsAny(s, "-_") {
+			encoding = base64.URLEncoding
+		}
+		if len(s)%4 != 0 && !strings.HasSuffix(s, "=") {
+			encoding = encoding.WithPadding(base64.NoPadding)
+		}
+		b, err := encoding.DecodeString(s)
+		if err != nil {
+			return &Error{Rule: "must be base64 (RFC 4648 section 4)"}
+		}
+		v.SetBytes(b)
+		return nil
 	}
-	encoding := base64.StdEncoding
-	if len(s)%4 != 0 && !strings.HasSuffix(s, "=") {
-		encoding = base64.RawStdEncoding
-	}
-	b, err := encoding.DecodeString(s)
-	if err != nil {
-		return &Error{Rule: "must be base64 (RFC 4648 section 4)"}
-	}
-	v.SetBytes(b)
-	return nil
 }
 
 func decodeRaw(d *decoder, v reflect.Value) error {

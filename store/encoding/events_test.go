@@ -30,7 +30,10 @@ func TestEventsRoundTrip(t *testing.T) {
 		"another task":       {[]store.Event{{Time: at, State: a2a.StateSubmitted, Message: message("task-2", "context-1")}}, []string{"context-1"}},
 		"no ids":             {[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("", "")}}, nil},
 		"one message of two": {[]store.Event{{Time: at, State: a2a.StateSubmitted, Received: message("task-1", "context-1"), Message: message("task-1", "")}}, nil},
-		"no time":            {[]store.Event{{State: a2a.StateSubmitted}, {Time: at, State: a2a.StateCompleted}, {State: a2a.StateCompleted}}, nil},
+		"members of A2A 1.0": {[]store.Event{{Time: at, State: a2a.StateSubmitted, Message: &a2a.Message{ID: "m", Role: a2a.RoleAgent, Parts: []a2a.Part{
+			a2a.TextPart{Text: "x", Filename: "a.md", MediaType: "text/markdown"}, a2a.DataPart{Filename: "b", MediaType: "application/json"},
+		}}}}, nil},
+		"no time": {[]store.Event{{State: a2a.StateSubmitted}, {Time: at, State: a2a.StateCompleted}, {State: a2a.StateCompleted}}, nil},
 		"times and states": {
 			[]store.Event{
 				{Time: at, State: a2a.StateWorking},

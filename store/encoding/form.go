@@ -57,6 +57,8 @@ type textPart struct {
 	Text       string         `json:"text"`
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Embeddings []float64      `json:"embeddings,omitempty"`
+	Filename   string         `json:"filename,omitempty"`
+	MediaType  string         `json:"mediaType,omitempty"`
 }
 
 type filePart struct {
@@ -73,6 +75,8 @@ type dataPart struct {
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Text       string         `json:"text,omitempty"`
 	Embeddings []float64      `json:"embeddings,omitempty"`
+	Filename   string         `json:"filename,omitempty"`
+	MediaType  string         `json:"mediaType,omitempty"`
 }
 
 type fileWithBytes struct {

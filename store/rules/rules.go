@@ -14,6 +14,8 @@ type Task struct {
 	// Worker and Fence are those of the current lease. Worker is "" if the task is not leased.
 	Worker string
 	Fence  int64
+	// Finished reports that the state is terminal, and that the task is not queued or leased.
+	Finished bool
 	// Deleting reports that the deletion of the task's context is pending.
 	Deleting bool
 }
@@ -49,6 +51,21 @@ func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bo
 	return Records(c.Records, versions)
 }
 
+// DeleteTask returns why a store rejects the deletion of a task, or nil. t is nil if the task does
+// not exist. undelivered reports that one of its lanes is pending and that this prevents the
+// deletion.
+func DeleteTask(t *Task, undelivered bool) error {
+	switch {
+	case t == nil:
+		return store.ErrNotFound
+	case !t.Finished:
+		return store.ErrBusy
+	case undelivered:
+		return store.ErrUndelivered
+	}
+	return nil
+}
+
 // Records returns why a store rejects changes of records with these versions, or nil.
 func Records(changes []store.RecordChange, versions []int64) error {
 	for i := range changes {
@@ -61,18 +78,23 @@ func Records(changes []store.RecordChange, versions []int64) error {
 
 func fromClient(e store.Event) bool { return e.Received != nil }
 
-// Context is what a backend read for a context change.
+// Context is what a backend read for the change or deletion of a context.
 type Context struct {
 	// Duplicate reports that the change's idempotency key exists.
 	Duplicate bool
-	// Exists reports that the context exists, even if Deleting: its deletion is pending.
+	// Exists reports that the context exists. Deleting reports that its deletion is pending; a
+	// context that is Deleting still Exists.
 	Exists, Deleting bool
 	Version          int64
 	ParentID         string
 	// Unfinished reports that a task is in a non-terminal state. It is read if the change
 	// sets RequireFinished.
 	Unfinished bool
-	// Ancestors are the new parent and its ancestors. They are read if NewParent.
+	// Busy reports that a task is queued or leased. It is read for a deletion that has not
+	// started.
+	Busy bool
+	// Ancestors are the new parent and its ancestors. They are read if
+	// NewParent returns true.
 	Ancestors Ancestors
 }
 
@@ -107,15 +129,28 @@ func SaveContext(c *store.ContextChange, s *Context) error {
 	return nil
 }
 
+// DeleteContext returns why a store rejects the deletion of a context, or nil. finish is true for
+// FinishDelete.
+func DeleteContext(s *Context, finish bool) error {
+	switch {
+	case !s.Exists, finish && !s.Deleting:
+		return store.ErrNotFound
+	case !s.Deleting && s.Busy:
+		return store.ErrBusy
+	}
+	return nil
+}
+
 // Ancestors collects the ancestors of a context, from its parent upwards.
 type Ancestors struct {
 	n     int
 	cycle bool
 }
 
-// Add adds an ancestor of the context of, and reports whether to read the next one.
-func (a *Ancestors) Add(of, ancestor, parent string) (more bool) {
+// Add adds an ancestor of a context. parent is the parent of the ancestor, or "". Add reports
+// whether to read the parent and add it next.
+func (a *Ancestors) Add(context, ancestor, parent string) (more bool) {
 	a.n++
-	a.cycle = a.cycle || ancestor == of || parent == of
+	a.cycle = a.cycle || ancestor == context || parent == context
 	return !a.cycle && parent != "" && a.n <= store.MaxContextDepth
 }

@@ -20,6 +20,7 @@ func valueTests() []test {
 		{"a text of a megabyte is read back completely", valueLarge},
 		{"a task without content is read back", valueEmpty},
 		{"every state is preserved, known or not", valueStates},
+		{"messages keep the ids of their task and context, or have none", valueMessageIDs},
 	}
 }
 
@@ -228,5 +229,25 @@ func valueStates(f *fixture) {
 	for i, s := range states {
 		page := f.list(store.Query{Owner: owner, States: []a2a.TaskState{s}, Limit: 10})
 		f.equal(fmt.Sprintf("Tasks() in state %s", s), ids(page.Tasks), []string{fmt.Sprint("t", i)})
+	}
+}
+
+func valueMessageIDs(f *fixture) {
+	for i, ids := range [][2]string{{"t", "c"}, {"", "c"}, {"t", ""}, {"", ""}, {"other", "another"}} {
+		k := key(fmt.Sprint("t", i))
+		c := newTask(k, "c", at(i))
+		c.Events[0].Received.TaskID, c.Events[0].Received.ContextID = k.ID, "c"
+		f.commit(c)
+		done := agentMessage(at(i), a2a.StateCompleted, "m")
+		if ids[0] == "t" {
+			ids[0] = k.ID
+		}
+		done.Message.TaskID, done.Message.ContextID = ids[0], ids[1]
+		f.commit(store.Change{Key: k, Version: 1, Events: []store.Event{done}, Queue: idle()})
+		want := fold(k, "c", *idle(), c.Events[0], done)
+		f.equal("Task()", f.task(k), want)
+		f.equal("Task().Answer()", f.task(k).Answer() != nil, ids[0] == "")
+		f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 1}).Tasks, []*store.Task{want})
+		f.equal("Events()", f.events(k), withSeqs([]store.Event{c.Events[0], done}))
 	}
 }

@@ -13,7 +13,7 @@ import (
 type Content struct {
 	EventsJSON   string
 	SnapshotJSON string          // "" if none is worth storing
-	Values       []content.Value // large values of both
+	Values       []content.Value // large values cut from EventsJSON and SnapshotJSON
 	Large        int64           // size of the large values of EventsJSON
 	logSize      int64           // of the task after the change
 	recordBytes  int

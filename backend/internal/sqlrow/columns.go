@@ -5,11 +5,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
-// Columns are columns of a table with the fields of the row type T that hold them. The text of
-// a statement, its arguments and the reading of its result follow from them, so none of these
-// depends on an order that stands elsewhere.
+// Columns lists columns of a table and the field of the row type T that holds each. The text of
+// a statement, its arguments and the scan of its result are generated from this list, so they
+// always have the same order.
 type Columns[T any] struct{ all []column }
 
 type column struct {
@@ -17,8 +20,9 @@ type column struct {
 	index []int // of the field
 }
 
-// Of returns the columns that the tags of T name, in the order of its fields: `col:"name"`. A
-// field of a struct type has the names of its fields, separated by commas. Fields of an
+// Of returns the columns that the tags of T name, in the order of its fields: `col:"name"`. The
+// tag of a field of a struct type has one column name for each field of the struct, separated
+// by commas. Fields of an
 // embedded struct belong to T. Fields are strings, integers and booleans; parameters may also
 // be slices, and pointers.
 func Of[T any]() Columns[T] { return Columns[T]{appendColumns(nil, reflect.TypeFor[T](), nil)} }
@@ -42,6 +46,24 @@ func appendColumns(all []column, t reflect.Type, in []int) []column {
 	return all
 }
 
+// fields returns columns with fields of T that have no tags: the name of the column, a space and
+// the path of the field.
+func fields[T any](all ...string) (c Columns[T]) {
+	for _, pair := range all {
+		name, path, _ := strings.Cut(pair, " ")
+		t, index := reflect.TypeFor[T](), []int(nil)
+		for _, part := range strings.Split(path, ".") {
+			f, ok := t.FieldByName(part)
+			if !ok {
+				panic(fmt.Sprintf("%s has no field %s", reflect.TypeFor[T](), path))
+			}
+			t, index = f.Type, append(index, f.Index...)
+		}
+		c.all = append(c.all, column{name, index})
+	}
+	return c
+}
+
 // Only returns the columns with the given names, separated by spaces, in this order. It panics
 // if there is no such column.
 func (c Columns[T]) Only(names string) (some Columns[T]) {
@@ -55,7 +77,7 @@ func (c Columns[T]) Only(names string) (some Columns[T]) {
 	return some
 }
 
-// Without returns the other columns than those with the given names, separated by spaces.
+// Without returns c without the columns with the given names, separated by spaces.
 func (c Columns[T]) Without(names string) (some Columns[T]) {
 	for _, col := range c.all {
 		if !slices.Contains(strings.Fields(names), col.name) {
@@ -100,7 +122,7 @@ func (c Columns[T]) Field(i int) reflect.Type {
 	return reflect.TypeFor[T]().FieldByIndex(c.all[i].index).Type
 }
 
-// Value returns the field of the column i in a row, which is the pointed-to value of a *T.
+// Value returns the field of the column i in a row. row is an addressable value of type T.
 func (c Columns[T]) Value(row reflect.Value, i int) reflect.Value {
 	for _, f := range c.all[i].index {
 		row = row.Field(f)
@@ -109,7 +131,8 @@ func (c Columns[T]) Value(row reflect.Value, i int) reflect.Value {
 }
 
 // Scan sets the fields of a row from a result that starts with these columns. integer and text
-// return the value of a column of the result; a boolean is an integer.
+// return the value of a column of the result. A boolean is an integer, and so is a time, in
+// milliseconds since 1970.
 func (c Columns[T]) Scan(row *T, integer func(i int) int64, text func(i int) string) {
 	v := reflect.ValueOf(row).Elem()
 	for i := range c.all {
@@ -118,6 +141,8 @@ func (c Columns[T]) Scan(row *T, integer func(i int) int64, text func(i int) str
 			f.SetString(text(i))
 		case reflect.Bool:
 			f.SetBool(integer(i) != 0)
+		case reflect.Struct:
+			*f.Addr().Interface().(*time.Time) = encoding.FromMillis(integer(i))
 		default:
 			f.SetInt(integer(i))
 		}
@@ -136,6 +161,8 @@ func (c Columns[T]) Args(row *T, more ...any) []any {
 			args = append(args, f.Bool())
 		case reflect.Slice:
 			args = append(args, f.Interface())
+		case reflect.Struct:
+			args = append(args, encoding.Millis(*f.Addr().Interface().(*time.Time)))
 		default:
 			args = append(args, f.Int())
 		}

@@ -1,3 +1,3 @@
-// Package sqlrow is what the SQL backends share: the row of a task, its columns and phases, and
-// the encoded content of a change.
+// Package sqlrow contains code that the SQL backends share: the row of a task, its columns and
+// phases, and the encoded content of a change.
 package sqlrow

@@ -1,41 +1,49 @@
 package sqlrow
 
 import (
+	"time"
+
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/encoding"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-// Lane has the columns of webhook_lanes that are in a [store.Lane]. Times are in milliseconds
-// since 1970.
-type Lane struct {
-	Task        store.Key           `col:"owner,task_id"`
-	ID          string              `col:"id"`
-	Endpoint    string              `col:"endpoint"`
-	LongRunning bool                `col:"long_running"`
-	State       string              `col:"state"`
-	Reason      string              `col:"reason"`
-	Tail        int64               `col:"tail_seq"`
-	Cursor      store.WebhookCursor `col:"cursor_seq,cursor_sequence,cursor_state"`
-	DueAt       int64               `col:"due_at"`
-	Attempt     int64               `col:"attempt"`
-	FailedAt    int64               `col:"failed_at"`
-	Delivered   int64               `col:"delivered"`
-	DeliveredAt int64               `col:"delivered_at"`
-	UpdatedAt   int64               `col:"updated_at"`
-	Worker      string              `col:"worker"`
-	Fence       int64               `col:"fence"`
-	LeaseUntil  int64               `col:"lease_until"`
+// LaneColumns returns the columns of webhook_lanes with the fields of a [store.Lane], which is
+// T or embedded in T.
+func LaneColumns[T any]() Columns[T] {
+	return fields[T](
+		"owner Webhook.Task.Owner", "task_id Webhook.Task.ID", "id Webhook.ID", "endpoint Webhook.Endpoint",
+		"long_running Webhook.LongRunning", "state State", "reason Reason", "tail_seq Tail", "cursor_seq Cursor.Seq",
+		"cursor_sequence Cursor.Sequence", "cursor_state Cursor.State", "due_at DueAt", "attempt Attempt",
+		"failed_at FailedAt", "delivered Delivered", "delivered_at DeliveredAt", "updated_at UpdatedAt",
+		"worker Worker", "fence Fence", "lease_until LeaseUntil",
+	)
 }
 
-// Value returns the lane with the data and the creation time of its webhook.
-func (l *Lane) Value(data []byte, createdAt int64) store.Lane {
-	return store.Lane{
-		Webhook: store.Webhook{
-			Task: l.Task, ID: l.ID, Endpoint: l.Endpoint, Data: data, LongRunning: l.LongRunning, CreatedAt: encoding.FromMillis(createdAt),
-		},
-		Cursor: l.Cursor, Tail: l.Tail, State: store.LaneState(l.State), Reason: l.Reason, DueAt: encoding.FromMillis(l.DueAt),
-		Attempt: int(l.Attempt), FailedAt: encoding.FromMillis(l.FailedAt),
-		Delivered: l.Delivered, DeliveredAt: encoding.FromMillis(l.DeliveredAt), UpdatedAt: encoding.FromMillis(l.UpdatedAt),
-		Worker: l.Worker, Fence: l.Fence, LeaseUntil: encoding.FromMillis(l.LeaseUntil),
+// EndpointColumns are the columns of webhook_endpoints.
+var EndpointColumns = fields[store.Endpoint](
+	"name Name", "failures Failures", "failed_at FailedAt", "open_until OpenUntil", "disabled Disabled", "reason Reason", "updated_at UpdatedAt",
+)
+
+// DeadLetterColumns are the columns of a dead letter besides those that name its webhook.
+var DeadLetterColumns = fields[store.DeadLetter](
+	"at At", "seq Seq", "sequence Sequence", "cursor_seq Cursor.Seq", "cursor_sequence Cursor.Sequence", "cursor_state Cursor.State",
+	"attempts Attempts", "status Status", "reason Reason",
+)
+
+// LanePhase returns the phase of a lane at now. done reports that expiry may remove the lane
+// while it is not pending.
+func LanePhase(l *rules.Lane, done bool, now time.Time) Phase {
+	switch {
+	case l.Deleted:
+		return PhaseDeleted
+	case !l.Pending() && done:
+		return PhaseDone
+	case !l.Pending():
+		return PhaseIdle
+	case l.Blocked():
+		return PhaseLeased
+	case l.DueAt.After(now):
+		return PhaseWaiting
 	}
+	return PhaseReady
 }

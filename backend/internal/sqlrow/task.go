@@ -3,47 +3,12 @@ package sqlrow
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
-
-// The stored phases of queue entries.
-const (
-	PhaseIdle int64 = iota
-	PhaseReady
-	PhaseLeased
-	PhaseWaiting
-)
-
-// phaseNumber returns the stored phase of a queue entry. A task with a due time is waiting
-// until a claim promotes it. Claims read only ready tasks, so waiting tasks cost them nothing.
-func phaseNumber(p store.Phase, dueAt time.Time) int64 {
-	switch p {
-	case store.PhaseQueued:
-		if !dueAt.IsZero() {
-			return PhaseWaiting
-		}
-		return PhaseReady
-	case store.PhaseLeased:
-		return PhaseLeased
-	case store.PhaseIdle:
-	}
-	return PhaseIdle
-}
-
-func phaseName(n int64) store.Phase {
-	switch n {
-	case PhaseReady, PhaseWaiting:
-		return store.PhaseQueued
-	case PhaseLeased:
-		return store.PhaseLeased
-	}
-	return store.PhaseIdle
-}
 
 // Task is a row of task_rows: the data for guards, lists and claims of a task. Times are in
 // milliseconds since 1970.
@@ -56,7 +21,7 @@ type Task struct {
 	Seq         int64     `col:"seq"`
 	ReceivedSeq int64     `col:"received_seq"`
 	Checkpoint  int64     `col:"checkpoint"` // sequence of the log row with the snapshot, or 1
-	Phase       int64     `col:"phase"`
+	Phase       Phase     `col:"phase"`
 	DueAt       int64     `col:"due_at"`
 	Worker      string    `col:"lease_worker"`
 	Fence       int64     `col:"fence"`
@@ -79,7 +44,7 @@ func (t *Task) Value() *store.Task {
 		Key: t.Key, ContextID: t.ContextID, Seq: t.Seq,
 		CreatedAt: encoding.FromMillis(t.CreatedAt), ReceivedSeq: t.ReceivedSeq, Bytes: t.Bytes,
 		Queue: store.QueueEntry{
-			Phase: phaseName(t.Phase), DueAt: encoding.FromMillis(t.DueAt),
+			Phase: t.Phase.queuePhase(), DueAt: encoding.FromMillis(t.DueAt),
 			Lease: store.Lease{Worker: t.Worker, Fence: t.Fence, Until: encoding.FromMillis(t.LeaseUntil)},
 			Turn:  int(t.Turn), Attempt: int(t.Attempt), SeenSeq: t.SeenSeq, StartSeq: t.StartSeq,
 		},
@@ -103,7 +68,7 @@ func (t *Task) CopyTo(task *store.Task) {
 
 // SetQueueEntry sets the columns of the queue entry.
 func (t *Task) SetQueueEntry(q *store.QueueEntry) {
-	t.Phase, t.DueAt = phaseNumber(q.Phase, q.DueAt), encoding.Millis(q.DueAt)
+	t.Phase, t.DueAt = phaseOf(q.Phase, q.DueAt), encoding.Millis(q.DueAt)
 	t.Worker, t.Fence, t.LeaseUntil = q.Lease.Worker, q.Lease.Fence, encoding.Millis(q.Lease.Until)
 	t.Turn, t.Attempt, t.SeenSeq, t.StartSeq = int64(q.Turn), int64(q.Attempt), q.SeenSeq, q.StartSeq
 }
@@ -130,9 +95,9 @@ func (t *Task) Advance(events []store.Event) (status bool) {
 	return status
 }
 
-// Seen returns what decides about changes of the task.
+// Seen returns the values that package rules checks before the task is changed or deleted.
 func (t *Task) Seen() rules.Task {
-	s := rules.Task{Seq: t.Seq, ReceivedSeq: t.ReceivedSeq}
+	s := rules.Task{Seq: t.Seq, ReceivedSeq: t.ReceivedSeq, Finished: a2a.TaskState(t.State).Terminal() && t.Phase == PhaseIdle}
 	if t.Phase == PhaseLeased {
 		s.Worker, s.Fence = t.Worker, t.Fence
 	}

@@ -255,9 +255,10 @@ CREATE TABLE {s}.webhooks (
 );
 CREATE UNIQUE INDEX webhooks_key ON {s}.webhooks (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
 
--- One row per webhook: its delivery queue. phase is 0 idle, 1 ready (may be claimed from
--- due_at), 2 waiting (becomes ready at due_at), 3 leased, -1 idle and checked by an expiry,
--- which cannot remove it before it changes. A paused lane without pending events is idle.
+-- One row per webhook: its delivery queue. phase is 1 ready (may be claimed from
+-- due_at), 2 leased, 3 waiting (becomes ready at due_at). Without pending events, it is 4 done
+-- (expiry checks the lane) or 0 idle (expiry has checked it, and cannot remove it before it
+-- changes).
 -- cursor_* is the position in the task's log up to which events were delivered, tail_seq the
 -- sequence of the last event. No index contains tail_seq, so that new events update none.
 -- A revoked lease has an empty worker and lease_until > 0. reason is UTF-8 that may contain NUL.
@@ -288,18 +289,17 @@ CREATE TABLE {s}.webhook_lanes (
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX webhook_lanes_key ON {s}.webhook_lanes (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
 CREATE INDEX webhook_lanes_ready ON {s}.webhook_lanes (owner COLLATE "ucs_basic", due_at, task_id, id) WHERE phase = 1;
-CREATE INDEX webhook_lanes_waiting ON {s}.webhook_lanes (due_at) WHERE phase = 2;
-CREATE INDEX webhook_lanes_leased ON {s}.webhook_lanes (owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 3;
-CREATE INDEX webhook_lanes_endpoint ON {s}.webhook_lanes (endpoint, due_at) WHERE phase = 1 OR phase = 2;
-CREATE INDEX webhook_lanes_idle ON {s}.webhook_lanes (long_running, updated_at) WHERE phase = 0;
+CREATE INDEX webhook_lanes_waiting ON {s}.webhook_lanes (due_at) WHERE phase = 3;
+CREATE INDEX webhook_lanes_leased ON {s}.webhook_lanes (owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 2;
+CREATE INDEX webhook_lanes_endpoint ON {s}.webhook_lanes (endpoint, due_at) WHERE phase = 1 OR phase = 3;
+CREATE INDEX webhook_lanes_done ON {s}.webhook_lanes (long_running, updated_at) WHERE phase = 4;
 CREATE INDEX webhook_lanes_stopped ON {s}.webhook_lanes (owner, task_id, id) INCLUDE (state) WHERE state <> 'active';
 
--- Deleted webhooks whose leases have not ended yet.
+-- Deleted webhooks whose leases were revoked and have not ended yet.
 CREATE TABLE {s}.deleted_webhooks (
   owner       text COLLATE "C" NOT NULL,
   task_id     text COLLATE "C" NOT NULL,
   id          text COLLATE "C" NOT NULL,
-  worker      text COLLATE "C" NOT NULL,
   fence       bigint NOT NULL,
   lease_until bigint NOT NULL
 );

@@ -1,16 +1,21 @@
-// Package conformance is the agent for the official A2A conformance kits. The id of a message
-// selects the behavior by the prefixes that the kits use.
+// Package conformance is the agent for the official A2A conformance kits. The id of a message,
+// or its text, selects the behavior by the prefixes that the kits use.
 //
 // # Behaviors
 //
-// If the id has no known prefix, the task works for [Config.Delay] and then asks for another
-// message. It accepts follow-up messages at any time and never ends by itself. The turn also
-// answers follow-up messages that arrive during the delay. [Prefixes] lists the known
-// prefixes. The longest matching prefix applies, and the newest of several messages.
+// [Prefixes] lists the known prefixes. The newest message selects the behavior, by its id or
+// else by its text; the longest matching prefix applies. A message without a known prefix
+// continues with the behavior that the task's first message selected. If that one has none
+// either, [Config.Default] applies.
+//
+// [Wait], the default, works for [Config.Delay] and then asks for another message. It accepts
+// follow-up messages at any time and never ends by itself. The turn also answers follow-up
+// messages that arrive during the delay.
 package conformance
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -19,6 +24,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
 // TimeoutVariable is the environment variable with the streaming timeout of the v0.3 kit in
@@ -27,10 +33,12 @@ const TimeoutVariable = "TCK_STREAMING_TIMEOUT"
 
 // Config sets the timing. Zero fields take the documented default.
 type Config struct {
+	// Default is the behavior of tasks that select none: [Wait], or a prefix. Default [Wait].
+	Default string
 	// Delay is how long a task with the default behavior works before it asks for another
 	// message. Default 3 s.
 	Delay time.Duration
-	// Hold is how long a task of test-resubscribe-message-id works. The kit requires twice its
+	// Hold is how long a task of test-resubscribe-message-id or tck-long-running works. The kit requires twice its
 	// streaming timeout and 4 s, measured by the kit. Default: one second more than twice the
 	// timeout in TCK_STREAMING_TIMEOUT, and at least 5 s.
 	Hold time.Duration
@@ -43,7 +51,13 @@ const (
 	minHold        = 5 * time.Second
 )
 
+// Wait is the behavior of a task that works for a while and then asks for another message.
+const Wait = "wait"
+
 func (c Config) withDefaults() Config {
+	if c.Default == "" {
+		c.Default = Wait
+	}
 	if c.Delay == 0 {
 		c.Delay = 3 * time.Second
 	}
@@ -93,19 +107,27 @@ func Prefixes() []string {
 	return prefixes
 }
 
-// Handle runs the behavior that the newest message's id selects.
+// Handle runs the behavior that the newest message selects, or else the task's first message.
 func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
-	if b := a.behaviorOf(t.Message()); b != nil {
+	first := slices.Concat(t.TaskHistory(), t.Messages())[0]
+	for _, m := range []a2a.Message{t.Message(), first} {
+		if b := a.behaviorOf(m); b != nil {
+			return b(ctx, t)
+		}
+	}
+	if b := a.behaviors[a.cfg.Default]; b != nil {
 		return b(ctx, t)
 	}
-	return a.askAgain(ctx, t)
+	return a.wait(ctx, t)
 }
 
-// behaviorOf returns the behavior for m's id, or nil for the default.
+// behaviorOf returns the behavior that m's id or text selects, or nil.
 func (a *agent) behaviorOf(m a2a.Message) behavior {
-	for _, prefix := range a.prefixes {
-		if strings.HasPrefix(m.ID, prefix) {
-			return a.behaviors[prefix]
+	for _, text := range []string{m.ID, m.Text()} {
+		for _, prefix := range a.prefixes {
+			if strings.HasPrefix(text, prefix) {
+				return a.behaviors[prefix]
+			}
 		}
 	}
 	return nil
@@ -122,16 +144,23 @@ func (a *agent) table() map[string]behavior {
 	data := []a2a.Part{a2a.DataPart{Data: map[string]any{"key": "value", "count": 42}}}
 	return map[string]behavior{
 		"tck-complete-task":           reply("Hello from TCK"),
-		"tck-message-response":        reply("Direct message response"),
+		"tck-message-response":        say("Direct message response"),
 		"tck-artifact-text":           artifact(text("Generated text content")),
 		"tck-artifact-file":           artifact(file),
 		"tck-artifact-file-url":       artifact(url),
 		"tck-artifact-data":           artifact(data),
 		"tck-input-required":          require("Send another message to continue."),
+		"tck-auth-required":           authorize("Authorization is required to continue."),
+		"tck-multi-turn":              multiTurn,
 		"tck-reject-task":             reject("The task was rejected as requested."),
+		"tck-task-failure":            fail("the task failed as requested"),
+		"tck-cancel":                  untilCanceled,
+		"tck-long-running":            a.longRunning,
 		"tck-stream-001":              artifact(text("Stream hello from TCK")),
 		"tck-stream-002":              reply("Hello from TCK"),
 		"tck-stream-003":              artifact(text("Stream task lifecycle")),
+		"tck-stream-basic":            artifact(text("Streamed text content")),
+		"tck-stream-chunked":          artifact(text("chunk-1 "), text("chunk-2 "), text("chunk-3")),
 		"tck-stream-ordering-001":     artifact(text("Ordered output")),
 		"tck-stream-artifact-text":    artifact(text("Streamed text content")),
 		"tck-stream-artifact-file":    artifact(file),
@@ -144,12 +173,38 @@ func reply(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.Reply(text) }
 }
 
+func say(text string) behavior {
+	return func(_ context.Context, t *holdfast.Turn) error { return t.Say(text) }
+}
+
 func require(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.RequireInput(text) }
 }
 
+func authorize(text string) behavior {
+	return func(_ context.Context, t *holdfast.Turn) error { return t.RequireAuth(text) }
+}
+
 func reject(text string) behavior {
 	return func(_ context.Context, t *holdfast.Turn) error { return t.Reject(text) }
+}
+
+func fail(text string) behavior {
+	return func(_ context.Context, t *holdfast.Turn) error { return t.Fail(errors.New(text)) }
+}
+
+// multiTurn asks for another message until one is "done".
+func multiTurn(_ context.Context, t *holdfast.Turn) error {
+	if t.Message().Text() == "done" {
+		return t.Reply("Done.")
+	}
+	return t.RequireInput("") // without a message, so that the history has only those of the client
+}
+
+// untilCanceled works until the task is canceled.
+func untilCanceled(ctx context.Context, _ *holdfast.Turn) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // artifact returns a behavior that writes one artifact and completes the task. Each chunk is
@@ -166,10 +221,10 @@ func artifact(chunks ...[]a2a.Part) behavior {
 	}
 }
 
-// askAgain waits for Delay, then asks for another message. Messages that arrive during the
+// wait works for Delay, then asks for another message. Messages that arrive during the
 // delay are answered by the same turn.
-func (a *agent) askAgain(ctx context.Context, t *holdfast.Turn) error {
-	if err := sleep(ctx, a.cfg.Delay); err != nil {
+func (a *agent) wait(ctx context.Context, t *holdfast.Turn) error {
+	if err := runtime.Sleep(ctx, a.cfg.Delay); err != nil {
 		return err
 	}
 	if arrived := t.Inbox(); len(arrived) > 0 {
@@ -180,38 +235,35 @@ func (a *agent) askAgain(ctx context.Context, t *holdfast.Turn) error {
 	return t.RequireInput("Hello! Send another message or cancel.")
 }
 
+// longRunning is like hold, but the task has an artifact.
+func (a *agent) longRunning(ctx context.Context, t *holdfast.Turn) error {
+	if err := t.AddArtifact(a2a.Artifact{Name: "output", Parts: []a2a.Part{a2a.TextPart{Text: "Output of a long task"}}}); err != nil {
+		return err
+	}
+	return a.hold(ctx, t)
+}
+
 // hold reports status updates for Hold, then completes the task.
 func (a *agent) hold(ctx context.Context, t *holdfast.Turn) error {
 	for left := a.cfg.Hold; left > 0; left -= a.cfg.Interval {
 		if err := t.Status("Still working."); err != nil {
 			return err
 		}
-		if err := sleep(ctx, min(left, a.cfg.Interval)); err != nil {
+		if err := runtime.Sleep(ctx, min(left, a.cfg.Interval)); err != nil {
 			return err
 		}
 	}
 	return t.Reply("Done.")
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Describe sets the agent card's properties. The modes "file" and "data" make the v0.3 kit
 // test these kinds of parts.
 func Describe(cfg *holdfast.Config) {
 	cfg.Name = "conformance"
-	cfg.Description = "Behaves as the A2A conformance kits require, selected by the id of each message."
+	cfg.Description = "Behaves as the A2A conformance kits require, selected by the id or text of each message."
 	cfg.Skills = []a2a.AgentSkill{{
-		ID: "conformance", Name: "Conformance", Description: "The prefix of a message's id selects the behavior; by default it asks for another message.",
-		Tags: []string{"conformance", "test"}, Examples: []string{"Hello"},
+		ID: "conformance", Name: "Conformance", Description: "The prefix of a message's id or text selects the behavior.",
+		Tags: []string{"conformance"}, Examples: []string{"Hello"},
 	}}
 	modes := []string{"text/plain", "application/json", "application/octet-stream", "text", "file", "data"}
 	cfg.InputModes = modes

@@ -1,12 +1,18 @@
 package conformance_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
 )
@@ -48,10 +54,16 @@ func TestPrefixSelectsTheBehavior(t *testing.T) {
 		{id: "tck-stream-artifact-file-1", state: a2a.StateCompleted, parts: 1},
 		{id: "tck-stream-artifact-chunked-1", state: a2a.StateCompleted, artifact: "chunk-1 chunk-2", parts: 1},
 		{id: "test-resubscribe-message-id-1", state: a2a.StateCompleted, message: "Done."},
+		{id: "tck-auth-required-1", state: a2a.StateAuthRequired, message: "Authorization is required to continue."},
+		{id: "tck-multi-turn-1", state: a2a.StateInputRequired},
+		{id: "tck-task-failure-1", state: a2a.StateFailed, message: "the task failed as requested"},
+		{id: "tck-long-running-1", state: a2a.StateCompleted, message: "Done.", artifact: "Output of a long task", parts: 1},
+		{id: "tck-stream-basic-1", state: a2a.StateCompleted, artifact: "Streamed text content", parts: 1},
+		{id: "tck-stream-chunked-1", state: a2a.StateCompleted, artifact: "chunk-1 chunk-2 chunk-3", parts: 1},
 		{id: "anything", state: a2a.StateInputRequired, message: "Hello! Send another message or cancel."},
 	}
 	r := holdfasttest.New(t, conformance.New(conformance.Config{Delay: time.Millisecond, Hold: 2 * time.Millisecond, Interval: time.Millisecond}))
-	covered := make(map[string]bool)
+	covered := map[string]bool{"tck-cancel": true} // see TestCancelEndsTheTask
 	for _, tt := range tests {
 		for _, p := range conformance.Prefixes() {
 			covered[p] = covered[p] || strings.HasPrefix(tt.id, p)
@@ -165,6 +177,80 @@ func TestAFollowUpContinuesAPausedTask(t *testing.T) {
 	m.TaskID = task.ID
 	if task := r.SendMessage(m); task.State != a2a.StateCompleted {
 		t.Errorf("follow-up = %s, want %s", task.State, a2a.StateCompleted)
+	}
+}
+
+func TestTextSelectsTheBehaviorOfTheTask(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{Default: "tck-complete-task"}))
+	task := r.SendMessage(message("one", "tck-multi-turn start"))
+	for i, tt := range []struct {
+		text string
+		want a2a.TaskState
+	}{{"more", a2a.StateInputRequired}, {"done", a2a.StateCompleted}} {
+		m := message(fmt.Sprint("follow-up-", i), tt.text)
+		m.TaskID = task.ID
+		if got := r.SendMessage(m); got.State != tt.want {
+			t.Errorf("%q = %s, want %s", tt.text, got.State, tt.want)
+		}
+	}
+	if task := r.SendMessage(message("two", "hello")); task.State != a2a.StateCompleted || task.Message != "Hello from TCK" {
+		t.Errorf("a message without a prefix = %s %q, want the default", task.State, task.Message)
+	}
+}
+
+func TestCancelEndsTheTask(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, conformance.New(conformance.Config{}))
+	task := r.Submit(message("tck-cancel-1", "hi"))
+	if task := r.Cancel(task.ID); task.State != a2a.StateCanceled {
+		t.Errorf("Cancel() = %s, want %s", task.State, a2a.StateCanceled)
+	}
+}
+
+func TestEachProfileMakesAnAgent(t *testing.T) {
+	t.Parallel()
+	for _, p := range conformance.Profiles() {
+		agent, err := p.Agent(holdfast.Config{Store: inmem.New()})
+		if err != nil {
+			t.Errorf("profile %s: %v", p.Name, err)
+			continue
+		}
+		if err := agent.Stop(t.Context()); err != nil {
+			t.Errorf("profile %s: Stop() = %v", p.Name, err)
+		}
+		if got, err := conformance.ProfileByName(p.Name); err != nil || got.Name != p.Name {
+			t.Errorf("ProfileByName(%q) = %q, %v", p.Name, got.Name, err)
+		}
+	}
+	if _, err := conformance.ProfileByName("v99"); err == nil || !strings.Contains(err.Error(), "v03, v03-noPush") {
+		t.Errorf("ProfileByName(v99) = %v, want an error that lists the names", err)
+	}
+}
+
+// ACTS expects an error for a contextId that the client has made.
+func TestContextOfTheClientIsRejected(t *testing.T) {
+	t.Parallel()
+	p, err := conformance.ProfileByName("acts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := p.Agent(holdfast.Config{Store: inmem.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Stop(context.WithoutCancel(t.Context())) })
+	for contextID, want := range map[string]int{"client-generated-context-that-should-be-rejected": http.StatusBadRequest, "another": http.StatusOK} {
+		body := `{"message":{"messageId":"m","role":"ROLE_USER","contextId":"` + contextID + `","parts":[{"text":"tck-complete-task"}]}}`
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://agent.test/message:send", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if agent.Handler().ServeHTTP(w, r); w.Code != want {
+			t.Errorf("message in context %s = HTTP %d %s, want %d", contextID, w.Code, w.Body, want)
+		}
 	}
 }
 

@@ -178,7 +178,7 @@ func (c Config) Describe(cfg *holdfast.Config) {
 	cfg.Skills = []a2a.AgentSkill{{
 		ID: name, Name: name, Description: "Passes the message to a program and returns its output.", Tags: []string{"exec"},
 	}}
-	cfg.InputModes = []string{"text/plain", "application/json", "application/octet-stream"}
+	cfg.InputModes = []string{"text/plain", "application/json", "*/*"}
 	cfg.OutputModes = []string{"text/plain", "application/json", "application/octet-stream"}
 }
 

@@ -3,7 +3,6 @@
 package execagent_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // shell returns the configuration of a shell script. args are its $1, $2 and so on.
@@ -41,6 +41,7 @@ func newRunner(t *testing.T, cfg execagent.Config, hc ...holdfast.Config) *holdf
 	if len(hc) == 0 {
 		hc = []holdfast.Config{{HandlerGrace: time.Minute}}
 	}
+	cfg.Describe(&hc[0])
 	return holdfasttest.New(t, h, hc...)
 }
 
@@ -54,22 +55,6 @@ func statuses(r *holdfasttest.Runner, id string) []string {
 		}
 	}
 	return texts
-}
-
-// eventually waits until ok returns true.
-func eventually(t *testing.T, description string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("timed out waiting for %s", description)
-		}
-	}
 }
 
 func read(file string) string {
@@ -275,7 +260,7 @@ func TestFailWithRetryRunsTheTurnAgain(t *testing.T) {
 		holdfast.Config{RetryDelay: time.Millisecond})
 	m := text("go")
 	task := r.Submit(m)
-	eventually(t, "the second attempt", func() bool { return r.Task(task.ID).State.Terminal() })
+	await.True(t, "the second attempt", func() bool { return r.Task(task.ID).State.Terminal() })
 	if task := r.Task(task.ID); task.State != a2a.StateCompleted || task.Message != "attempt 2" {
 		t.Errorf("task = %s %q, want the second attempt completed", task.State, task.Message)
 	}
@@ -352,14 +337,14 @@ func TestProgramReceivesCancel(t *testing.T) {
 	cfg.Grace = 50 * time.Second
 	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
-	eventually(t, "the turn", func() bool { return strings.Contains(read(received), `"turn"`) })
+	await.True(t, "the turn", func() bool { return strings.Contains(read(received), `"turn"`) })
 	if got := r.Cancel(task.ID); got.State != a2a.StateCanceled {
 		t.Errorf("Cancel() = %s, want canceled", got.State)
 	}
-	eventually(t, "the cancel line and the end of input", func() bool {
+	await.True(t, "the cancel line and the end of input", func() bool {
 		return strings.HasSuffix(read(received), "{\"type\":\"cancel\",\"reason\":\"canceled\"}\nend\n")
 	})
-	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
+	await.True(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
 func TestCancelKillsProgramThatIgnoresSIGTERM(t *testing.T) {
@@ -368,9 +353,9 @@ func TestCancelKillsProgramThatIgnoresSIGTERM(t *testing.T) {
 	cfg := shell(`trap '' TERM; echo $$ >"$1"; while :; do sleep 1000; done`, pid)
 	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
-	eventually(t, "the program", func() bool { return read(pid) != "" })
+	await.True(t, "the program", func() bool { return read(pid) != "" })
 	r.Cancel(task.ID)
-	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
+	await.True(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
 func TestTooLongLineFailsTheTask(t *testing.T) {
@@ -539,7 +524,7 @@ func TestGrandchildrenDoNotDelayTheTurn(t *testing.T) {
 			if task.State != a2a.StateCompleted {
 				t.Errorf("task = %s %q, want completed", task.State, task.Message)
 			}
-			eventually(t, "the end of the grandchild", func() bool { return hasEnded(pid) })
+			await.True(t, "the end of the grandchild", func() bool { return hasEnded(pid) })
 		})
 	}
 }
@@ -597,7 +582,7 @@ func TestStoredStepsAreNotRepeated(t *testing.T) {
 		done
 		echo '{"type":"result","text":"fine"}'`, ran, gate))
 	task := r.Submit(text("go"))
-	eventually(t, "the third step", func() bool { return read(ran) == "1\n2\n3\n" })
+	await.True(t, "the third step", func() bool { return read(ran) == "1\n2\n3\n" })
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -621,7 +606,7 @@ func TestProgramReceivesCancelOnStop(t *testing.T) {
 	cfg.Grace = 50 * time.Second
 	r := newRunner(t, cfg)
 	task := r.Submit(text("go"))
-	eventually(t, "the program", func() bool { _, err := os.Stat(received); return err == nil })
+	await.True(t, "the program", func() bool { _, err := os.Stat(received); return err == nil })
 	r.Restart()
 	if got, want := read(received), "{\"type\":\"cancel\",\"reason\":\"stopping\"}\n"; got != want {
 		t.Errorf("the program received %q, want %q", got, want)
@@ -641,7 +626,7 @@ func TestProgramReceivesMessagesDuringTheTurn(t *testing.T) {
 		echo '{"type":"receive","wait":true}'; read -r line
 		case $line in '{"type":"message","text":"more","messages":[{'*) echo '{"type":"result","text":"received"}' ;; *) exit 2 ;; esac`))
 	task := r.Submit(text("go"))
-	eventually(t, "the program's readiness", func() bool { return slices.Contains(statuses(r, task.ID), "ready") })
+	await.True(t, "the program's readiness", func() bool { return slices.Contains(statuses(r, task.ID), "ready") })
 	more := text("more")
 	more.TaskID = task.ID
 	r.Submit(more)
@@ -660,7 +645,7 @@ func TestUnreadMessageStartsAnotherTurn(t *testing.T) {
 		echo '{"type":"artifact","name":"turn '$HOLDFAST_TURN'","text":"x"}'
 		echo '{"type":"result"}'`, gate))
 	task := r.Submit(text("one"))
-	eventually(t, "the first turn", func() bool { return slices.Contains(statuses(r, task.ID), "ready") })
+	await.True(t, "the first turn", func() bool { return slices.Contains(statuses(r, task.ID), "ready") })
 	more := text("two")
 	more.TaskID = task.ID
 	r.Submit(more)
@@ -807,7 +792,7 @@ func TestProgramIsKilledWithTheServer(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the program", func() bool { return strings.TrimSpace(read(pid)) != "" })
+	await.True(t, "the program", func() bool { return strings.TrimSpace(read(pid)) != "" })
 	if hasEnded(pid) {
 		t.Fatal("the program ended before the server was killed")
 	}
@@ -818,7 +803,7 @@ func TestProgramIsKilledWithTheServer(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ends a program with its parent")
 	}
-	eventually(t, "the end of the program", func() bool { return hasEnded(pid) })
+	await.True(t, "the end of the program", func() bool { return hasEnded(pid) })
 }
 
 func TestExamples(t *testing.T) {

@@ -49,7 +49,7 @@ func (a *agent) startSession(ctx context.Context, t *holdfast.Turn) (*session, e
 		settingsPrefix+"TURN="+strconv.Itoa(t.Number()), settingsPrefix+"ATTEMPT="+strconv.Itoa(t.Attempt()))
 	p, err := start(cmd)
 	if err != nil {
-		s.log.Error("start program", "error", err)
+		s.log.Error("starting the program failed", "error", err)
 		return nil, startError(a.name, err)
 	}
 	s.p = p

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
@@ -84,7 +85,7 @@ func (r *reading) batch(ctx context.Context, pages []summarize.Page) ([]summariz
 		if err := r.reportPage(p); err != nil {
 			return nil, err
 		}
-		if err := sleep(ctx, r.agent.cfg.PageDelay); err != nil {
+		if err := runtime.Sleep(ctx, r.agent.cfg.PageDelay); err != nil {
 			return nil, err
 		}
 		made = append(made, summarize.Analyze(p))
@@ -113,18 +114,4 @@ func (r *reading) reportPage(p summarize.Page) error {
 	}
 	r.reportedAt = now
 	return r.turn.Status(fmt.Sprintf("%sreading page %d of %d", r.label, p.Number, r.doc.lastPage()))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if err := context.Cause(ctx); err != nil || d <= 0 {
-		return err
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

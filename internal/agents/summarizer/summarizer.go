@@ -235,7 +235,7 @@ func Describe(cfg *holdfast.Config) {
 	cfg.Description = text
 	cfg.Skills = []a2a.AgentSkill{{
 		ID: "summarize", Name: "Summarize documents",
-		Description: text + ` Accepts text, and plain text, Markdown, HTML and PDF files, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
+		Description: text + ` Accepts text, and files in plain text, Markdown, HTML or PDF, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
 		Tags:        []string{"summary", "text", "documents", "pdf", "extractive"},
 		Examples:    []string{"Paste an article to get its main sentences.", "Attach a PDF report with the data part {\"sentences\": 10}."},
 		InputModes:  modes,

@@ -1,7 +1,6 @@
 package summarizer_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 const article = `Durable agents keep their promises after a crash. A durable agent writes every event to its store before it tells anyone.
@@ -221,7 +221,7 @@ func TestUnknownOptionsAreReported(t *testing.T) {
 func TestOtherDataIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
-	task := r.SendMessage(holdfasttest.Message(data([]any{"sentences"}), text(article), data(map[string]any{"sentence": "many"}), data("sentences")))
+	task := r.SendMessage(holdfasttest.Message(data([]any{"sentences"}), text(article), data(map[string]any{"sentence": "many"}), data([]any{5.0, nil})))
 	if lines, _ := summaryOf(t, task); len(lines) != 3 {
 		t.Errorf("summary has %d lines, want the default of 3", len(lines))
 	}
@@ -302,10 +302,10 @@ func TestInvalidDocumentsAreRejectedByName(t *testing.T) {
 		part a2a.Part
 		want []string
 	}{
-		{file("picture.png", "image/png", "\x89PNG\r\n\x1a\n"), []string{"picture.png cannot be read", "image/png", "text/markdown"}},
+		{file("picture.png", "", "\x89PNG\r\n\x1a\n"), []string{"picture.png cannot be read", "image/png", "text/markdown"}},
 		{file("blob.bin", "", "\x89PNG\r\n\x1a\n\x00\x00"), []string{"blob.bin cannot be read", "image/png"}},
 		{file("torn.pdf", "application/pdf", "%PDF-1.7\nand nothing else"), []string{"torn.pdf cannot be read", "malformed"}},
-		{file("a\nb\x00"+strings.Repeat("x", 500), "image/png", "x"), []string{"a b", "cannot be read"}},
+		{file("a\nb\x00"+strings.Repeat("x", 500), "application/pdf", "x"), []string{"a b", "cannot be read"}},
 	} {
 		task := newRunner(t).SendMessage(holdfasttest.Message(valid, tt.part))
 		if task.State != a2a.StateRejected || len(task.Artifacts) > 0 {
@@ -349,17 +349,12 @@ func TestLongDocumentCausesFewEvents(t *testing.T) {
 // waitFor waits until the task has reported a status.
 func waitFor(t *testing.T, r *holdfasttest.Runner, id, status string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), holdfasttest.Timeout)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !slices.Contains(statuses(r, id), status) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("status %q was not reported, only %q", status, statuses(r, id))
+	await.Success(t, func() error {
+		if got := statuses(r, id); !slices.Contains(got, status) {
+			return fmt.Errorf("statuses = %q, want %q", got, status)
 		}
-	}
+		return nil
+	})
 }
 
 func TestInterruptedDocumentResumes(t *testing.T) {

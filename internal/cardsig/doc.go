@@ -1,0 +1,12 @@
+// Package cardsig signs agent cards and verifies their signatures (A2A 1.0 section 8.4, A2A 0.3
+// section 5.5.6).
+//
+// # Concepts
+//
+// A signature is a JSON Web Signature (RFC 7515) over the canonical form (RFC 8785) of the card
+// without its signatures. Its key is an Ed25519 key (EdDSA) or an ECDSA key on P-256 (ES256). The
+// id of a key is its thumbprint (RFC 7638).
+//
+// Some agents sign their card without members whose values are empty, also those that the
+// protocol requires. [Keys.Verify] accepts both forms.
+package cardsig

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/cardsig"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// cardFlags has the settings of the agent card.
+type cardFlags struct {
+	CardKey      string `placeholder:"FILE" envvar:"" group:"Card:" help:"Private keys of the agent, a PEM file with Ed25519 keys or ECDSA keys on P-256. The first signs the agent card; /.well-known/jwks.json has the public keys of all. Replicas need the same file (default the card is not signed)."`
+	ExtendedCard string `placeholder:"FILE" envvar:"" group:"Card:" help:"Extended agent card for authenticated clients: a JSON file with skills that are added, and a description, iconUrl, documentationUrl and provider that replace those of the public card. It needs tokens (default none)."`
+}
+
+// describeCard sets the settings of the agent card.
+func (f *cardFlags) describeCard(cfg *holdfast.Config) error {
+	return errors.Join(f.readKeys(cfg), f.extend(cfg))
+}
+
+func (f *cardFlags) readKeys(cfg *holdfast.Config) error {
+	if f.CardKey == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.CardKey)
+	if err == nil {
+		cfg.CardKeys, err = cardsig.ParsePrivateKeys(text)
+	}
+	if err != nil {
+		return fmt.Errorf("--card-key: %w", err)
+	}
+	return nil
+}
+
+func (f *cardFlags) extend(cfg *holdfast.Config) error {
+	if f.ExtendedCard == "" {
+		return nil
+	}
+	extended, err := readExtendedCard(f.ExtendedCard)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--extended-card: %w", err)
+	case len(cfg.Tokens) == 0:
+		return errors.New("--extended-card needs --token or --tokens-file")
+	}
+	cfg.ExtendedCard = extended.of
+	return nil
+}
+
+// extendedCard has the members of an extended agent card that differ from the public card.
+type extendedCard struct {
+	Description      string             `json:"description,omitempty"`
+	IconURL          string             `json:"iconUrl,omitempty"`
+	DocumentationURL string             `json:"documentationUrl,omitempty"`
+	Provider         *a2a.AgentProvider `json:"provider,omitempty"`
+	Skills           []a2a.AgentSkill   `json:"skills,omitempty"`
+}
+
+func readExtendedCard(file string) (*extendedCard, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	card := new(extendedCard)
+	if err := wire.UnmarshalStrict(text, card); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for i, skill := range card.Skills {
+		if skill.ID == "" {
+			return nil, fmt.Errorf("%s: %s must not be empty", file, a2a.Index("skills", i)+".id")
+		}
+	}
+	return card, nil
+}
+
+// of returns the extended card of a public card, for any caller.
+func (e *extendedCard) of(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+	for to, from := range map[*string]string{&card.Description: e.Description, &card.IconURL: e.IconURL, &card.DocumentationURL: e.DocumentationURL} {
+		if from != "" {
+			*to = from
+		}
+	}
+	if e.Provider != nil {
+		card.Provider = e.Provider
+	}
+	card.Skills = slices.Concat(card.Skills, e.Skills)
+	return &card, nil
+}

@@ -1,0 +1,169 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server/internal/exchange"
+)
+
+// Handler serves JSON-RPC requests. All fields are required. It is safe for concurrent use.
+type Handler struct {
+	Table   *rpc.Table
+	Bodies  *exchange.Bodies
+	Replies *exchange.Replies
+	// JSONErrors makes errors JSON responses also for clients that accept only events.
+	JSONErrors bool
+	// MaxBatch is the maximum number of requests in a batch, MaxBatchBytes the maximum total
+	// size of their results, and BatchTimeout the maximum duration of a batch.
+	MaxBatch      int
+	MaxBatchBytes int64
+	BatchTimeout  time.Duration
+
+	refusedItems atomic.Int64
+}
+
+// Serve responds to a request or a batch.
+func (h *Handler) Serve(x *exchange.Exchange) {
+	body, err := h.Bodies.Read(x)
+	if err != nil {
+		h.Refuse(x, a2a.CodeOf(err).HTTPStatus(), err)
+		x.Discard(err)
+		return
+	}
+	defer x.Body.Release()
+	if rpc.IsBatch(body.B) {
+		h.serveBatch(x, body)
+		return
+	}
+	c := h.newCall(x)
+	c.OnStored = x.Body.Release
+	err = c.prepare(body.B)
+	c.ID = bytes.Clone(c.ID)
+	body.Free()
+	if err != nil {
+		c.Fail(err)
+		return
+	}
+	h.Replies.Serve(x, &c.Call, c)
+}
+
+// Refuse responds with an HTTP status and an error, without a call. The response to a request
+// without authorization has its id, and the form of its method's version.
+func (h *Handler) Refuse(x *exchange.Exchange, status int, err error) {
+	c := h.Table.Call(x.Version())
+	if (status == http.StatusUnauthorized || status == http.StatusForbidden) && x.Request.Method == http.MethodPost {
+		req := readHead(x)
+		c.ID = req.ID
+		_ = h.Table.Select(&c, req.Method) // an unknown method has the codec of the version
+	}
+	x.Respond(status, c.AppendError(nil, x.PublicError(err), x.ID))
+}
+
+// unauthenticated limits the body that is read for the head of a request, and headTimeout the
+// time to receive it.
+var unauthenticated = exchange.Bodies{Max: 64 << 10}
+
+const headTimeout = time.Second
+
+// readHead returns the id and the method of a request that is not authorized. Both are empty if
+// the body is larger than the limit, arrives too slowly, is a batch or is not valid.
+func readHead(x *exchange.Exchange) (req rpc.Request) {
+	if x.Request.Header.Get("Expect") != "" {
+		return req // the client sends the body only if the response requests it
+	}
+	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Now().Add(headTimeout)) // fails if there is no connection
+	body, err := unauthenticated.Read(x)
+	if err != nil {
+		return req
+	}
+	defer body.Free()
+	defer x.Body.Release()
+	req, _ = rpc.Parse(body.B) // an error concerns other members than those returned
+	return rpc.Request{ID: bytes.Clone(req.ID), Method: req.Method}
+}
+
+// call is a call whose responses are JSON-RPC, see [exchange.Format].
+type call struct {
+	rpc.Call
+	h *Handler
+	x *exchange.Exchange
+}
+
+func (h *Handler) newCall(x *exchange.Exchange) *call {
+	c := &call{Call: h.Table.Call(x.Version()), h: h, x: x}
+	c.Principal, x.Call = x.Principal, &c.Call
+	return c
+}
+
+// prepare parses a request, looks up its method and decodes its params. Of the request's text
+// only the id is needed afterwards.
+func (c *call) prepare(text []byte) error {
+	req, err := rpc.Parse(text)
+	c.ID = req.ID
+	if err != nil {
+		return err
+	}
+	if err = c.h.Table.Lookup(&c.Call, &req); err != nil {
+		return err
+	}
+	return c.x.Prepare(&c.Call, req.Method, req.Params)
+}
+
+// Fail responds with an error: as JSON, or as the only event of a stream if the client expects
+// events.
+func (c *call) Fail(err error) {
+	out := exchange.NewBuffer()
+	defer out.Free()
+	h, events := c.x.Header(), c.wantsEvents() && !c.h.JSONErrors
+	if events {
+		out.B = append(out.B, "data: "...)
+	}
+	out.B = c.appendError(out.B, err)
+	c.x.SetWriteDeadline()
+	switch {
+	case events:
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		c.x.WriteHeader(http.StatusOK)
+		_, _ = c.x.Write(append(out.B, "\n\n"...)) // fails only if the client has disconnected
+	case errors.Is(err, exchange.ErrPanicked):
+		c.x.Respond(http.StatusInternalServerError, out.B)
+	default:
+		c.x.Respond(http.StatusOK, out.B)
+	}
+}
+
+func (c *call) appendError(dst []byte, err error) []byte {
+	return c.AppendError(dst, c.x.PublicError(err), c.x.ID)
+}
+
+// wantsEvents reports whether the client reads an error only as an event. For a streaming method
+// it does if its Accept header names event streams before JSON, or beside wildcards only, which
+// clients add by default. For others it must accept nothing else.
+func (c *call) wantsEvents() bool {
+	var events, object, objectFirst, wildcard bool
+	for _, header := range c.x.Request.Header["Accept"] {
+		for kind := range strings.SplitSeq(header, ",") {
+			kind, _, _ = strings.Cut(kind, ";")
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "text/event-stream":
+				events = true
+			case "application/json":
+				object, objectFirst = true, objectFirst || !events
+			case "application/*", "*/*":
+				wildcard = true
+			}
+		}
+	}
+	if c.Method != nil && c.Method.Streaming {
+		return events && !objectFirst
+	}
+	return events && !object && !wildcard
+}
