@@ -1,4 +1,5 @@
-// Package interop has the official Go client of A2A 0.3 drive the holdfast
-// command, so that the protocol is read by somebody else's eyes. It is a module
-// of its own: the client is a dependency of these tests only.
+// Package interop has the clients of other projects drive the holdfast command: the official SDKs
+// for Go and JavaScript in both protocol versions, and the remote agents of ADK. It also has our client
+// and commands use servers of the official Go SDK. It is a module of
+// its own: these clients are dependencies of its tests only.
 package interop
