@@ -7,6 +7,7 @@ replace github.com/holdfast-dev/holdfast => ../
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/a2aproject/a2a-go v0.3.15
+	github.com/a2aproject/a2a-go/v2 v2.4.0
 	github.com/google/uuid v1.6.0
 	github.com/holdfast-dev/holdfast v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgx/v5 v5.12.0

@@ -24,9 +24,10 @@ type options struct {
 	payload     int
 	scenarios   []loadgen.Scenario
 	hooks       []hookLoad
+	withStreams bool
 	growth      []int
-	contexts    []int  // numbers of tasks with which contexts are listed
-	storage     string // of growth
+	contexts    []int  // numbers of tasks in the stores in which contexts are listed
+	storage     string // storage of -growth
 	servers     []string
 	snapshot    time.Duration
 	databaseURL string
@@ -71,7 +72,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return errors.Join(save(o.jsonFile, out), out.verdict(o))
 }
 
-// all measures the contenders, and PostgreSQL by itself.
+// all measures the contenders, and then the loads of PostgreSQL, lists of contexts, and webhooks
+// that the options select.
 func (b *bench) all(ctx context.Context) (outcome, error) {
 	chosen := slices.DeleteFunc(contenders(), func(c contender) bool { return !slices.Contains(b.servers, c.name) || len(b.scenarios) == 0 })
 	out, err := b.compare(ctx, chosen)
@@ -84,16 +86,19 @@ func (b *bench) all(ctx context.Context) (outcome, error) {
 	if err == nil && b.db != nil && b.snapshot > 0 {
 		err = b.held(ctx, &out)
 	}
+	if err == nil && b.withStreams {
+		err = b.streams(ctx, &out)
+	}
 	if err == nil && len(b.hooks) > 0 {
 		err = b.webhooks(ctx, &out)
 	}
 	return out, err
 }
 
-// Default measurements.
+// Default scenarios.
 const (
-	everything = "send,send-get,stream,get,list,contexts,webhooks"
-	// Scenarios that create tasks are last, so that small stores are small until then.
+	everything = "send,send-get,stream,get,list,contexts,streams,webhooks"
+	// Scenarios that create tasks are last, so that the others run on the original number of tasks.
 	growing = "get,list,contexts,send,claim"
 )
 
@@ -105,14 +110,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 5*time.Second, "length of a round with one server")
 	flags.IntVar(&o.concurrency, "concurrency", 64, "connections")
 	flags.IntVar(&o.payload, "payload", loadgen.DefaultPayloadBytes, "bytes of text in a message")
-	scenarios := flags.String("scenarios", "", "what to measure, comma-separated (default "+everything+", or with -growth "+growing+"); claim is another name for send-get, webhooks is "+hookNames())
-	growth := flags.String("growth", "", "measure stores of these numbers of tasks instead, e.g. 1000,100000,1000000")
-	flags.StringVar(&o.storage, "storage", storageSQLite, "what -growth keeps its stores in: sqlite or postgres")
-	contexts := flags.String("contexts", "1000,100000", "also measure contexts/list in stores of these numbers of tasks, ten to a context; empty for not at all")
-	servers := flags.String("servers", strings.Join(contenderNames(), ","), "what to measure, comma-separated")
-	flags.DurationVar(&o.snapshot, "snapshot", 30*time.Second, "how long a transaction keeps PostgreSQL from removing dead rows; 0 for not at all")
-	flags.StringVar(&o.databaseURL, "database-url", "", "PostgreSQL to use instead of starting one; the bench leaves nothing in it")
-	flags.BoolVar(&o.short, "short", false, "one round of less than a second, to prove that it runs; fails on any request error")
+	scenarios := flags.String("scenarios", "", "scenarios to measure, separated by commas (default "+everything+", or with -growth "+growing+"); claim is another name for send-get, webhooks is "+hookNames())
+	growth := flags.String("growth", "", "measure stores with these numbers of tasks instead, such as 1000,100000,1000000")
+	flags.StringVar(&o.storage, "storage", storageSQLite, "storage of -growth: sqlite or postgres")
+	contexts := flags.String("contexts", "1000,100000", "also measure contexts/list in stores with these numbers of tasks, ten per context; empty for none")
+	servers := flags.String("servers", strings.Join(contenderNames(), ","), "servers to measure, separated by commas")
+	flags.DurationVar(&o.snapshot, "snapshot", 30*time.Second, "how long a transaction prevents PostgreSQL from removing dead rows; 0 for none")
+	flags.StringVar(&o.databaseURL, "database-url", "", "URL of a PostgreSQL database to use instead of starting a server; the command removes its data at the end")
+	flags.BoolVar(&o.short, "short", false, "one round of less than a second, to check that everything runs; fails on any request error")
 	flags.StringVar(&o.jsonFile, "json", "", "also write all reports to this file")
 	flags.StringVar(&o.refserver, "refserver", "", "program to use instead of building it")
 	flags.StringVar(&o.holdfast, "holdfast", "", "program to use instead of building it")
@@ -129,6 +134,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	var errs []error
 	for name := range strings.SplitSeq(*scenarios, ",") {
+		if name == streamsLoad {
+			o.withStreams = true
+			continue
+		}
 		if name == "webhooks" {
 			o.hooks = hookLoads()
 			continue
@@ -157,12 +166,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.rounds, o.duration, o.snapshot, o.contexts = 1, shortRound, 2*shortRound, []int{100, 1000}
 	}
 	if o.storage != storageSQLite && o.storage != storagePostgres {
-		errs = append(errs, fmt.Errorf("growth keeps its stores in sqlite or postgres, not %q", o.storage))
+		errs = append(errs, fmt.Errorf("unknown storage %q for -growth, want sqlite or postgres", o.storage))
 	}
 	o.servers = strings.Split(*servers, ",")
 	for _, name := range o.servers {
 		if !slices.Contains(contenderNames(), name) {
-			errs = append(errs, fmt.Errorf("unknown server %q, want some of %s", name, strings.Join(contenderNames(), ", ")))
+			errs = append(errs, fmt.Errorf("unknown server %q, want one of %s", name, strings.Join(contenderNames(), ", ")))
 		}
 	}
 	if o.rounds < 1 || o.duration <= 0 || o.concurrency < 1 || o.payload < 1 {
@@ -174,7 +183,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, errors.Join(errs...)
 }
 
-// numbers reads numbers with commas between them and sorts them.
+// numbers parses numbers separated by commas and sorts them.
 func numbers(text string) (all []int, err error) {
 	if text == "" {
 		return nil, nil
@@ -182,7 +191,7 @@ func numbers(text string) (all []int, err error) {
 	for number := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%q is not a number of what a store holds", number)
+			return nil, fmt.Errorf("%q is not a number of 0 or more", number)
 		}
 		all = append(all, n)
 	}
@@ -190,7 +199,8 @@ func numbers(text string) (all []int, err error) {
 	return all, nil
 }
 
-// shortRound is a round of -short: all of it must stay within half a minute.
+// shortRound is the duration of a round with -short. The whole run must take less than half a
+// minute.
 const shortRound = 200 * time.Millisecond
 
 func save(file string, out outcome) error {
@@ -204,44 +214,46 @@ func save(file string, out outcome) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// outcome is all that was measured.
+// outcome has all results of a run.
 type outcome struct {
 	Time    time.Time         `json:"time"`
 	Machine string            `json:"machine"`
-	Missing map[string]string `json:"missing,omitempty"` // contender to reason
+	Missing map[string]string `json:"missing,omitempty"` // contenders that were not measured, with the reason
 	Rows    []row             `json:"rows"`
 
-	Database string   `json:"database,omitempty"` // what PostgreSQL it was
-	Shared   []row    `json:"shared,omitempty"`   // loads of one database, all of blocking sends
+	Database string   `json:"database,omitempty"` // version and settings of PostgreSQL
+	Shared   []row    `json:"shared,omitempty"`   // loads of one database; all are blocking sends
 	Held     []period `json:"held,omitempty"`     // with a snapshot held open
 
 	Hooks []hookRow `json:"webhooks,omitempty"`
 
-	Sizes []outcome `json:"contextSizes,omitempty"` // contexts/list of one storage each
+	Streams []streamRow `json:"streams,omitempty"`
 
-	failed []error  // servers that should have run and did not
+	Sizes []outcome `json:"contextSizes,omitempty"` // contexts/list, one outcome per storage
+
+	failed []error  // servers that failed to run
 	names  []string // contenders in the order of the table
 	goals  []goal
 	growth bool
 }
 
-// row is one contender in one scenario.
+// row has the results of one contender in one scenario.
 type row struct {
 	Scenario  loadgen.Scenario `json:"scenario"`
 	Contender string           `json:"contender"`
-	Skipped   string           `json:"skipped,omitempty"` // why it was not measured
+	Skipped   string           `json:"skipped,omitempty"` // the reason if it was not measured
 	Samples   []sample         `json:"samples,omitempty"` // one per round
 }
 
-// sample is one round.
+// sample is the result of one round.
 type sample struct {
 	loadgen.Report
-	ServerCPU    time.Duration `json:"serverCPUNs"`    // within the window, 0 if unknown
-	GeneratorCPU time.Duration `json:"generatorCPUNs"` // likewise
+	ServerCPU    time.Duration `json:"serverCPUNs"`    // during the window; 0 if unknown
+	GeneratorCPU time.Duration `json:"generatorCPUNs"` // during the window; 0 if unknown
 
-	// Cost of PostgreSQL in the same time.
+	// Cost of PostgreSQL during the window.
 	DatabaseCPU time.Duration `json:"databaseCPUNs,omitempty"`
-	Commits     int64         `json:"commits,omitempty"` // those of transactions that only read, too
+	Commits     int64         `json:"commits,omitempty"` // including those of read-only transactions
 	WALBytes    int64         `json:"walBytes,omitempty"`
 }
 
@@ -261,7 +273,7 @@ func (r row) errors() (n int64) {
 	return n
 }
 
-// median of one figure over the rounds, 0 if there are none.
+// median returns the median of one figure over the rounds, 0 if there are none.
 func median[T int | int64 | float64 | time.Duration](samples []sample, figure func(sample) T) T {
 	if len(samples) == 0 {
 		return 0
@@ -276,7 +288,7 @@ func median[T int | int64 | float64 | time.Duration](samples []sample, figure fu
 
 func rate(s sample) float64 { return s.PerSecond }
 
-// verdict is the error with which the command ends.
+// verdict returns the error with which the command ends.
 func (o outcome) verdict(opts options) error {
 	errs := o.failed
 	for _, s := range o.Sizes {

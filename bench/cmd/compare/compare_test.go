@@ -19,10 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The test binary plays the holdfast program when COMPARE_TEST_STUB is set.
+// The test binary acts as the holdfast program when COMPARE_TEST_STUB is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("COMPARE_TEST_STUB") != "" {
 		if err := stub(os.Args[1:]); err != nil {
@@ -34,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stub knows: serve --addr ADDR ... --storage KIND .... It leaves its pid in the data directory.
+// stub accepts: serve --addr ADDR ... --storage KIND .... It writes its process id to the data
+// directory.
 func stub(args []string) error {
 	arg := func(name string) string { return args[slices.Index(args, name)+1] }
 	if args[0] == "migrate" {
@@ -99,7 +101,7 @@ func stubBench(t *testing.T, broken string) (b *bench, pids func() []int) {
 
 func TestCompareMeasuresWhatThereIs(t *testing.T) {
 	b, pids := stubBench(t, "sqlite")
-	out, err := b.compare(t.Context(), slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver }))
+	out, err := b.compare(t.Context(), slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver || c.binding != "" }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +149,10 @@ func TestCompareStopsItsServersWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for len(pids()) < 2 && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
-		}
+		await.True(t, "two servers run", func() bool { return len(pids()) >= 2 || ctx.Err() != nil })
 		cancel()
 	}()
-	_, err := b.compare(ctx, slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver }))
+	_, err := b.compare(ctx, slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver || c.binding != "" }))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("compare = %v, want it canceled", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// program is one of the binaries that contenders run.
+// program is one of the programs that contenders run.
 type program string
 
 const (
@@ -22,10 +22,11 @@ const (
 	hooks     program = "hooks"
 )
 
-// Names of the contenders that others are related to.
+// Names of the contenders with which others are compared.
 const (
-	echo     = "echo"
-	official = "official"
+	echo       = "echo"
+	official   = "official"
+	official10 = "official-1.0"
 
 	floorJSON     = "floor"
 	floorSQLite   = "floor-sqlite"
@@ -36,14 +37,17 @@ const (
 type contender struct {
 	name    string
 	program program
-	// storage is what it keeps its store in, "" when it has no choice.
+	// storage is the kind of its storage, "" if it has no choice.
 	storage string
-	// args is its command line; it must serve JSON-RPC at http://addr/. Flags name
-	// its store.
+	// binding is how requests are made; "" is JSON-RPC of A2A 0.3. They are made to http://addr/
+	// and path.
+	binding loadgen.Binding
+	path    string
+	// args returns its command line. flags select its store.
 	args func(addr string, flags []string) []string
-	// lacks says why a scenario is not run with it.
+	// lacks has the scenarios that are not measured with it, and the reasons.
 	lacks map[loadgen.Scenario]string
-	// fill prepares the store that flags name before the start; nil leaves it empty.
+	// fill fills the store that flags select before the server starts; nil leaves it empty.
 	fill func(ctx context.Context, flags []string) error
 }
 
@@ -54,12 +58,12 @@ const (
 	storagePostgres = "postgres"
 )
 
-// contenders returns all in the order of the table. To add a server, add it
-// here, and its goals in goals.go.
+// contenders returns all contenders in the order of the table. To add a server, add it here, and
+// its goals in goals.go.
 func contenders() []contender {
 	return []contender{
 		{
-			// Measured with the echo scenario in every row: the floor.
+			// Every row compares with its echo scenario, the baseline.
 			name:    echo,
 			program: refserver,
 			args:    func(addr string, _ []string) []string { return []string{"-kind", "echo", "-addr", addr} },
@@ -73,14 +77,45 @@ func contenders() []contender {
 				loadgen.Contexts: "it has no such method",
 			},
 		},
+		official1(official10, loadgen.JSONRPC10, ""),
+		official1("official-rest", loadgen.REST10, "rest"),
 		floor(floorJSON, storageMemory),
 		floor(floorSQLite, storageSQLite),
 		floor(floorPostgres, storagePostgres),
 		ours(storageMemory),
 		ours(storageSQLite),
 		ours(storagePostgres),
+		ours1(storageMemory, "-1.0", loadgen.JSONRPC10),
+		ours1(storageMemory, "-rest", loadgen.REST10),
+		ours1(storageSQLite, "-1.0", loadgen.JSONRPC10),
+		ours1(storageSQLite, "-rest", loadgen.REST10),
 	}
 }
+
+// official1 returns the server of the official SDK for A2A 1.0.
+func official1(name string, binding loadgen.Binding, path string) contender {
+	return of1(contender{
+		name: name, program: refserver, binding: binding, path: path,
+		args: func(addr string, _ []string) []string { return []string{"-kind", official10, "-addr", addr} },
+	})
+}
+
+// ours1 returns Holdfast with a kind of storage and requests of A2A 1.0.
+func ours1(storage, suffix string, binding loadgen.Binding) contender {
+	c := ours(storage)
+	c.name += suffix
+	c.binding = binding
+	return of1(c)
+}
+
+// of1 limits a contender to the scenarios that are measured with A2A 1.0.
+func of1(c contender) contender {
+	c.lacks = map[loadgen.Scenario]string{loadgen.SendGet: only03, loadgen.List: only03, loadgen.Contexts: only03}
+	return c
+}
+
+// only03 is the reason why the servers of A2A 1.0 have no other scenarios; tables omit it.
+const only03 = "it is measured with A2A 0.3"
 
 func contenderNames() (names []string) {
 	for _, c := range contenders() {
@@ -89,10 +124,10 @@ func contenderNames() (names []string) {
 	return names
 }
 
-// onlySends is why a floor lacks all other scenarios; tables leave it out.
+// onlySends is the reason why a floor has no other scenarios; tables omit it.
 const onlySends = "it only answers message/send"
 
-// floor is a bare server that commits as often as Holdfast does with a kind of storage.
+// floor returns a bare server that commits as often as Holdfast with a kind of storage.
 func floor(name, storage string) contender {
 	c := contender{
 		name: name, program: refserver, storage: storage, lacks: map[loadgen.Scenario]string{},
@@ -108,7 +143,7 @@ func floor(name, storage string) contender {
 	return c
 }
 
-// ours is Holdfast with a kind of storage.
+// ours returns Holdfast with a kind of storage.
 func ours(storage string) contender {
 	return contender{
 		name:    "holdfast-" + storage,
@@ -120,7 +155,7 @@ func ours(storage string) contender {
 	}
 }
 
-// scenario returns what to run with c when the others run s.
+// scenario returns the scenario to run with c while others run s.
 func (c contender) scenario(s loadgen.Scenario) loadgen.Scenario {
 	if c.name == echo {
 		return loadgen.Echo
@@ -128,10 +163,10 @@ func (c contender) scenario(s loadgen.Scenario) loadgen.Scenario {
 	return s
 }
 
-// errAbsent is why a contender is missing without that being a failure.
+// errAbsent means that a contender is missing, which is not a failure.
 var errAbsent = errors.New("does not exist")
 
-// binary returns the path of a program, built on first use.
+// binary returns the path of a program, which it builds on first use.
 func (b *bench) binary(ctx context.Context, p program) (string, error) {
 	if path := b.programs[p]; path != "" {
 		return path, nil
@@ -139,7 +174,7 @@ func (b *bench) binary(ctx context.Context, p program) (string, error) {
 	path := filepath.Join(b.dir, string(p))
 	module, pkg := "github.com/holdfast-dev/holdfast/bench", "./cmd/"+string(p)
 	if p == holdfast {
-		// Built in its own module, with its own choice of dependencies.
+		// Programs are built in their own module, with its dependencies.
 		module, pkg = "github.com/holdfast-dev/holdfast", "./cmd/holdfast"
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// sysProcAttr keeps a terminal's ctrl-C from the servers, which are stopped
-// when the last measurement has been cut off, and ends them when this process
-// is killed. (The signal comes with the end of the thread that started the
-// server; the runtime ends no threads but those locked by a goroutine.)
+// sysProcAttr protects the servers from Ctrl-C at the terminal, because they are stopped after the
+// last measurement, and ends them if this process is killed. The kernel sends that signal when the
+// thread that started the server ends; the Go runtime ends only threads that a goroutine has
+// locked.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// cpu returns the time that the server has spent on processors.
+// cpu returns the processor time of the server.
 func (s *server) cpu() time.Duration {
 	_, own, _ := processCPU(s.cmd.Process.Pid)
 	return own
 }
 
-// memory returns what the server has in memory, and had at most.
+// memory returns the current and the maximum resident memory of the server.
 func (s *server) memory() (now, peak int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *server) memory() (now, peak int64) {
 	return kilobytes("VmRSS:"), kilobytes("VmHWM:")
 }
 
-// familyCPU returns the time that a process and its children have spent, those
-// that have ended too.
+// familyCPU returns the processor time of a process and its children, including those that have
+// ended.
 func familyCPU(pid int) time.Duration {
 	_, own, ended := processCPU(pid)
 	sum := own + ended
@@ -63,14 +63,14 @@ func familyCPU(pid int) time.Duration {
 	return sum
 }
 
-// processCPU returns the parent of a process, the time that it has spent, and that
-// of its children that have ended; zeros if it does not exist.
+// processCPU returns the parent of a process, its processor time, and that of its children that
+// have ended. It returns zeros if the process does not exist.
 func processCPU(pid int) (parent int, own, ended time.Duration) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, 0
 	}
-	// The second field is a name in parentheses and may have anything in it.
+	// The second field is a name in parentheses, which may contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 15 {
 		return 0, 0, 0

@@ -12,27 +12,27 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-// privateSettings are those of a PostgreSQL of our own. Autovacuum looks around
-// more often than once a minute, so that short runs meet it.
+// privateSettings are the settings of a PostgreSQL server that this program starts. Autovacuum runs
+// more often than once a minute, so that short runs include it.
 var privateSettings = map[string]string{
 	"shared_buffers": "256MB", "max_wal_size": "4GB", "autovacuum_naptime": "10s",
 	"track_io_timing": "off", "log_checkpoints": "off",
 }
 
-// database is a PostgreSQL that servers keep their stores in, each in a schema of
-// its own. Its methods are not safe for concurrent use.
+// database is a PostgreSQL server with the stores of servers, each in its own schema. Its methods
+// are not safe for concurrent use.
 type database struct {
 	url      string
-	about    string // version and what decides how fast it commits
+	about    string // version, and the settings that determine the speed of commits
 	conn     *pgx.Conn
-	own      *pgtest.Server // nil when it is somebody else's
-	pid      int            // of our own
+	own      *pgtest.Server // nil for a server of somebody else
+	pid      int            // of own
 	schemas  []string
 	sequence int
 }
 
-// openDatabase connects to the server that url names, or to one of its own, which
-// writes to disk what it acknowledges.
+// openDatabase connects to the server that url selects, or starts one. The started server writes to
+// disk before it acknowledges.
 func openDatabase(ctx context.Context, url string) (*database, error) {
 	d := &database{url: url}
 	if url == "" {
@@ -65,7 +65,7 @@ func (d *database) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends a server of our own, or removes what was put into somebody else's.
+// close ends the server that openDatabase started, or removes the schemas from another server.
 func (d *database) close(ctx context.Context) error {
 	var errs []error
 	if d.conn != nil {
@@ -84,7 +84,7 @@ func (d *database) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// schema names a new one.
+// schema returns the name of a new schema.
 func (d *database) schema() string {
 	d.sequence++
 	name := fmt.Sprintf("bench_%x_%d", time.Now().Unix(), d.sequence)
@@ -92,13 +92,13 @@ func (d *database) schema() string {
 	return name
 }
 
-// flags names a new store.
+// flags returns the flags that select a new store.
 func (d *database) flags() (flags []string, schema string) {
 	schema = d.schema()
 	return []string{"--storage", storagePostgres, "--database-url", d.url, "--schema", schema}, schema
 }
 
-// migrate makes an empty store of Holdfast, which flags name.
+// migrate creates an empty Holdfast store, which flags select.
 func (d *database) migrate(ctx context.Context, binary string, flags []string) error {
 	cmd := exec.CommandContext(ctx, binary, append([]string{"migrate", "up"}, flags[2:]...)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -107,7 +107,7 @@ func (d *database) migrate(ctx context.Context, binary string, flags []string) e
 	return nil
 }
 
-// vacuum has the database do now what it would do soon after much was written.
+// vacuum vacuums and analyzes now, as autovacuum would do soon after many writes.
 func (d *database) vacuum(ctx context.Context) error {
 	_, err := d.conn.Exec(ctx, "VACUUM (ANALYZE)")
 	if err == nil {
@@ -116,10 +116,10 @@ func (d *database) vacuum(ctx context.Context) error {
 	return err
 }
 
-// usage is what the database has spent since it was started.
+// usage has the resources that the database has used since its start.
 type usage struct {
 	cpu     time.Duration // of all its processes, 0 if unknown
-	commits int64         // of all transactions, those that only read too
+	commits int64         // of all transactions, including read-only ones
 	wal     int64         // bytes
 }
 
@@ -136,8 +136,8 @@ func (u usage) since(begin usage) usage {
 	return usage{cpu: u.cpu - begin.cpu, commits: u.commits - begin.commits, wal: u.wal - begin.wal}
 }
 
-// holdSnapshot starts a transaction that sees the database as it is now and, until
-// released, keeps vacuum from removing what was deleted since.
+// holdSnapshot starts a transaction that keeps its snapshot until it is released. Vacuum cannot
+// remove rows that are deleted in the meantime.
 func (d *database) holdSnapshot(ctx context.Context) (release func() error, err error) {
 	conn, err := pgx.Connect(ctx, d.url)
 	if err != nil {

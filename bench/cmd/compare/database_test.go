@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 func openTest(t *testing.T) *database {
@@ -96,21 +97,20 @@ func TestHeldSnapshotKeepsDeadRows(t *testing.T) {
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	await.Success(t, func() error {
 		execute("VACUUM " + schema + ".many")
-		if p := look(); p.Dead["many"] == 0 && p.Age == 0 {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("after its release: %+v, want no dead rows", p)
+		if p := look(); p.Dead["many"] > 0 || p.Age > 0 {
+			return fmt.Errorf("after its release: %+v, want no dead rows", p)
 		}
-	}
+		return nil
+	})
 }
 
 func TestSummarizeCutsTheWarmUp(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.1")
 	text := ""
-	for i := range 40 { // one each 100 ms, of which those of the second second count
+	for i := range 40 { // one per 100 ms; those of the second second count
 		text += fmt.Sprintf("0 %d %d 0 %d %d\n", i, 1000+i, 100+i/10, i%10*100_000)
 	}
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
@@ -142,7 +142,7 @@ func TestPacerKeepsItsRateAndCountsWaiting(t *testing.T) {
 	var served atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		if served.Add(1) == 1 {
-			time.Sleep(300 * time.Millisecond) // all behind it on the only connection wait
+			time.Sleep(300 * time.Millisecond) // all others wait for the only connection
 		}
 		fmt.Fprint(rw, `{"result":{"status":{"state":"completed"}}}`)
 	}))

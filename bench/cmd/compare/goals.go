@@ -23,16 +23,26 @@ func goals() []goal {
 		{loadgen.Send, "holdfast-memory", floorJSON, 0.50},
 		{loadgen.Send, "holdfast-sqlite", floorSQLite, 0.80},
 		{loadgen.Send, "holdfast-postgres", floorPostgres, 0.70},
+		{loadgen.Send, "holdfast-memory-1.0", official10, 10},
+		{loadgen.Send, "holdfast-sqlite-1.0", official10, 6},
+		{loadgen.Send, "holdfast-memory-1.0", "holdfast-memory", 0.90},
+		{loadgen.Send, "holdfast-sqlite-1.0", "holdfast-sqlite", 0.90},
+		{loadgen.Get, "holdfast-memory-1.0", "holdfast-memory", 0.90},
+		{loadgen.Get, "holdfast-sqlite-1.0", "holdfast-sqlite", 0.90},
+		{loadgen.Send, "holdfast-memory-rest", "holdfast-memory-1.0", 0.90},
+		{loadgen.Send, "holdfast-sqlite-rest", "holdfast-sqlite-1.0", 0.90},
+		{loadgen.Get, "holdfast-memory-rest", "holdfast-memory-1.0", 0.90},
+		{loadgen.Get, "holdfast-sqlite-rest", "holdfast-sqlite-1.0", 0.90},
 		{loadgen.Get, "holdfast-memory", echo, 0.60},
 		{loadgen.Get, "holdfast-sqlite", echo, 0.60},
 	}
 }
 
-// withinGrowth is how much slower a server may be with a full store than with
-// the smallest.
+// withinGrowth is the maximum ratio between the rate with the smallest store and the rate with a
+// larger one.
 const withinGrowth = 1.3
 
-// text returns the goal and whether rates meet it.
+// text returns the goal as text, and whether the rates meet it.
 func (g goal) text(got, base float64) string {
 	want := fmt.Sprintf(">= %gx %s", g.atLeast, g.against)
 	if g.atLeast < 1 {
@@ -42,7 +52,7 @@ func (g goal) text(got, base float64) string {
 	case got == 0 || base == 0:
 		return want + ": not measured"
 	}
-	if g.against != official && g.against != echo { // those have columns
+	if g.against != official && g.against != echo { // these have columns
 		want += fmt.Sprintf(", is %.2f", got/base)
 	}
 	if got/base >= g.atLeast {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// fillStore puts finished tasks into the empty store that flags of holdfast serve name.
+// fillStore adds finished tasks to the empty store that flags of holdfast serve select.
 func fillStore(ctx context.Context, flags []string, tasks int) error {
 	var to fill.Location
 	set := flag.NewFlagSet("store", flag.ContinueOnError)
@@ -26,9 +26,9 @@ func fillStore(ctx context.Context, flags []string, tasks int) error {
 	return nil
 }
 
-// measureGrowth measures servers that differ only in how many tasks their
-// stores hold, side by side. The cost of claims is measured from outside only,
-// as part of send-get, whose tasks wait for a worker when all are busy.
+// measureGrowth measures, in turn, servers that differ only in the number of tasks in their stores.
+// It measures the cost of claims only indirectly, as part of send-get, whose tasks wait for a
+// worker when all are busy.
 func (b *bench) measureGrowth(ctx context.Context) (outcome, error) {
 	var all []contender
 	for _, tasks := range b.options.growth {
@@ -48,8 +48,7 @@ func (b *bench) measureGrowth(ctx context.Context) (outcome, error) {
 	return out, err
 }
 
-// contextSizes measures lists of contexts in stores of different sizes, of each storage
-// that is measured.
+// contextSizes measures lists of contexts in stores of different sizes, for each measured storage.
 func (b *bench) contextSizes(ctx context.Context, out *outcome) error {
 	before := b.options
 	defer func() { b.options = before }()
@@ -68,7 +67,7 @@ func (b *bench) contextSizes(ctx context.Context, out *outcome) error {
 	return nil
 }
 
-// writeSizes prints what contextSizes has measured.
+// writeSizes prints the results of contextSizes.
 func (o outcome) writeSizes(w io.Writer) {
 	for i, s := range o.Sizes {
 		if i == 0 {

@@ -24,7 +24,7 @@ const (
 	taskEvents = taskChunks + 2
 )
 
-// hooked is an agent with webhooks, and their receiver.
+// hooked is an agent with webhooks and their receiver.
 type hooked struct {
 	*server
 	storage string
@@ -70,11 +70,15 @@ func (h *hooked) stop() {
 
 var messages atomic.Int64
 
-// send sends a message with a webhook and returns the task.
+// send sends a message, with a webhook unless url is "", and returns the task.
 func (h *hooked) send(ctx context.Context, text, url string, blocking bool) (task string, err error) {
 	id := fmt.Sprintf("hook-%d-%d", time.Now().UnixNano(), messages.Add(1))
+	webhook := ""
+	if url != "" {
+		webhook = fmt.Sprintf(`,"pushNotificationConfig":{"url":%q}`, url)
+	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":%q,"role":"user",`+
-		`"parts":[{"kind":"text","text":%q}]},"configuration":{"blocking":%t,"pushNotificationConfig":{"url":%q}}}}`, id, text, blocking, url)
+		`"parts":[{"kind":"text","text":%q}]},"configuration":{"blocking":%t%s}}}`, id, text, blocking, webhook)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -105,8 +109,8 @@ func taskText(chunks, bytes int, apart time.Duration) string {
 	return fmt.Sprintf("%d %d %s", chunks, bytes, apart)
 }
 
-// sendAll has workers send n messages, or without limit if n is below 1, until ctx is
-// done; each is sent when the one before it has been followed.
+// sendAll sends n messages with several workers, or messages until ctx is done if n is below 1. A
+// worker calls follow after each message, before it sends the next one.
 func (h *hooked) sendAll(ctx context.Context, workers, n int, text string, blocking bool, url func(i int) string, follow func(task string)) (tasks []string, err error) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -142,7 +146,7 @@ func (h *hooked) sendAll(ctx context.Context, workers, n int, text string, block
 
 func (h *hooked) here(int) string { return h.to.url() }
 
-// measured runs f and returns its cost and results.
+// measured runs f and returns its results and its cost.
 func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, err error) {
 	m := meter{db: h.db, servers: []*server{h.server}}
 	m.begin(ctx)
@@ -162,8 +166,8 @@ func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, er
 	return s, err
 }
 
-// backlog lets webhooks of a number of tasks wait at the receiver, opens it, and measures
-// until all events are delivered.
+// backlog blocks the receiver until the webhooks of a number of tasks wait, then unblocks it and
+// measures until all events are delivered.
 func (h *hooked) backlog(ctx context.Context, tasks int) (hookSample, error) {
 	release := h.to.hold()
 	open := sync.OnceFunc(release)
@@ -180,8 +184,8 @@ func (h *hooked) backlog(ctx context.Context, tasks int) (hookSample, error) {
 	})
 }
 
-// live has workers start a task when all events of their last one were delivered. A short round lasts
-// until an event has come.
+// live runs workers that start a task when all events of their previous one were delivered. A short
+// round lasts until at least one event was delivered.
 func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 	length, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,7 +211,7 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 		case <-length.Done():
 		}
 	})
-	cancel() // also when no worker could send
+	cancel() // also if no worker could send
 	wg.Wait()
 	if err != nil || measuring != nil {
 		return s, firstError(err, measuring)
@@ -215,8 +219,8 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 	return s, h.to.await(ctx, tasks, drainTimeout)
 }
 
-// paced sends tasks at a rate whose chunks come one by one, and measures from the time
-// of each event to its answer.
+// paced starts tasks at a fixed rate, whose chunks are written one by one. It measures from the
+// time of each event to its arrival.
 func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample, error) {
 	interval := time.Second * taskEvents / time.Duration(perSecond)
 	begin := time.Now()
@@ -254,8 +258,8 @@ func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample
 	return s, h.to.await(ctx, tasks, drainTimeout)
 }
 
-// outage sends messages at a steady rate until the receiver is back, when over is done,
-// and measures from then until all events are delivered.
+// outage sends messages at a fixed rate until the receiver responds again, which done over reports.
+// It measures from then until all events are delivered.
 func (h *hooked) outage(ctx, over context.Context) (hookSample, error) {
 	begin := time.Now()
 	interval := time.Second * taskEvents / outageRate
@@ -270,7 +274,8 @@ func (h *hooked) outage(ctx, over context.Context) (hookSample, error) {
 	return h.untilDelivered(ctx, tasks, time.Since(begin)+drainTimeout)
 }
 
-// untilDelivered measures until all events of tasks are delivered; others may share the receiver.
+// untilDelivered measures until all events of tasks are delivered. Other tasks may use the same
+// receiver.
 func (h *hooked) untilDelivered(ctx context.Context, tasks []string, most time.Duration) (hookSample, error) {
 	s, err := h.measured(ctx, func() error { return h.to.await(ctx, tasks, most) })
 	s.Events = int64(len(tasks) * taskEvents)
@@ -278,18 +283,18 @@ func (h *hooked) untilDelivered(ctx context.Context, tasks []string, most time.D
 	return s, err
 }
 
-// deadURL names one of many endpoints where nobody listens.
+// deadURL returns the URL of one of many endpoints that refuse connections.
 func deadURL(i int) string {
 	return fmt.Sprintf("http://127.%d.%d.%d:9999/", 64+i/65536%64, i/256%256, i%256)
 }
 
-// addDeadEndpoints creates tasks whose webhooks are at the given number of dead endpoints.
+// addDeadEndpoints creates tasks with webhooks at the given number of dead endpoints.
 func (h *hooked) addDeadEndpoints(ctx context.Context, tasks, endpoints, chunks, size int) error {
 	_, err := h.sendAll(ctx, 2*hookConnections, tasks, taskText(chunks, size, 0), true, func(i int) string { return deadURL(i % endpoints) }, func(string) {})
 	return err
 }
 
-// bareLoad has a bare client post bodies of a size for a while.
+// bareLoad posts bodies of the given size with a bare client.
 func (b *bench) bareLoad(ctx context.Context, client *server, to *receiver, size int) (s hookSample, err error) {
 	m := meter{servers: []*server{client}}
 	m.begin(ctx)

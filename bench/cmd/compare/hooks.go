@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// hookLoad is something to measure of webhooks.
+// hookLoad is a load of webhooks.
 type hookLoad string
 
 // The loads, in the order of the table.
@@ -27,7 +27,7 @@ const (
 	hookMemory  hookLoad = "webhooks-memory"
 )
 
-// hookLoads are those that can be chosen; the others are what they are related to.
+// hookLoads are the loads that can be selected. The results of the others are only for comparison.
 func hookLoads() []hookLoad {
 	return []hookLoad{hookBacklog, hookLive, hookPaced, hookDead, hookOutage, hookMemory}
 }
@@ -41,19 +41,20 @@ func hookNames() string {
 }
 
 const (
-	// hookConnections is how many requests an endpoint is sent at once by default.
+	// hookConnections is Holdfast's default for the number of concurrent requests to one endpoint.
 	hookConnections = 8
-	// longestHold is how long requests may wait at the receiver: less than the time-out.
+	// longestHold is how long the receiver may block a request. It must be less than Holdfast's
+	// timeout.
 	longestHold  = 6 * time.Second
 	drainTimeout = time.Minute
 	pacedRate    = 1000 // events per second
 	pacedApart   = 25 * time.Millisecond
 	outageRate   = 200 // events per second
-	bareBytes    = 700 // of a body, until it is known how large those of events are
+	bareBytes    = 700 // size of a body, until the size of events is known
 	pendingChunk = 100 // bytes
 )
 
-// hookSizes are how much is done of each load.
+// hookSizes are the sizes of the loads.
 type hookSizes struct {
 	backlog int // tasks
 	dead    int // endpoints
@@ -68,7 +69,7 @@ func sizes(short bool) hookSizes {
 	return hookSizes{backlog: 3000, dead: 2000, outage: 30 * time.Second, pending: 1_000_000}
 }
 
-// hookRow is a load of one kind of storage.
+// hookRow has the results of a load with one kind of storage.
 type hookRow struct {
 	Load    hookLoad     `json:"load"`
 	Storage string       `json:"storage,omitempty"`
@@ -76,7 +77,7 @@ type hookRow struct {
 	Samples []hookSample `json:"samples,omitempty"`
 }
 
-// hookSample is one round.
+// hookSample is the result of one round.
 type hookSample struct {
 	Events      int64           `json:"events"`
 	Wrong       int64           `json:"wrong"` // events out of order or without a signature
@@ -93,14 +94,14 @@ type hookSample struct {
 type hookBench struct {
 	*bench
 	to     *receiver
-	client *server // the bare one
+	client *server // the bare client
 	agents []*hooked
 	out    *outcome
 }
 
 func (b *bench) wants(l hookLoad) bool { return slices.Contains(b.hooks, l) }
 
-// webhooks measures what was chosen.
+// webhooks measures the selected loads.
 func (b *bench) webhooks(ctx context.Context, out *outcome) error {
 	to, err := newReceiver(ctx, "127.0.0.1:0")
 	if err != nil {
@@ -152,7 +153,7 @@ func stopAgents(all []*hooked) {
 	}
 }
 
-// add notes a sample.
+// add adds a sample to its row.
 func (h *hookBench) add(r hookRow, s hookSample, err error) {
 	at := slices.IndexFunc(h.out.Hooks, func(o hookRow) bool { return o.Load == r.Load && o.Storage == r.Storage })
 	if at < 0 {
@@ -169,7 +170,7 @@ func (h *hookBench) add(r hookRow, s hookSample, err error) {
 	h.out.Hooks[at].Samples = append(h.out.Hooks[at].Samples, s)
 }
 
-// rates measures the bare client and, in turns, the webhooks of all agents.
+// rates measures the bare client and the webhooks of all agents, in turn.
 func (h *hookBench) rates(ctx context.Context) {
 	size := bareBytes
 	for range h.rounds {
@@ -199,7 +200,7 @@ func (h *hookBench) rates(ctx context.Context) {
 	}
 }
 
-// outages has all agents live through the same outage.
+// outages measures all agents during the same outage.
 func (h *hookBench) outages(ctx context.Context) {
 	if !h.wants(hookOutage) || ctx.Err() != nil || len(h.agents) == 0 {
 		return
@@ -220,8 +221,7 @@ func (h *hookBench) outages(ctx context.Context) {
 	}
 }
 
-// dead measures live loads of two agents in turns, of which one has webhooks at dead
-// endpoints.
+// dead measures live loads of two agents, in turn. One of them has webhooks at dead endpoints.
 func (h *hookBench) dead(ctx context.Context) {
 	for _, alone := range h.agents {
 		if !h.wants(hookDead) || ctx.Err() != nil {
@@ -249,7 +249,7 @@ func (h *hookBench) dead(ctx context.Context) {
 	}
 }
 
-// pending measures the memory of a server with events that nobody takes.
+// pending measures the memory of a server with undelivered events.
 func (h *hookBench) pending(ctx context.Context) {
 	if !h.wants(hookMemory) || !slices.Contains(h.servers, "holdfast-"+storageSQLite) || ctx.Err() != nil {
 		return

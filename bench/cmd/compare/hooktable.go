@@ -10,11 +10,11 @@ import (
 
 // Goals of webhooks.
 const (
-	hookShare    = 0.5                   // of what a bare client posts
-	hookStored   = 0.33                  // the same, of a backlog in a database
-	hookP99      = 25 * time.Millisecond // from the commit to the answer
+	hookShare    = 0.5                   // of the rate of a bare client
+	hookStored   = 0.33                  // the same, for a backlog in a database
+	hookP99      = 25 * time.Millisecond // from the commit to the response
 	hookLowered  = 0.8                   // of the rate without dead endpoints
-	hookDrained  = 15 * time.Second      // from the return of the receiver
+	hookDrained  = 15 * time.Second      // from the time at which the receiver responds again
 	hookPeakGoal = 512 << 20             // bytes, with a million pending events
 )
 
@@ -41,7 +41,7 @@ func hookMedian[T int64 | float64 | time.Duration](r hookRow, figure func(hookSa
 
 func hookRate(s hookSample) float64 { return s.PerSecond }
 
-// writeHooks prints what was measured of webhooks.
+// writeHooks prints the results of webhooks.
 func (o outcome) writeHooks(w io.Writer) {
 	if len(o.Hooks) == 0 {
 		return
@@ -78,7 +78,7 @@ func (r hookRow) wrong() (n int64) {
 	return n
 }
 
-// cpuText is what an event costs the server, and the database.
+// cpuText returns the processor time per event, of the server and of the database.
 func (r hookRow) cpuText() string {
 	per := func(cpu func(hookSample) time.Duration) time.Duration {
 		return hookMedian(r, func(s hookSample) time.Duration { return cpu(s) / time.Duration(max(s.Events, 1)) })
@@ -90,7 +90,7 @@ func (r hookRow) cpuText() string {
 	return text
 }
 
-// hookGoal returns the goal of a row and whether it is met.
+// hookGoal returns the goal of a row, and whether it is met.
 func (o outcome) hookGoal(r hookRow) string {
 	rate := hookMedian(r, hookRate)
 	var text string
@@ -124,7 +124,7 @@ func (o outcome) hookGoal(r hookRow) string {
 	return text + ": NOT MET"
 }
 
-// text is the load as the table has it.
+// text returns the load as shown in the table.
 func (l hookLoad) text() string {
 	switch l {
 	case hookBare:

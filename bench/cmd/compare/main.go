@@ -1,6 +1,5 @@
-// Command compare is the driver of make bench: it starts Holdfast and the
-// servers it is measured against, runs each scenario against all of them in
-// interleaved rounds, and prints medians beside the goals.
+// Command compare runs make bench: it starts Holdfast and the servers it is compared with, runs
+// each scenario against all of them in interleaved rounds, and prints medians with the goals.
 package main
 
 import (

@@ -14,19 +14,19 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// bench runs measurements in a directory of its own.
+// bench runs measurements in its own directory.
 type bench struct {
 	options
 	dir      string
 	progress io.Writer
-	programs map[program]string // path of each, empty until built
+	programs map[program]string // path of each built program
 
 	open  func(ctx context.Context, url string) (*database, error)
-	db    *database // nil until it is needed
-	dbErr error     // why there is none
+	db    *database // nil before its first use
+	dbErr error     // why db could not be opened
 }
 
-// database returns the PostgreSQL of the run, opened on first use.
+// database returns the PostgreSQL server of the run, opened on first use.
 func (b *bench) database(ctx context.Context) (*database, error) {
 	if b.db == nil && b.dbErr == nil {
 		b.db, b.dbErr = b.open(ctx, b.databaseURL)
@@ -34,7 +34,7 @@ func (b *bench) database(ctx context.Context) (*database, error) {
 	return b.db, b.dbErr
 }
 
-// close ends what the run has shared.
+// close stops everything that the measurements share.
 func (b *bench) close(ctx context.Context) error {
 	if b.db == nil {
 		return nil
@@ -102,16 +102,20 @@ func (b *bench) start(ctx context.Context, c contender) (*server, error) {
 	return b.startOn(ctx, binary, c, flags)
 }
 
-// startOn starts a server of c on the store that flags name.
+// startOn starts a server of c on the store that flags select.
 func (b *bench) startOn(ctx context.Context, binary string, c contender, flags []string) (*server, error) {
 	s, err := startServer(ctx, binary, filepath.Join(b.dir, c.name+".log"), func(addr string) []string { return c.args(addr, flags) })
-	if err == nil && c.storage == storagePostgres {
+	if err != nil {
+		return nil, err
+	}
+	s.binding, s.path = c.binding, c.path
+	if c.storage == storagePostgres {
 		s.db = b.db
 	}
-	return s, err
+	return s, nil
 }
 
-// store makes an empty store for c and returns the flags that name it.
+// store creates an empty store for c and returns the flags that select it.
 func (b *bench) store(ctx context.Context, binary string, c contender) ([]string, error) {
 	switch c.storage {
 	case "":
@@ -131,9 +135,8 @@ func (b *bench) store(ctx context.Context, binary string, c contender) ([]string
 	return []string{"--storage", c.storage, "--data", dir}, os.MkdirAll(dir, 0o755)
 }
 
-// scenario runs rounds in which each server has its turn, so that a
-// disturbance of the machine meets all of them, and starts each round with
-// another one.
+// scenario runs rounds in which each server is measured in turn, so that other load of the machine
+// affects all of them. Each round starts with another server.
 func (b *bench) scenario(ctx context.Context, s loadgen.Scenario, all []contender, servers map[string]*server) (rows []row, failed []error, err error) {
 	rows = make([]row, len(all))
 	for i, c := range all {
@@ -164,7 +167,7 @@ func (b *bench) scenario(ctx context.Context, s loadgen.Scenario, all []contende
 	return rows, failed, nil
 }
 
-// sample measures servers that share the load.
+// sample measures servers that share a load.
 func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*server) (sample, error) {
 	db := servers[0].db
 	m := meter{db: db, servers: servers}
@@ -175,7 +178,8 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 	for i, server := range servers {
 		wg.Go(func() {
 			reports[i], errs[i] = loadgen.Run(ctx, loadgen.Config{
-				URL:          server.url,
+				URL:          server.url + server.path,
+				Binding:      server.binding,
 				Scenario:     s,
 				Concurrency:  max(1, (b.concurrency+i)/len(servers)),
 				Duration:     b.duration,
@@ -198,7 +202,7 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 	return out, m.end(ctx, &out)
 }
 
-// meter takes what a measurement costs.
+// meter measures the cost of a measurement.
 type meter struct {
 	db           *database // nil for none
 	servers      []*server
@@ -232,8 +236,8 @@ func (m *meter) end(ctx context.Context, to *sample) error {
 	return err
 }
 
-// merge adds up what was measured at the same time. Of latencies the longest
-// counts.
+// merge adds the results of servers that were measured at the same time. Of their latencies it
+// returns the highest.
 func merge(all []loadgen.Report) loadgen.Report {
 	out := all[0]
 	for _, r := range all[1:] {

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// pacer sends blocking messages at a rate of its own, whatever the server's: each
-// has its time, and its latency counts from then, also when all connections were
-// busy.
+// pacer sends blocking messages at a fixed rate, independent of the server. Each message has a
+// scheduled time, from which its latency counts, also if all connections were busy then.
 type pacer struct {
 	url         string
 	perSecond   float64

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// pgbench measures transactions that insert one row, with the program of that name:
-// what the database can do at best.
+// pgbench measures transactions that insert one row, with the program pgbench: the maximum rate of
+// the database.
 type pgbench struct {
 	db      *database
 	program string
@@ -60,11 +60,11 @@ func pgbenchProgram() (string, error) {
 
 func (p *pgbench) script() string { return filepath.Join(p.dir, "insert.sql") }
 
-// run measures for d at least, after warming up, with the given number of clients.
+// run measures for at least d, after warming up, with the given number of clients.
 func (p *pgbench) run(ctx context.Context, clients int, warmUp, d time.Duration) (sample, error) {
 	p.runs++
 	prefix := filepath.Join(p.dir, fmt.Sprintf("pgbench-%d", p.runs))
-	seconds := int((warmUp+d)/time.Second) + 2 // it knows whole ones only, and may be late to start
+	seconds := int((warmUp+d)/time.Second) + 2 // pgbench accepts only whole seconds, and may start late
 	cmd := exec.CommandContext(ctx, p.program, "-n", "-M", "prepared", "-f", p.script(), "-c", strconv.Itoa(clients),
 		"-j", strconv.Itoa(min(clients, runtime.NumCPU())), "-T", strconv.Itoa(seconds), "-l", "--log-prefix="+prefix, p.db.url)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -92,8 +92,8 @@ type transaction struct {
 	took time.Duration
 }
 
-// readTransactions adds those of a log: client, number, time taken, script, and the
-// end as seconds and microseconds.
+// readTransactions appends the transactions of a log to all. The fields of a line are client,
+// number, duration, script, and end as seconds and microseconds.
 func readTransactions(all []transaction, name string) ([]transaction, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func readTransactions(all []transaction, name string) ([]transaction, error) {
 	return all, lines.Err()
 }
 
-// summarize counts what ended within d after the warm-up.
+// summarize returns the results of the transactions that ended within d after the warm-up.
 func summarize(all []transaction, warmUp, d time.Duration) (sample, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return int(a.end - b.end) })
 	var took []time.Duration
@@ -135,7 +135,7 @@ func summarize(all []transaction, warmUp, d time.Duration) (sample, error) {
 	}, nil
 }
 
-// quantiles sorts what was taken.
+// quantiles sorts durations and returns their quantiles.
 func quantiles(took []time.Duration) loadgen.Latency {
 	slices.Sort(took)
 	at := func(q float64) time.Duration { return took[min(int(q*float64(len(took))), len(took)-1)] }

@@ -15,27 +15,27 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// receiver is the endpoint of the webhooks. Of each task it checks that events arrive in
-// order, none left out, and signed; those that come again do not count.
+// receiver is the endpoint of the webhooks. It checks that the events of each task arrive in order,
+// without gaps and signed. It ignores duplicates.
 type receiver struct {
 	addr   string
 	server *http.Server
 	gate   atomic.Pointer[chan struct{}] // requests wait until it is closed; nil for no gate
 
-	events, bytes atomic.Int64 // of events, each once
-	bare          atomic.Int64 // posts of a bare client
+	events, bytes atomic.Int64 // of events, without duplicates
+	bare          atomic.Int64 // requests of the bare client
 	wrong         atomic.Int64 // events out of order or without a signature
 
 	mu    sync.Mutex
 	tasks map[string]*delivered
 	took  []time.Duration
-	timed bool // took is wanted
+	timed bool // record took
 }
 
-// delivered has the delivered events of a task.
+// delivered is the state of the delivered events of a task.
 type delivered struct {
 	sequence int64
-	final    chan struct{} // closed with the last event
+	final    chan struct{} // closed when the last event arrives
 }
 
 const (
@@ -57,7 +57,7 @@ func (r *receiver) listen(ctx context.Context, addr string) error {
 	}
 	r.addr = l.Addr().String()
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	go func(s *http.Server) { _ = s.Serve(l) }(r.server) // ends with close
+	go func(s *http.Server) { _ = s.Serve(l) }(r.server) // ends when the receiver is closed
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (r *receiver) close() error { return r.server.Close() }
 
 func (r *receiver) url() string { return "http://" + r.addr + hookPath }
 
-// hold has requests wait until release is called.
+// hold blocks requests until release is called.
 func (r *receiver) hold() (release func()) {
 	gate := make(chan struct{})
 	r.gate.Store(&gate)
@@ -75,7 +75,7 @@ func (r *receiver) hold() (release func()) {
 	}
 }
 
-// ServeHTTP takes an event.
+// ServeHTTP receives an event.
 func (r *receiver) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	if gate := r.gate.Load(); gate != nil {
 		select {
@@ -137,15 +137,14 @@ func (r *receiver) task(id string) *delivered {
 	return t
 }
 
-// ended is closed when a task's last event has come.
+// ended returns a channel that is closed when a task's last event has arrived.
 func (r *receiver) ended(id string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.task(id).final
 }
 
-// times starts to record the delay of each event, or stops and returns
-// what was noted.
+// times starts to record the delay of each event, or stops and returns the recorded delays.
 func (r *receiver) times(begin bool) loadgen.Latency {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +158,7 @@ func (r *receiver) times(begin bool) loadgen.Latency {
 
 var errNotDelivered = errors.New("webhook events were not delivered in time")
 
-// await waits until the last event of each task has come.
+// await waits until the last event of each task has arrived.
 func (r *receiver) await(ctx context.Context, tasks []string, most time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, most, errNotDelivered)
 	defer cancel()
@@ -173,7 +172,7 @@ func (r *receiver) await(ctx context.Context, tasks []string, most time.Duration
 	return nil
 }
 
-// between returns what is behind a text and before the next end.
+// between returns the bytes between text and the next end.
 func between(body []byte, text string, end byte) []byte {
 	_, rest, _ := bytes.Cut(body, []byte(text))
 	value, _, _ := bytes.Cut(rest, []byte{end})

@@ -35,7 +35,7 @@ func TestReceiverCountsWhatIsInOrder(t *testing.T) {
 	defer func() { _ = r.close() }()
 	r.times(true)
 	deliverAll(t, r, 1, true, false)
-	deliverAll(t, r, 1, true, false) // again
+	deliverAll(t, r, 1, true, false) // a duplicate
 	deliverAll(t, r, 2, true, false)
 	if events, wrong := r.events.Load(), r.wrong.Load(); events != 2 || wrong != 0 {
 		t.Errorf("after 1, 1, 2: %d events, %d wrong, want 2 and 0", events, wrong)
@@ -46,7 +46,7 @@ func TestReceiverCountsWhatIsInOrder(t *testing.T) {
 	if err := r.await(t.Context(), []string{"t"}, time.Millisecond); err == nil {
 		t.Error("await() = nil before the last event")
 	}
-	deliverAll(t, r, 4, true, false) // one is left out
+	deliverAll(t, r, 4, true, false) // event 3 is missing
 	deliverAll(t, r, 5, false, true)
 	if events, wrong := r.events.Load(), r.wrong.Load(); events != 4 || wrong != 2 {
 		t.Errorf("after a gap and one without a signature: %d events, %d wrong, want 4 and 2", events, wrong)
@@ -114,7 +114,7 @@ func TestHookGoals(t *testing.T) {
 	}
 }
 
-// The agents and the receiver are real; with memory and SQLite this takes seconds.
+// The agents and the receiver are real. With memory and SQLite this takes seconds.
 func TestWebhooksAreMeasured(t *testing.T) {
 	var progress strings.Builder
 	o, err := parse([]string{"-short", "-scenarios", "webhooks-backlog,webhooks-live,webhooks-dead,webhooks-memory", "-servers", "holdfast-memory,holdfast-sqlite"}, &progress)

@@ -17,16 +17,17 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// riverWorkers is the number of concurrent jobs, equal to Holdfast's concurrent turns.
+// riverWorkers is the number of concurrent jobs, which equals Holdfast's number of concurrent
+// turns.
 const riverWorkers = 256
 
-// riverQueue measures River, a durable queue over PostgreSQL, in this process: callers
-// insert a job that records its output, and wait until it is completed.
+// riverQueue measures River, a job queue on PostgreSQL, in this process. Callers insert a job that
+// records its output, and wait until it is completed.
 type riverQueue struct {
 	db      *database
 	pool    *pgxpool.Pool
 	client  *river.Client[pgx.Tx]
-	cancel  func() // the subscription
+	cancel  func() // ends the subscription
 	waiting sync.Map
 	reading sync.WaitGroup
 }
@@ -40,7 +41,7 @@ func (echoJob) Kind() string { return "echo" }
 
 type echoWorker struct{ river.WorkerDefaults[echoJob] }
 
-// Work records the answer with the job.
+// Work records the response with the job.
 func (echoWorker) Work(ctx context.Context, job *river.Job[echoJob]) error {
 	return river.RecordOutput(ctx, "echo: "+job.Args.Text)
 }
@@ -91,8 +92,8 @@ func startRiver(ctx context.Context, db *database, callers int) (_ *riverQueue, 
 	return q, q.client.Start(context.WithoutCancel(ctx))
 }
 
-// completed returns the channel that receives once when a job is completed; the event may
-// come before its inserter knows the id.
+// completed returns a channel that receives once when a job is completed. The event may arrive
+// before the caller that inserted the job knows its id.
 func (q *riverQueue) completed(id int64) chan struct{} {
 	c, _ := q.waiting.LoadOrStore(id, make(chan struct{}, 1))
 	return c.(chan struct{})
@@ -114,9 +115,9 @@ func (q *riverQueue) stop() (err error) {
 	return err
 }
 
-// run has callers insert jobs and wait for each, for warmUp and then for length. A job that is
-// completed after warmUp counts if it was inserted before the end: however
-// slow the machine, each caller completes one.
+// run inserts jobs with the given number of callers, each of which waits for its job, during warmUp
+// and length. A job that is completed after warmUp counts if it was inserted before the end, so
+// each caller completes at least one, even on a slow machine.
 func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, length time.Duration) (sample, error) {
 	begin := time.Now()
 	from, until := begin.Add(warmUp), begin.Add(warmUp+length)
@@ -132,7 +133,7 @@ func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, leng
 			m.begin(limited)
 		}
 	})
-	// A short round lasts until there is something to measure.
+	// A short round lasts until at least one job is completed.
 	none := func() bool {
 		mu.Lock()
 		defer mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
 const (
@@ -18,17 +20,19 @@ const (
 	stopTimeout  = 5 * time.Second
 )
 
-// server is a running process that serves JSON-RPC at url.
+// server is a running process.
 type server struct {
-	url  string
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{} // closed when the process has ended
-	db   *database     // that it uses, nil for none
+	url     string // without the path of its contender
+	binding loadgen.Binding
+	path    string
+	cmd     *exec.Cmd
+	log     string
+	done    chan struct{} // closed when the process has ended
+	db      *database     // the database that it uses; nil for none
 }
 
-// startServer starts binary on a free port and waits until it answers HTTP.
-// The process outlives ctx: only stop ends it.
+// startServer starts binary on a free port and waits until it responds to HTTP requests. The
+// process outlives ctx; only stop ends it.
 func startServer(ctx context.Context, binary, log string, args func(addr string) []string) (*server, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
@@ -38,7 +42,7 @@ func startServer(ctx context.Context, binary, log string, args func(addr string)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = output.Close() }() // the process has its own handle
+	defer func() { _ = output.Close() }() // the process has its own file descriptor
 	cmd := exec.Command(binary, args(addr)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = sysProcAttr()
@@ -47,7 +51,7 @@ func startServer(ctx context.Context, binary, log string, args func(addr string)
 	}
 	s := &server{url: "http://" + addr + "/", cmd: cmd, log: log, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // exited returns how it ended
+		_ = cmd.Wait() // exited returns the exit status
 		close(s.done)
 	}()
 	if err := s.ready(ctx); err != nil {
@@ -78,7 +82,7 @@ func (s *server) ready(ctx context.Context) error {
 			return err
 		}
 		if resp, err := client.Do(req); err == nil {
-			return resp.Body.Close() // any status will do
+			return resp.Body.Close() // with any status
 		}
 		select {
 		case <-retry.C:
@@ -90,8 +94,8 @@ func (s *server) ready(ctx context.Context) error {
 	}
 }
 
-// exited returns nil while the process runs, else how it ended and what it
-// said last.
+// exited returns nil while the process runs, and then an error with its exit status and its last
+// line of output.
 func (s *server) exited() error {
 	select {
 	case <-s.done:
@@ -106,7 +110,7 @@ func (s *server) exited() error {
 	return fmt.Errorf("%s has ended (%v): %s", s.cmd, s.cmd.ProcessState, lines[len(lines)-1])
 }
 
-// stop ends the process, by force if it does not go, and waits for it.
+// stop ends the process, if necessary by SIGKILL, and waits for it.
 func (s *server) stop() {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		return

@@ -21,21 +21,21 @@ const (
 	halfLoad = "1 replica at 50 % load"
 )
 
-// Goals of loads.
+// Goals of the loads.
 const (
-	// replicaCount is how many servers share the load of replicas.
+	// replicaCount is the number of servers that share the load replicas.
 	replicaCount = 3
-	// insertLatency is how many times that of a lone insert the p99 at half load
-	// may be.
+	// insertLatency is the maximum ratio between the p99 at half load and the p99 of an insert by
+	// one client.
 	insertLatency = 5
-	// jobTimes is the goal for messages per second as a multiple of River's jobs per second.
+	// jobTimes is the minimum ratio between messages per second and River's jobs per second.
 	jobTimes = 2.5
-	// tolerance is what rates of the same must be within to count as the same.
+	// tolerance is the minimum ratio of two rates that count as equal.
 	tolerance = 0.9
 )
 
-// shared measures what replicas make of one database, beside what it can do at
-// best, in interleaved rounds. Each number of replicas has a store of its own.
+// shared measures the throughput of replicas on one database, and the maximum rate of the database,
+// in interleaved rounds. Each number of replicas has its own store.
 func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 	bencher, err := newPgbench(ctx, b.db, b.dir, b.payload)
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 		{insert, func() (sample, error) { return bencher.run(ctx, 1, b.duration/5, b.duration) }},
 		{halfLoad, func() (sample, error) {
 			return pacer{
-				// Ten messages at least, also of a server that was not scheduled in a short round.
+				// At least ten messages, also if a server was not scheduled during a short round.
 				url: alone[0].url, perSecond: max(full/2, 10/b.duration.Seconds()), connections: b.concurrency, payload: b.payload, warmUp: b.duration / 5, duration: b.duration,
 			}.run(ctx, &meter{db: b.db, servers: alone})
 		}},
@@ -102,7 +102,7 @@ func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 	return nil
 }
 
-// startReplicas starts n servers on a store of their own.
+// startReplicas starts n servers on one new store.
 func (b *bench) startReplicas(ctx context.Context, n int) (all []*server, err error) {
 	c := ours(storagePostgres)
 	binary, err := b.binary(ctx, c.program)

@@ -17,22 +17,22 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// period is a part of a run during which a snapshot may be held open.
+// period is a part of a run. A snapshot may be held open during it.
 type period struct {
 	sample
 	Held      bool             `json:"held"`
-	Since     time.Duration    `json:"sinceNs"` // the start of the run, at the period's end
-	Dead      map[string]int64 `json:"dead"`    // rows of tables that no longer count, as the database knows
+	Since     time.Duration    `json:"sinceNs"` // from the start of the run to the end of the period
+	Dead      map[string]int64 `json:"dead"`    // dead rows by table, as estimated by the database
 	Age       int64            `json:"age"`     // of the oldest snapshot, in transactions
 	Vacuumed  int64            `json:"vacuumed"`
-	TableSize int64            `json:"tableSize"` // bytes of all tables with their indexes
+	TableSize int64            `json:"tableSize"` // of all tables with their indexes, in bytes
 }
 
-// periodsAround is how many periods are measured before and after a snapshot is held.
+// periodsAround is the number of periods that are measured before and after the snapshot is held.
 const periodsAround = 2
 
-// held measures a server while, for a time, another transaction keeps its snapshot,
-// so that vacuum may not remove what died since.
+// held measures a server before, while and after another transaction holds a snapshot, during which
+// vacuum cannot remove dead rows.
 func (b *bench) held(ctx context.Context, out *outcome) error {
 	binary, err := b.binary(ctx, holdfast)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *bench) held(ctx context.Context, out *outcome) error {
 	return around()
 }
 
-// inspect notes how the tables of a schema are.
+// inspect returns the statistics of the tables of a schema.
 func (d *database) inspect(ctx context.Context, schema string, to *period) error {
 	to.Dead = map[string]int64{}
 	rows, err := d.conn.Query(ctx, `SELECT relname, n_dead_tup, autovacuum_count, pg_total_relation_size(relid)
@@ -110,7 +110,7 @@ func (d *database) inspect(ctx context.Context, schema string, to *period) error
 		WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&to.Age)
 }
 
-// writeHeld prints the periods of the run with a snapshot.
+// writeHeld prints the periods of a run with a snapshot.
 func (o outcome) writeHeld(w io.Writer) {
 	if len(o.Held) == 0 {
 		return
@@ -130,7 +130,7 @@ func (o outcome) writeHeld(w io.Writer) {
 	_ = tw.Flush() // into memory
 }
 
-// deadText is the sum, and the tables that have most of it.
+// deadText returns the number of dead rows, and the tables that have most of them.
 func (s period) deadText() string {
 	var sum int64
 	for _, n := range s.Dead {

@@ -43,6 +43,7 @@ func (o outcome) write(w io.Writer, opts options) error {
 	o.writeShared(&b)
 	o.writeSizes(&b)
 	o.writeHeld(&b)
+	o.writeStreams(&b, opts.streamSizes())
 	o.writeHooks(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -54,7 +55,7 @@ func (o outcome) writeRow(w io.Writer, s loadgen.Scenario, name string) {
 		fmt.Fprintf(w, "  %s\tmissing: %s\n", name, why)
 		return
 	}
-	if r.Skipped == onlySends {
+	if r.Skipped == onlySends || r.Skipped == only03 {
 		return
 	}
 	if len(r.Samples) == 0 {
@@ -104,7 +105,7 @@ func (o outcome) goalText(s loadgen.Scenario, name string) string {
 	return strings.Join(texts, "; ")
 }
 
-// growthText relates a store to the smallest one, the first contender.
+// growthText compares a store with the smallest one, which is the first contender.
 func (o outcome) growthText(s loadgen.Scenario, name string) string {
 	small, got := o.rate(s, o.names[0]), o.rate(s, name)
 	if name == o.names[0] || small == 0 || got == 0 {
@@ -117,7 +118,7 @@ func (o outcome) growthText(s loadgen.Scenario, name string) string {
 	return fmt.Sprintf("%.2f\t<= %gx: %s", small/got, withinGrowth, met)
 }
 
-// cpuText is what a request costs the server, and the database.
+// cpuText returns the processor time per request, of the server and of the database.
 func (r row) cpuText() string {
 	text := brief(median(r.Samples, cpuPerRequest))
 	if db := median(r.Samples, databaseCPUPerRequest); db > 0 {
@@ -138,7 +139,7 @@ func generatorShare(s sample) float64 {
 	return s.GeneratorCPU.Seconds() / s.Elapsed.Seconds() / float64(runtime.NumCPU())
 }
 
-// brief keeps three digits.
+// brief formats a figure with three digits.
 func brief(d time.Duration) string {
 	switch {
 	case d == 0:

@@ -1,4 +1,4 @@
-// Command fill puts finished tasks into a store of Holdfast, to measure what size costs.
+// Command fill adds finished tasks to a Holdfast store, to measure the effect of its size.
 //
 //	go run ./cmd/fill -data /tmp/bench -tasks 1000000
 //	go run ./cmd/fill -storage postgres -database-url URL -schema bench -tasks 1000000

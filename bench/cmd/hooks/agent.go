@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// stopTimeout bounds what is done at the end.
+// stopTimeout limits the time to stop.
 const stopTimeout = 3 * time.Second
 
 func serveAgent(ctx context.Context, l net.Listener, o options, stderr io.Writer) (err error) {
@@ -56,28 +57,41 @@ func open(ctx context.Context, o options, log *slog.Logger) (store.Store, error)
 	return nil, fmt.Errorf("unknown storage %q, want memory, sqlite or postgres", o.storage)
 }
 
-// handle writes the chunks that the message asks for.
+// handle writes the chunks that the message requests. Each starts with the time in nanoseconds
+// between two @, if it is long enough.
 func handle(ctx context.Context, t *holdfast.Turn) error {
+	if t.Text() == "wait" {
+		return t.RequireInput("waiting")
+	}
 	var chunks, bytes int
-	var pause string
-	if _, err := fmt.Sscan(t.Text(), &chunks, &bytes, &pause); err != nil {
-		return t.Reject("want CHUNKS BYTES PAUSE")
+	var pause, delay string
+	if _, err := fmt.Sscan(t.Text()+" 0s", &chunks, &bytes, &pause, &delay); err != nil {
+		chunks, bytes, pause, delay = 1, 1, "0s", "0s"
 	}
 	apart, err := time.ParseDuration(pause)
-	if err != nil {
+	before, err2 := time.ParseDuration(delay)
+	if err := cmp.Or(err, err2); err != nil {
 		return err
 	}
-	text := strings.Repeat("x", bytes)
+	filler := strings.Repeat("x", bytes)
 	w := t.Artifact("out")
 	for n := range chunks {
-		if n > 0 && apart > 0 {
+		wait := apart
+		if n == 0 {
+			wait = before
+		}
+		if wait > 0 {
 			select {
-			case <-time.After(apart):
+			case <-time.After(wait):
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 		}
-		if _, err := w.WriteString(text); err != nil {
+		text := fmt.Sprintf("@%d@", time.Now().UnixNano())
+		if len(text) > bytes {
+			text = ""
+		}
+		if _, err := w.WriteString(text + filler[len(text):]); err != nil {
 			return err
 		}
 	}

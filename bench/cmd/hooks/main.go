@@ -1,11 +1,12 @@
-// Command hooks runs what webhooks are measured with.
+// Command hooks runs the programs that measure webhooks: an agent, or a bare HTTP client.
 //
 //	hooks -kind agent [-addr 127.0.0.1:0] [-storage memory|sqlite|postgres] [-data DIR] [-database-url URL -schema NAME] [-pprof ADDR]
 //	hooks -kind post [-addr 127.0.0.1:0]
 //
-// The agent answers a message "8 400 20ms" with 8 chunks of 400 bytes, 20 ms apart. It
-// calls webhooks on loopback addresses. The other is a bare http.Client: it is started by GET
-// /run?url=URL&bytes=N&connections=N&for=DURATION to post that.
+// The agent answers a message "8 400 20ms" with 8 chunks of 400 bytes at intervals of 20 ms,
+// "8 400 20ms 5s" with the same after 5 s, "wait" by waiting for further input, and others with one
+// short chunk. It allows webhooks at loopback addresses. The bare client posts bodies of N bytes to URL when it
+// receives GET /run?url=URL&bytes=N&connections=N&for=DURATION.
 //
 // Both serve until SIGINT or SIGTERM.
 package main
@@ -18,7 +19,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // served only where -pprof says
+	_ "net/http/pprof" //nolint:gosec // served only with -pprof
 	"os"
 	"os/signal"
 	"syscall"
@@ -43,12 +44,12 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("hooks", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.kind, "kind", "", "what to run: agent or post")
+	flags.StringVar(&o.kind, "kind", "", "program to run: agent or post")
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "address to listen on")
-	flags.StringVar(&o.storage, "storage", "memory", "of the agent: memory, sqlite or postgres")
-	flags.StringVar(&o.data, "data", "", "directory of sqlite")
-	flags.StringVar(&o.databaseURL, "database-url", "", "of postgres")
-	flags.StringVar(&o.schema, "schema", "", "of postgres")
+	flags.StringVar(&o.storage, "storage", "memory", "storage of the agent: memory, sqlite or postgres")
+	flags.StringVar(&o.data, "data", "", "directory of the SQLite database")
+	flags.StringVar(&o.databaseURL, "database-url", "", "URL of the PostgreSQL database")
+	flags.StringVar(&o.schema, "schema", "", "schema in the PostgreSQL database")
 	flags.StringVar(&o.pprof, "pprof", "", "address to serve profiles on")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	}
 	if o.pprof != "" {
 		go func() {
-			s := &http.Server{Addr: o.pprof, ReadHeaderTimeout: 10 * time.Second} // the default mux
+			s := &http.Server{Addr: o.pprof, ReadHeaderTimeout: 10 * time.Second} // serves the default mux
 			fmt.Fprintln(stderr, "hooks: pprof:", s.ListenAndServe())
 		}()
 	}

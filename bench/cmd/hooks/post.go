@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// post posts bodies with a bare client over persistent connections, and returns how many were
-// answered with 2xx.
+// post posts bodies with a bare client over persistent connections, and returns the number of 2xx
+// responses.
 func post(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/run" {
 		http.NotFound(rw, r)
@@ -38,7 +38,7 @@ func post(rw http.ResponseWriter, r *http.Request) {
 	var wg sync.WaitGroup
 	for range connections {
 		wg.Go(func() {
-			for one := true; one || time.Now().Before(end); one = false { // one in any case
+			for one := true; one || time.Now().Before(end); one = false { // at least one
 				if postOne(r.Context(), client, query.Get("url"), body) == nil {
 					posted.Add(1)
 				}

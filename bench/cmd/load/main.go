@@ -1,6 +1,7 @@
-// Command load measures a running A2A server: each connection sends its next request when the answer to
-// the last one has been read and checked. Wrong answers are errors and count neither in rates nor in latencies.
-// The tasks that it creates stay in the server's store. The server should run an agent that does no work of its own:
+// Command load measures a running A2A server. Each connection sends its next request when the
+// response to the previous one has been read and checked. Wrong responses are errors and count
+// neither in rates nor in latencies. The tasks that the command creates remain in the server's
+// store. The server should run an agent that does no work of its own:
 //
 //	holdfast serve --agent echo --data /tmp/bench &
 //	go run ./cmd/load -scenario send,get -c 16 -d 10s
@@ -44,10 +45,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&cfg.WarmUp, "warm-up", time.Second, "load before the measurement starts")
 	flags.IntVar(&cfg.PayloadBytes, "payload", loadgen.DefaultPayloadBytes, "size of the text in each message, in bytes")
 	names := flags.String("scenario", "", fmt.Sprintf("scenarios to measure, separated by commas: %v, or echo for a server that returns each request (default all but echo)", all))
+	binding := flags.String("binding", string(loadgen.JSONRPC03), fmt.Sprintf("version and transport of the requests, one of %v", loadgen.Bindings()))
 	asJSON := flags.Bool("json", false, "print one JSON report per line")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	cfg.Binding = loadgen.Binding(*binding)
 	if *names != "" {
 		all = nil
 		for name := range strings.SplitSeq(*names, ",") {

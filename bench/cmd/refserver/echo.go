@@ -5,14 +5,11 @@ import (
 	"net/http"
 )
 
-// echoHandler is the floor under every Go server that speaks JSON over HTTP:
-// net/http with its defaults, json.NewDecoder(body).Decode into an any (so
-// maps, slices, strings and float64s), and json.NewEncoder(rw).Encode of that
-// any, with Content-Type application/json. No routing, no limits, no logging,
-// no checks but that the body is JSON. The value is the same, the bytes are
-// not: keys are sorted in the answer, with a newline at the end. One decode and one
-// encode with reflection on maps is not the cheapest way to read and write
-// JSON, but it is what a plain Go program would do.
+// echoHandler is the baseline for Go servers that speak JSON over HTTP: net/http with its defaults
+// decodes the body with encoding/json into an any, and encodes that value as the response. There is
+// no routing, no limit, no log and no validation. The response has the value of the request, but
+// not the same bytes: its keys are sorted and it ends with a line break. Faster ways to read and
+// write JSON exist, but a simple Go program would use this one.
 func echoHandler() http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var body any
@@ -21,6 +18,6 @@ func echoHandler() http.Handler {
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(rw).Encode(body) // fails only if the client has gone
+		_ = json.NewEncoder(rw).Encode(body) // fails only if the client has disconnected
 	})
 }

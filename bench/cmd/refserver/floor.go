@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// floorHandler is the floor under Holdfast's blocking message/send: net/http and typed
-// encoding/json with the same answer, and, with a store, the same two commits, grouped
-// with those of other callers: one that takes the message, one that brings the answer.
-// It checks nothing, and knows no other method.
+// floorHandler is the baseline for Holdfast's blocking message/send: net/http and typed
+// encoding/json with the same response. With a store it makes the same two commits, for the message
+// and for the response, grouped with those of other callers. It validates nothing and serves no
+// other method.
 func floorHandler(commit committer) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var req floorRequest
@@ -28,7 +28,7 @@ func floorHandler(commit committer) http.Handler {
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(rw).Encode(answer) // fails only if the client has gone
+		_ = json.NewEncoder(rw).Encode(answer) // fails only if the client has disconnected
 	})
 }
 

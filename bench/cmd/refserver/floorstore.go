@@ -12,7 +12,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of openSQLite
 )
 
-// floorWrite is one change: a task with its message, or the answer that ends it.
+// floorWrite is one change: a new task with its message, or the response that completes it.
 type floorWrite struct {
 	id, text string
 	ends     bool
@@ -22,7 +22,7 @@ type floorWrite struct {
 // committer stores one change durably.
 type committer func(ctx context.Context, w *floorWrite) error
 
-// groupSize is the most changes of one transaction, as in Holdfast's stores.
+// groupSize is the maximum number of changes in a transaction, as in Holdfast's stores.
 const groupSize = 256
 
 // grouper commits changes that wait at the same time in one transaction, until ctx is done.
@@ -32,7 +32,7 @@ type grouper struct {
 	workers sync.WaitGroup
 }
 
-// newGrouper starts a worker for each apply, which gets up to groupSize changes.
+// newGrouper starts a worker for each apply, which is called with up to groupSize changes.
 func newGrouper(ctx context.Context, apply ...func(group []*floorWrite) error) *grouper {
 	g := &grouper{ctx: ctx, queue: make(chan *floorWrite, 4*groupSize)}
 	for _, f := range apply {
@@ -82,7 +82,7 @@ func (g *grouper) work(apply func([]*floorWrite) error) {
 
 const floorTable = ` (id TEXT PRIMARY KEY, state TEXT NOT NULL, message TEXT NOT NULL, answer TEXT)`
 
-// openSQLite opens a store in dir, with the driver and the settings of Holdfast's writer.
+// openSQLite opens a store in dir with the driver and settings of Holdfast's writer.
 func openSQLite(ctx context.Context, dir string) (commit committer, closeStore func() error, err error) {
 	source := url.URL{Scheme: "file", Path: filepath.Join(dir, "floor.db"), RawQuery: url.Values{"_pragma": {
 		"busy_timeout(5000)", "journal_mode(wal)", "synchronous(FULL)", "cache_size(-16384)", "temp_store(memory)",
@@ -150,8 +150,8 @@ func (s *sqliteFloor) apply(group []*floorWrite) error {
 	return err
 }
 
-// openPostgres opens a store in a new schema. Two connections commit: one while the other
-// waits for the disk.
+// openPostgres opens a store in a new schema. It commits over two connections: one sends while the
+// other waits for the disk.
 func openPostgres(ctx context.Context, databaseURL, schema string) (commit committer, closeStore func() error, err error) {
 	var conns [2]*pgx.Conn
 	var apply []func([]*floorWrite) error
@@ -187,8 +187,7 @@ type postgresFloor struct {
 	table string
 }
 
-// apply writes a group in one statement, which is a transaction: it sends one message and
-// waits once.
+// apply writes a group with one statement, which is its own transaction and takes one round trip.
 func (f *postgresFloor) apply(group []*floorWrite) error {
 	var ids, messages, ended, answers []string
 	for _, w := range group {

@@ -1,6 +1,6 @@
-// Command refserver runs one of the servers that Holdfast is measured against.
+// Command refserver runs one of the servers with which Holdfast is compared.
 //
-//	refserver -kind echo|official [-addr 127.0.0.1:0]
+//	refserver -kind echo|official|official-1.0|fanout [-addr 127.0.0.1:0]
 //	refserver -kind floor -storage memory|sqlite|postgres [-data DIR] [-database-url URL -schema NAME]
 //
 // It prints its URL as the first line of stdout and serves until SIGINT or
@@ -33,12 +33,12 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("refserver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kind := flags.String("kind", "", "server to run: echo, official or floor")
+	kind := flags.String("kind", "", "server to run: echo, official, official-1.0, fanout or floor")
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
-	storage := flags.String("storage", "memory", "what floor commits to: memory (nothing), sqlite or postgres")
+	storage := flags.String("storage", "memory", "storage of floor: memory (commits nothing), sqlite or postgres")
 	data := flags.String("data", ".", "directory of the SQLite database")
-	databaseURL := flags.String("database-url", "", "PostgreSQL database")
-	schema := flags.String("schema", "floor", "schema in the PostgreSQL database, which floor makes")
+	databaseURL := flags.String("database-url", "", "URL of the PostgreSQL database")
+	schema := flags.String("schema", "floor", "schema in the PostgreSQL database, which floor creates")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,6 +54,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		h = echoHandler()
 	case "official":
 		h = officialHandler(url)
+	case "official-1.0":
+		h = official10Handler(url)
+	case "fanout":
+		h = &fanout{}
 	case "floor":
 		commit, closeStore, openErr := openStore(ctx, *storage, *data, *databaseURL, *schema)
 		if openErr != nil {
@@ -62,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		defer func() { err = errors.Join(err, closeStore()) }()
 		h = floorHandler(commit)
 	default:
-		return errors.Join(fmt.Errorf("unknown kind %q, want echo, official or floor", *kind), l.Close())
+		return errors.Join(fmt.Errorf("unknown kind %q, want echo, official, official-1.0, fanout or floor", *kind), l.Close())
 	}
 	if _, err := fmt.Fprintln(stdout, url); err != nil {
 		return errors.Join(err, l.Close())
@@ -70,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return serve(ctx, l, h)
 }
 
-// openStore opens what a floor commits to; a nil committer stores nothing.
+// openStore opens the store of a floor. A nil committer stores nothing.
 func openStore(ctx context.Context, storage, data, databaseURL, schema string) (committer, func() error, error) {
 	switch storage {
 	case "memory":

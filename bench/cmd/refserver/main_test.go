@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// The generator judges every answer, so that a run without errors shows that
-// the servers do what the comparison takes them to do.
+// The load generator checks every response, so a run without errors shows that the servers do the
+// work that the comparison assumes.
 func TestServersAnswerTheGenerator(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -22,14 +22,21 @@ func TestServersAnswerTheGenerator(t *testing.T) {
 		{"floor", []loadgen.Scenario{loadgen.Send}},
 		{"floor -storage sqlite -data " + t.TempDir(), []loadgen.Scenario{loadgen.Send}},
 		{"official", []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get}},
+		{"official-1.0", []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Stream, loadgen.Get}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
 			url := start(t, c.kind)
-			for _, s := range c.scenarios {
-				r, err := loadgen.Run(t.Context(), loadgen.Config{URL: url, Scenario: s, Concurrency: 4, Requests: 100, Tasks: 10})
-				if err != nil || r.Requests != 100 || r.Errors != 0 {
-					t.Errorf("%s = %+v, %v, want 100 requests, no errors", s, r, err)
+			bindings := map[loadgen.Binding]string{loadgen.JSONRPC03: ""}
+			if c.kind == "official-1.0" {
+				bindings = map[loadgen.Binding]string{loadgen.JSONRPC10: "", loadgen.REST10: "rest"}
+			}
+			for binding, path := range bindings {
+				for _, s := range c.scenarios {
+					r, err := loadgen.Run(t.Context(), loadgen.Config{URL: url + path, Binding: binding, Scenario: s, Concurrency: 4, Requests: 100, Tasks: 10})
+					if err != nil || r.Requests != 100 || r.Errors != 0 {
+						t.Errorf("%s, %s = %+v, %v, want 100 requests, no errors", binding, s, r, err)
+					}
 				}
 			}
 		})

@@ -10,9 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/a2asrv/eventqueue"
 )
 
-// officialHandler is the official Go SDK's server as its documentation sets it
-// up: JSON-RPC, its in-memory store and queues, no push notifications, no
-// limits, no authentication.
+// officialHandler is the server of the official Go SDK as in its documentation: JSON-RPC, its
+// in-memory store and queues, no push notifications, no limits, no authentication.
 func officialHandler(url string) http.Handler {
 	card := &a2a.AgentCard{
 		ProtocolVersion:    "0.3.0",
@@ -32,8 +31,8 @@ func officialHandler(url string) http.Handler {
 	return mux
 }
 
-// echoAgent does what Holdfast's echo agent does: it sets the task to working,
-// adds one text artifact and completes the task.
+// echoAgent does the same as Holdfast's echo agent: it sets the task to working, adds one text
+// artifact and completes the task.
 type echoAgent struct{}
 
 func (echoAgent) Execute(ctx context.Context, rc *a2asrv.RequestContext, queue eventqueue.Queue) error {

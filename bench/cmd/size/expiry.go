@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// measureExpiry prints at what rate n finished tasks are removed by their age, beside the rate
-// at which callers created and finished them.
+// measureExpiry prints the rate at which n finished tasks are removed by their age, and the rate at
+// which callers created and finished them.
 func measureExpiry(ctx context.Context, name string, s store.Store, n int, creation time.Duration, out io.Writer) (err error) {
-	// Nothing may be too young when the janitor starts its round.
+	// All tasks must be old enough when the janitor starts its pass.
 	const age = time.Second
 	wait := time.NewTimer(age + 100*time.Millisecond)
 	defer wait.Stop()
@@ -30,7 +30,7 @@ func measureExpiry(ctx context.Context, name string, s store.Store, n int, creat
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
+	started := time.Now()
 	if err := e.Start(ctx); err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func measureExpiry(ctx context.Context, name string, s store.Store, n int, creat
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if time.Since(begun) > time.Minute+10*creation {
+		if time.Since(started) > time.Minute+10*creation {
 			return fmt.Errorf("%s: %+v were removed, want %d tasks", name, e.Health(ctx).Expired, n)
 		}
 	}
-	took := time.Since(begun)
+	took := time.Since(started)
 	verdict := "met"
 	if took > creation {
 		verdict = "NOT MET"

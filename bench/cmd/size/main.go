@@ -1,11 +1,11 @@
-// Command size prints what a short task costs in storage: bytes on disk, bytes of
-// write-ahead log, the share of row updates that changed no index (HOT), and how fast
-// finished tasks are deleted.
+// Command size prints the storage cost of a short task: bytes on disk, bytes of write-ahead log,
+// the share of row updates that changed no index (HOT), and the rate at which finished tasks are
+// deleted.
 //
-// It runs an agent in this process on a new SQLite file and on a private PostgreSQL server,
-// sends it tasks with one message of 300 bytes and an answer as long, each in a context of its
-// own, and measures both databases. Figures above their budget are marked. Then it removes the tasks
-// by their age, on these and in memory, and relates the rate to that of their creation.
+// It runs an agent in this process on a new SQLite file and on a private PostgreSQL server. It
+// sends tasks with a message of 300 bytes and a response of the same size, each in its own context,
+// and measures both databases. It marks figures that exceed their budget. Then it removes the tasks
+// by their age, on both databases and in memory, and compares the rate with that of their creation.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// budget is the most bytes that a short task may take.
+// budget is the maximum number of bytes of a short task.
 type budget struct{ disk, wal float64 }
 
 var (
@@ -53,7 +53,7 @@ var (
 	postgresBudget = budget{disk: 2500, wal: 3000}
 )
 
-// withBudget returns a figure with its budget.
+// withBudget returns a figure with its budget as text.
 func withBudget(figure, budget float64) string {
 	over := ""
 	if figure > budget {
@@ -65,7 +65,7 @@ func withBudget(figure, budget float64) string {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("size", flag.ContinueOnError)
 	n := flags.Int("tasks", 20_000, "number of tasks")
-	url := flags.String("database-url", "", "PostgreSQL to measure instead of a private server; what else it does is measured too")
+	url := flags.String("database-url", "", "URL of a PostgreSQL database to use instead of a private server; figures include its other load")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// work sends n tasks, waits until they are complete, and returns how long that took.
+// work sends n tasks, waits until they are complete, and returns the duration.
 func work(ctx context.Context, s store.Store, n int) (took time.Duration, err error) {
 	const callers, size = 64, 300
 	text := strings.Repeat("lorem ipsum ", size/12)
@@ -92,7 +92,7 @@ func work(ctx context.Context, s store.Store, n int) (took time.Duration, err er
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Stop(context.WithoutCancel(ctx))) }()
-	begun := time.Now()
+	started := time.Now()
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
@@ -112,7 +112,7 @@ func work(ctx context.Context, s store.Store, n int) (took time.Duration, err er
 	if err := failed.Load(); err != nil {
 		return 0, *err
 	}
-	return time.Since(begun), nil
+	return time.Since(started), nil
 }
 
 func measureMemory(ctx context.Context, n int, out io.Writer) (err error) {
@@ -193,9 +193,10 @@ func measurePostgres(ctx context.Context, n int, url string, out io.Writer) (err
 	return errors.Join(measureExpiry(ctx, "postgres", s, n, creation, out), s.Close())
 }
 
-// reportPostgres prints the figures of all tables together and of each that takes a share.
+// reportPostgres prints the figures of all tables together, and of each table with a significant
+// share.
 func reportPostgres(ctx context.Context, conn *pgx.Conn, schema string, wal, n float64, out io.Writer) error {
-	if _, err := conn.Exec(ctx, "DELETE FROM "+schema+".commit_marks"); err != nil { // they are kept for minutes
+	if _, err := conn.Exec(ctx, "DELETE FROM "+schema+".commit_marks"); err != nil { // marks are kept for some minutes
 		return err
 	}
 	rows, err := conn.Query(ctx, `SELECT relname, pg_table_size(relid)::float8, pg_indexes_size(relid)::float8, n_tup_upd::float8, n_tup_hot_upd::float8

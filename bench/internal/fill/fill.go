@@ -1,4 +1,4 @@
-// Package fill puts finished tasks into a store, to measure what size costs.
+// Package fill adds finished tasks to a store, to measure the effect of its size.
 package fill
 
 import (
@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// fillBatch is a multiple of fillBlock: a context is in one batch.
+	// fillBatch is a multiple of fillBlock, so that all tasks of a context are in one batch.
 	fillBatch   = 500
 	fillWriters = 4
 )
 
-// Location names a store by the flags of holdfast serve.
+// Location selects a store with the flags of holdfast serve.
 type Location struct {
 	Storage string // sqlite or postgres
 	Data    string // directory of SQLite
@@ -33,7 +33,7 @@ type Location struct {
 	Schema  string
 }
 
-// Flags defines the flags of a location.
+// Flags defines the flags of a Location.
 func (l *Location) Flags(set *flag.FlagSet) {
 	set.StringVar(&l.Storage, "storage", "sqlite", "sqlite or postgres")
 	set.StringVar(&l.Data, "data", "", "data directory of SQLite; no server may be using it")
@@ -51,11 +51,11 @@ func (l *Location) open(ctx context.Context) (store.Store, error) {
 	return nil, errors.New("want -storage sqlite -data DIR, or -storage postgres -database-url URL -schema NAME")
 }
 
-// Tasks adds n finished tasks to the store at l. They are small and completed, with one message and one
-// artifact each, ten to a context, and belong to several owners, most of them to [a2a.Anonymous].
-// One context in ten has a name, a role and tags, and some of those are paused or completed. Tasks are
-// committed in batches, several at once. If progress is not nil, it is called after each batch with the number of
-// tasks added, by one goroutine at a time.
+// Tasks adds n finished tasks to the store at l. They are small and completed, with one message and
+// one artifact each, and belong to several owners, most of them to [a2a.Anonymous]. A context has
+// ten tasks. One context in ten has a name, a role and tags, and some of those are paused or
+// completed. Tasks are committed in batches, several at the same time. If progress is not nil, it
+// is called after each batch with the number of tasks added, by one goroutine at a time.
 func Tasks(ctx context.Context, l Location, n int, progress func(done int)) error {
 	if n < 1 {
 		return fmt.Errorf("number of tasks is %d, want 1 or more", n)
@@ -68,7 +68,7 @@ func Tasks(ctx context.Context, l Location, n int, progress func(done int)) erro
 	return errors.Join(f.run(ctx), st.Close())
 }
 
-// filler makes and commits finished tasks.
+// filler creates and commits finished tasks.
 type filler struct {
 	store    store.Store
 	started  time.Time
@@ -77,13 +77,13 @@ type filler struct {
 	progress func(done int)
 
 	mu       sync.Mutex
-	assigned int // number of the next task to make
+	assigned int // number of the next task
 	done     int
 	errs     []error
 }
 
-// run commits from several goroutines, so that the next batch is made while the
-// last is written.
+// run commits from several goroutines, so that the next batch is created while the previous one is
+// written.
 func (f *filler) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,8 +148,8 @@ func (f *filler) commit(ctx context.Context, from, n int) error {
 	return f.describe(ctx, from/tasksPerContext, (from+n-1)/fillBlock*len(fillOwners)+len(fillOwners))
 }
 
-// describe names one in ten of the contexts from <= number < to, all at
-// once, which a store may write as one group.
+// describe adds a name, a role and tags to one in ten of the contexts from <= number < to. It saves
+// them concurrently, so that a store can group them.
 func (f *filler) describe(ctx context.Context, from, to int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, to-from)
@@ -168,30 +168,29 @@ func (f *filler) describe(ctx context.Context, from, to int) error {
 	return errors.Join(errs...)
 }
 
-// fillOwners own the contexts in turn.
+// fillOwners are the owners; contexts are assigned to them in turn.
 var fillOwners = [...]string{a2a.Anonymous, a2a.Anonymous, a2a.Anonymous, "bench-alice", "bench-bob"}
 
 const (
-	// tasksPerContext is how many tasks each context gets.
+	// tasksPerContext is the number of tasks of each context.
 	tasksPerContext = 10
-	// fillBlock is the number of tasks that go to one context of each owner, to one
-	// after the other.
+	// fillBlock is the number of consecutive tasks that belong to one context of each owner.
 	fillBlock = tasksPerContext * len(fillOwners)
 )
 
-// first is the number of a context's first task.
+// first returns the number of a context's first task.
 func (f *filler) first(context int) int {
 	return context/len(fillOwners)*fillBlock + context%len(fillOwners)
 }
 
-// time returns when the i-th task started and ended: a millisecond after the one
-// before; the last ends now.
+// time returns when the i-th task started and ended: a millisecond after the previous one. The last
+// one ends now.
 func (f *filler) time(i int) time.Time {
 	return store.Time(f.started.Add(time.Duration(i-f.total) * time.Millisecond))
 }
 
-// contextKey names the number-th context. Its id sorts by time, as those that
-// servers make up.
+// contextKey returns the key of the number-th context. Its id sorts by time, like the ids that
+// servers generate.
 func (f *filler) contextKey(number int) store.ContextKey {
 	id := f.series
 	var at [8]byte
@@ -200,8 +199,7 @@ func (f *filler) contextKey(number int) store.ContextKey {
 	return store.ContextKey{Owner: fillOwners[number%len(fillOwners)], ID: id.String()}
 }
 
-// context is the record of the number-th context: most are active, and a tenth
-// have the rare tag.
+// context returns the number-th context. Most are active, and a tenth have the rare tag.
 func (f *filler) context(number int) store.Context {
 	tags, status := []string{loadgen.CommonTag}, a2a.ContextActive
 	switch number / 50 % 10 {

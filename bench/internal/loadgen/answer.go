@@ -6,25 +6,26 @@ import (
 	"fmt"
 )
 
-// answer is what the generator wants to know of a JSON-RPC response. Its byte
-// slices point into the scanned text and keep JSON's escapes.
+// answer has the members of a response that the generator uses. Its byte slices refer to
+// the scanned text and contain JSON escapes.
 type answer struct {
+	rest      bool   // the response has no envelope, and no id
 	id        []byte // without quotes
 	hasResult bool
 	hasError  bool
 	errorCode []byte
 	errorText []byte
 
-	kind  []byte // result.kind
+	kind  []byte // result.kind, or that of A2A 0.3 for the type of the result
 	task  []byte // result.id
 	state []byte // result.status.state
 	final bool   // result.final
-	list  string // which array there is: inResult, inTasks or inContexts
+	list  string // the array in the result: inResult, inTasks or inContexts
 	items int    // its length
-	echo  bool   // has params, so it is a request sent back
+	echo  bool   // the response is a request, because it has params
 }
 
-// Where a result may have a list.
+// Positions of a list in a result.
 const (
 	inResult   = "result"
 	inTasks    = "result.tasks"
@@ -33,21 +34,39 @@ const (
 
 var errNotJSON = errors.New("answer is not JSON")
 
-// scan reads one response. It looks only at what answer holds and skips the
-// rest without judging it, at a fraction of the cost of encoding/json.
-func (a *answer) scan(text []byte) error {
-	*a = answer{}
+// scan reads one response. It reads only the members of answer and skips the rest without
+// validation, at a fraction of the cost of encoding/json.
+func (a *answer) scan(text []byte, b Binding) error {
+	*a = answer{rest: b == REST10}
 	s := scanner{text: text}
+	if a.rest {
+		a.scanResult(&s)
+		a.hasResult = !a.hasError
+	} else {
+		a.scanEnvelope(&s)
+	}
+	if b != JSONRPC03 && len(a.kind) == 0 && len(a.state) > 0 {
+		a.kind = kindTask
+	}
+	if s.space(); s.bad || s.at != len(text) {
+		return errNotJSON
+	}
+	return nil
+}
+
+// The kinds of A2A 0.3 for the members of A2A 1.0.
+var kindTask, kindMessage, kindStatus, kindArtifact = []byte("task"), []byte("message"), []byte("status-update"), []byte("artifact-update")
+
+func (a *answer) scanEnvelope(s *scanner) {
 	for more := s.open('{'); more; more = s.more() {
 		switch string(s.key()) {
 		case "id":
 			a.id = s.scalar()
 		case "result":
 			a.hasResult = true
-			a.scanResult(&s)
+			a.scanResult(s)
 		case "error":
-			a.hasError = !bytes.Equal(s.peekScalar(), null)
-			a.scanError(&s)
+			a.scanError(s)
 		case "params":
 			a.echo = true
 			s.skip()
@@ -55,10 +74,6 @@ func (a *answer) scan(text []byte) error {
 			s.skip()
 		}
 	}
-	if s.space(); s.bad || s.at != len(text) {
-		return errNotJSON
-	}
-	return nil
 }
 
 func (a *answer) scanResult(s *scanner) {
@@ -84,10 +99,26 @@ func (a *answer) scanResult(s *scanner) {
 			a.scanList(s, inTasks)
 		case "contexts":
 			a.scanList(s, inContexts)
+		case "task":
+			a.scanItem(s, kindTask)
+		case "message":
+			a.scanItem(s, kindMessage)
+		case "statusUpdate":
+			a.scanItem(s, kindStatus)
+		case "artifactUpdate":
+			a.scanItem(s, kindArtifact)
+		case "error":
+			a.scanError(s)
 		default:
 			s.skip()
 		}
 	}
+}
+
+// scanItem reads the only member of a result of A2A 1.0.
+func (a *answer) scanItem(s *scanner, kind []byte) {
+	a.scanResult(s)
+	a.kind = kind
 }
 
 func (a *answer) scanList(s *scanner, list string) {
@@ -105,14 +136,32 @@ func (a *answer) scanStatus(s *scanner) {
 	}
 	for more := s.open('{'); more; more = s.more() {
 		if string(s.key()) == "state" {
-			a.state = s.scalar()
+			a.state = plainState(s.scalar())
 			continue
 		}
 		s.skip()
 	}
 }
 
+// plainState returns a state of A2A 1.0 as in A2A 0.3 if it is terminal.
+func plainState(state []byte) []byte {
+	switch string(state) {
+	case "TASK_STATE_COMPLETED":
+		return stateCompleted
+	case "TASK_STATE_FAILED":
+		return stateFailed
+	case "TASK_STATE_CANCELED":
+		return stateCanceled
+	case "TASK_STATE_REJECTED":
+		return stateRejected
+	}
+	return state
+}
+
+var stateCompleted, stateFailed, stateCanceled, stateRejected = []byte("completed"), []byte("failed"), []byte("canceled"), []byte("rejected")
+
 func (a *answer) scanError(s *scanner) {
+	a.hasError = !bytes.Equal(s.peekScalar(), null)
 	if s.next() != '{' {
 		s.skip()
 		return
@@ -129,20 +178,20 @@ func (a *answer) scanError(s *scanner) {
 	}
 }
 
-// result returns why the answer is not a result for the request with id.
+// result returns an error if the answer is not a result of the request with id.
 func (a *answer) result(id []byte) error {
 	switch {
 	case a.hasError:
-		return fmt.Errorf("JSON-RPC error %s: %s", a.errorCode, clip(a.errorText))
+		return fmt.Errorf("error %s: %s", a.errorCode, clip(a.errorText))
 	case !a.hasResult:
 		return errors.New("answer has neither result nor error")
-	case !bytes.Equal(a.id, id):
+	case !a.rest && !bytes.Equal(a.id, id):
 		return errors.New("answer has another request's id")
 	}
 	return nil
 }
 
-// isTask returns why the result is not a Task.
+// isTask returns an error if the result is not a Task.
 func (a *answer) isTask() error {
 	if string(a.kind) != "task" {
 		return fmt.Errorf("result is of kind %q, want task", clip(a.kind))
@@ -153,7 +202,7 @@ func (a *answer) isTask() error {
 	return nil
 }
 
-// completed returns why the state is not completed.
+// completed returns an error if the state is not completed.
 func (a *answer) completed() error {
 	if string(a.state) != "completed" {
 		return fmt.Errorf("task is %s, want completed", clip(a.state))
@@ -161,7 +210,7 @@ func (a *answer) completed() error {
 	return nil
 }
 
-// clip keeps texts made by a server short enough for a report.
+// clip truncates a text from a server for a report.
 func clip(text []byte) []byte {
 	const most = 120
 	if len(text) > most {
@@ -172,8 +221,8 @@ func clip(text []byte) []byte {
 
 var null = []byte("null")
 
-// scanner walks over JSON text without allocating. After a mistake in the text
-// bad is set and everything it returns is empty.
+// scanner reads JSON text without allocations. After a syntax error it sets bad, and everything it
+// returns is empty.
 type scanner struct {
 	text []byte
 	at   int
@@ -238,7 +287,7 @@ func (s *scanner) key() []byte {
 	return key
 }
 
-// quoted consumes a string and returns what is between its quotes.
+// quoted consumes a string and returns the text between its quotes.
 func (s *scanner) quoted() []byte {
 	if s.next() != '"' {
 		s.bad = true
@@ -280,7 +329,7 @@ func (s *scanner) scalar() []byte {
 	return text
 }
 
-// peekScalar returns the number or literal that comes next, if one does.
+// peekScalar returns the next value if it is a number or a literal.
 func (s *scanner) peekScalar() []byte {
 	if s.next() == 0 {
 		return nil

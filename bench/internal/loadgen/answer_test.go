@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
 	"regexp"
@@ -13,7 +14,7 @@ func TestAnswerFindsWhatIsAtItsPlace(t *testing.T) {
 	t.Parallel()
 	var a answer
 	err := a.scan([]byte(` {"jsonrpc":"2.0","x":[{"id":"no"},"]}\\"],"result" : {"artifacts":[{"id":"no","status":{"state":"no"},"kind":"no"}],
-		"metadata":{"final":true,"a\"}":1.5e3}, "id":"t\"1","kind":"task","final" :false,"status":{"message":{"state":"no"},"state":"working"}},"id":7}`))
+		"metadata":{"final":true,"a\"}":1.5e3}, "id":"t\"1","kind":"task","final" :false,"status":{"message":{"state":"no"},"state":"working"}},"id":7}`), JSONRPC03)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +24,44 @@ func TestAnswerFindsWhatIsAtItsPlace(t *testing.T) {
 	}
 }
 
+func TestScanReadsResponsesOfOtherBindings(t *testing.T) {
+	t.Parallel()
+	const task = `{"id":"t","status":{"state":"TASK_STATE_COMPLETED","message":{"taskId":"no"}},"history":[{"messageId":"m"}]}`
+	for _, c := range []struct {
+		binding Binding
+		text    string
+		want    string // kind, task and state, or the error
+	}{
+		{JSONRPC10, `{"id":"x","result":{"task":` + task + `}}`, "task t completed"},
+		{JSONRPC10, `{"id":"x","result":` + task + `}`, "task t completed"},
+		{JSONRPC10, `{"id":"x","result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_WORKING"}}}}`, "status-update  TASK_STATE_WORKING"},
+		{JSONRPC10, `{"id":"x","error":{"code":-32001,"message":"gone"}}`, "error -32001: gone"},
+		{JSONRPC10, `{"id":"y","result":{"task":` + task + `}}`, "answer has another request's id"},
+		{REST10, `{"task":` + task + `}`, "task t completed"},
+		{REST10, task, "task t completed"},
+		{REST10, `{"message":{"messageId":"m"}}`, "message  "},
+		{REST10, `{"artifactUpdate":{"artifact":{}}}`, "artifact-update  "},
+		{REST10, `{"error":{"code":404,"message":"gone"}}`, "error 404: gone"},
+	} {
+		var a answer
+		err := a.scan([]byte(c.text), c.binding)
+		if err == nil {
+			err = a.result([]byte("x"))
+		}
+		got := fmt.Sprintf("%s %s %s", a.kind, a.task, a.state)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s %s = %q, want %q", c.binding, c.text, got, c.want)
+		}
+	}
+}
+
 func TestScanAllocatesNothing(t *testing.T) {
 	text := []byte(`{"id":"x","result":` + taskJSON("t", "completed") + `}`)
 	var a answer
-	if n := testing.AllocsPerRun(100, func() { _ = a.scan(text) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = a.scan(text, JSONRPC03) }); n != 0 {
 		t.Errorf("allocations per scan = %v, want 0", n)
 	}
 }
@@ -40,10 +75,10 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var a answer
-		err := a.scan(text)
+		err := a.scan(text, JSONRPC03)
 		var want map[string]json.RawMessage
 		if json.Unmarshal(text, &want) != nil || want == nil {
-			return // it is only required not to panic nor to hang
+			return // the only requirement is that it neither panics nor hangs
 		}
 		if err != nil {
 			t.Errorf("scan(%q) = %v", text, err)
@@ -51,7 +86,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// Two streams of the same events, cut at different places, are read alike.
+// Two streams with the same events, split at different positions, give the same result.
 func TestEventsMayBeCutAnywhere(t *testing.T) {
 	t.Parallel()
 	stream := []byte(": hello\n\n" +
@@ -66,7 +101,7 @@ func TestEventsMayBeCutAnywhere(t *testing.T) {
 			if err := e.feed(piece); err != nil {
 				t.Fatal(err)
 			}
-			clear(piece) // the reader's buffer is used again
+			clear(piece) // the reader reuses its buffer
 			rest = rest[n:]
 		}
 		if err := e.end(); err != nil || e.n != 2 {
@@ -94,7 +129,7 @@ func TestIDsAreDistinctUUIDs(t *testing.T) {
 	}
 }
 
-// Both sides are in this process, so most of what it shows is the server's.
+// Both sides are in this process, so the result is mainly the cost of the server.
 func BenchmarkSend(b *testing.B) {
 	s := httptest.NewServer(answering(`{"id":"ID","result":{"kind":"task","id":"t","status":{"state":"completed"}}}`))
 	b.Cleanup(s.Close)
@@ -111,6 +146,6 @@ func BenchmarkScan(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	var a answer
 	for b.Loop() {
-		_ = a.scan(text)
+		_ = a.scan(text, JSONRPC03)
 	}
 }

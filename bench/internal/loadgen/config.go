@@ -5,47 +5,46 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Scenario names what a request is.
+// Scenario is a kind of request.
 type Scenario string
 
 // The scenarios.
 const (
-	// Send is a blocking message/send; the answer must be a completed Task.
+	// Send is a blocking message/send. The response must be a completed Task.
 	Send Scenario = "send"
-	// SendGet is a non-blocking message/send, then tasks/get, at least once,
-	// until the task has completed. Between two reads it waits for a
-	// millisecond, then twice as long each time, up to 32 milliseconds.
+	// SendGet is a non-blocking message/send followed by at least one tasks/get, until the task is
+	// completed. The pauses between reads start at 1 ms and double up to 32 ms.
 	SendGet Scenario = "send-get"
-	// Stream is a message/stream read to its end; the last event must be
-	// final and must complete the task.
+	// Stream is a message/stream that is read to its end. The last event must be final and complete
+	// the task.
 	Stream Scenario = "stream"
-	// Get is a tasks/get of one of the tasks made before the measurement.
+	// Get is a tasks/get of one of the tasks that were created before the measurement.
 	Get Scenario = "get"
-	// List is a tasks/list (an extension of A2A 0.3) of a page of 20; the
-	// result must be an array of 1 to 20 tasks, or an object with such an
-	// array under "tasks".
+	// List is a tasks/list (an extension of A2A 0.3) with a page size of 20. The result must be an
+	// array of 1 to 20 tasks, or an object with such an array as member "tasks".
 	List Scenario = "list"
-	// Contexts is a contexts/list (an extension of A2A 0.3) of a page of 20; the
-	// result must have 1 to 20 "contexts". By turns it asks for all, those that
-	// are active, those with CommonTag, those with both tags, and all by name;
-	// otherwise the last updated come first.
+	// Contexts is a contexts/list (an extension of A2A 0.3) with a page size of 20. The result must
+	// have 1 to 20 "contexts". In turn, it lists all contexts, active ones, those with CommonTag,
+	// those with both tags, and all by name. Lists not by name are sorted by update time, newest
+	// first.
 	Contexts Scenario = "contexts"
-	// Echo posts the body of Send to a plain server that answers with the
-	// same JSON value: the floor that HTTP and JSON alone set.
+	// Echo posts the body of Send to a server that responds with the same JSON value: the baseline
+	// of HTTP and JSON.
 	Echo Scenario = "echo"
 )
 
-// Scenarios returns all scenarios in the order in which a report shows them.
+// Scenarios returns all scenarios in the order of a report.
 func Scenarios() []Scenario {
 	return []Scenario{Send, SendGet, Stream, Get, List, Contexts, Echo}
 }
 
-// Tags of contexts that [Contexts] asks for. To see what a filter costs, many
-// contexts should have the one and few of those the other too.
+// Tags by which [Contexts] filters. To show the cost of a filter, many contexts should have
+// CommonTag, and few of those the other tag too.
 const (
 	CommonTag = "bench"
 	RareTag   = "bench-rare"
@@ -63,49 +62,51 @@ const (
 	maxPayloadBytes = 64 << 20
 )
 
-// Config says what to measure. The zero value of every field but URL is a
-// usable default.
+// Config configures a measurement. Zero fields have the documented default. Only URL is required.
 type Config struct {
-	// URL is where JSON-RPC requests are posted, http or https. Required.
+	// URL is the http or https URL to which JSON-RPC requests are posted, or the base of REST
+	// paths. Required.
 	URL string
-	// Scenario is what to do there; empty means [Send].
+	// Binding is the protocol version and the transport; empty means [JSONRPC03].
+	Binding Binding
+	// Scenario is the kind of request; empty means [Send].
 	Scenario Scenario
 	// Concurrency is the number of workers and connections; 0 means
 	// [DefaultConcurrency].
 	Concurrency int
-	// Duration is the length of the window; 0 means [DefaultDuration], or no
-	// limit of time if Requests is set.
+	// Duration is the length of the window; 0 means [DefaultDuration], or no limit if Requests is
+	// set.
 	Duration time.Duration
-	// Requests ends the window early, after that many requests; 0 means no
-	// such limit.
+	// Requests ends the window after this number of requests; 0 means no such limit.
 	Requests int
-	// PayloadBytes is the size of the text in each message; 0 means
-	// [DefaultPayloadBytes]. Each worker holds a copy.
+	// PayloadBytes is the size of the text in each message; 0 means [DefaultPayloadBytes]. Each
+	// worker has a copy.
 	PayloadBytes int
-	// WarmUp is how long the loop runs before the window; 0 means not at all.
+	// WarmUp is the time that the loop runs before the window; 0 means none.
 	WarmUp time.Duration
-	// Timeout bounds each call; 0 means [DefaultTimeout]. It is kept within
-	// a tenth, always on the longer side.
+	// Timeout is the maximum duration of a call; 0 means [DefaultTimeout]. A call may take up to a
+	// tenth longer.
 	Timeout time.Duration
-	// Tasks is how many tasks [Get], [List] and [Contexts] make beforehand, by
-	// blocking sends; 0 means [DefaultTasks]. For one in ten [Contexts] makes a
-	// context with a name and both tags too.
+	// Tasks is the number of tasks that [Get], [List] and [Contexts] create beforehand, by blocking
+	// sends; 0 means [DefaultTasks]. For every tenth one, [Contexts] also creates a context with a
+	// name and both tags.
 	Tasks int
-	// Token, if set, is sent as a bearer token. It appears in no error.
+	// Token, if set, is sent as a bearer token. Errors do not contain it.
 	Token string
-	// Header is sent with every request, besides Host, Content-Type,
-	// Content-Length, Accept and Authorization, which are set here; Accept
-	// and Authorization may be replaced by it.
+	// Header is sent with every request. It must not set Host, Content-Type and Content-Length. It
+	// may replace Accept and Authorization.
 	Header http.Header
-	// OnStart, if not nil, is called once when the window starts, by a
-	// goroutine of Run, so that the caller can take the state of its own
-	// meters. Run returns after it.
+	// OnStart, if not nil, is called once when the window starts, by a goroutine of Run, so that
+	// the caller can read its own meters. Run returns only after OnStart has returned.
 	OnStart func()
 }
 
 func (c Config) withDefaults() Config {
 	if c.Scenario == "" {
 		c.Scenario = Send
+	}
+	if c.Binding == "" {
+		c.Binding = JSONRPC03
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
@@ -125,7 +126,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate returns all that is wrong with c, joined, and the parsed URL.
+// validate returns all problems of c, joined, and the parsed URL.
 func (c Config) validate() (*url.URL, error) {
 	var errs []error
 	problem := func(bad bool, format string, args ...any) {
@@ -136,13 +137,15 @@ func (c Config) validate() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		// The text of a parse error repeats the URL, which may carry a secret.
+		// The text of a parse error repeats the URL, which may contain a secret.
 		problem(true, "url cannot be parsed")
 	default:
 		problem(u.Scheme != "http" && u.Scheme != "https" || u.Host == "", "url must be http://host or https://host")
 		problem(u.User != nil, "url must not carry credentials: use a token")
 	}
-	problem(!known(c.Scenario), "unknown scenario %q, want one of %v", c.Scenario, Scenarios())
+	problem(!slices.Contains(Bindings(), c.Binding), "unknown binding %q, want one of %v", c.Binding, Bindings())
+	problem(c.Binding != JSONRPC03 && (c.Scenario == Contexts || c.Scenario == Echo), "scenario %s needs the binding %s", c.Scenario, JSONRPC03)
+	problem(!slices.Contains(Scenarios(), c.Scenario), "unknown scenario %q, want one of %v", c.Scenario, Scenarios())
 	problem(c.Concurrency < 0 || c.Concurrency > maxConcurrency, "concurrency %d is outside 1..%d", c.Concurrency, maxConcurrency)
 	problem(c.Duration < 0, "duration %v is negative", c.Duration)
 	problem(c.Requests < 0, "requests %d is negative", c.Requests)
@@ -160,15 +163,6 @@ func (c Config) validate() (*url.URL, error) {
 	return u, errors.Join(errs...)
 }
 
-func known(s Scenario) bool {
-	for _, each := range Scenarios() {
-		if s == each {
-			return true
-		}
-	}
-	return false
-}
-
 func printable(s string) bool {
 	for i := range len(s) {
 		if (s[i] < ' ' && s[i] != '\t') || s[i] == 0x7f {
@@ -178,7 +172,7 @@ func printable(s string) bool {
 	return true
 }
 
-// headerName reports whether name is a token and not a header that frames the
+// headerName reports whether name is a valid header name. It is false for headers that frame the
 // request, which only the generator may write.
 func headerName(name string) bool {
 	switch http.CanonicalHeaderKey(name) {

@@ -11,46 +11,45 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// errorTexts is how many distinct texts of errors a Report carries.
+// errorTexts is the maximum number of distinct error texts in a Report.
 const errorTexts = 8
 
 const otherErrors = "other errors"
 
-// Report is the outcome of a [Run]. Durations are nanoseconds in its JSON.
+// Report is the result of a [Run]. Durations in its JSON are in nanoseconds.
 type Report struct {
 	Scenario     Scenario `json:"scenario"`
 	URL          string   `json:"url"`
 	Concurrency  int      `json:"concurrency"`
 	PayloadBytes int      `json:"payloadBytes"`
 
-	// Requests counts those started within the window, correct or not, also
-	// if their end was later.
+	// Requests is the number of requests that started within the window, including failed ones and
+	// those that ended later.
 	Requests int64 `json:"requests"`
-	// Errors counts those of them that failed or were answered wrongly.
+	// Errors is the number of these that failed or got a wrong response.
 	Errors int64 `json:"errors"`
-	// ErrorTexts says why, most frequent first. A text that came when eight
-	// others were known is counted as "other errors".
+	// ErrorTexts are the reasons, most frequent first. Beyond eight different texts, further ones
+	// are counted as "other errors".
 	ErrorTexts []ErrorCount `json:"errorTexts,omitempty"`
 	// Elapsed is the length of the window.
 	Elapsed time.Duration `json:"elapsedNs"`
-	// PerSecond is the rate of correct answers that arrived within the
-	// window.
+	// PerSecond is the rate of correct responses that arrived within the window.
 	PerSecond float64 `json:"perSecond"`
-	// Latency is of correct requests.
+	// Latency is the latency of correct requests.
 	Latency Latency `json:"latency"`
 
-	// Calls counts HTTP exchanges, and Reconnects how many of them found
-	// their connection closed by the server and used a new one.
+	// Calls is the number of HTTP exchanges. Reconnects is the number of calls for which the server
+	// had closed the connection, so that a new one was used.
 	Calls      int64 `json:"calls"`
 	Reconnects int64 `json:"reconnects"`
-	// Events counts server-sent events.
+	// Events is the number of server-sent events.
 	Events int64 `json:"events,omitempty"`
-	// BytesOut and BytesIn are as on the wire, headers included.
+	// BytesOut and BytesIn are the bytes on the wire, including headers.
 	BytesOut int64 `json:"bytesOut"`
 	BytesIn  int64 `json:"bytesIn"`
 }
 
-// Latency has quantiles, with three significant digits.
+// Latency has quantiles with three significant digits.
 type Latency struct {
 	P50 time.Duration `json:"p50Ns"`
 	P90 time.Duration `json:"p90Ns"`
@@ -59,13 +58,13 @@ type Latency struct {
 	Max time.Duration `json:"maxNs"`
 }
 
-// ErrorCount is a reason for errors and how often it came.
+// ErrorCount is a reason of errors and its number of occurrences.
 type ErrorCount struct {
 	Text  string `json:"text"`
 	Count int64  `json:"count"`
 }
 
-// WriteText writes the report for people, some lines.
+// WriteText writes the report as a few lines of text.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s, concurrency %d, payload %d B\n", r.Scenario, r.URL, r.Concurrency, r.PayloadBytes)
@@ -84,7 +83,7 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// short keeps three or four digits, the precision of the histogram.
+// short rounds to three or four digits, the precision of the histogram.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:
@@ -95,16 +94,16 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond / 10)
 }
 
-// longest is the maximum of a histogram: longer latencies count as this one.
+// longest is the maximum of a histogram. Longer latencies are recorded as this one.
 const longest = 2 * time.Hour
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(longest), 3) }
 
-// tally is what one worker counts within the window.
+// tally has the counts of one worker within the window.
 type tally struct {
 	latency  *hdrhistogram.Histogram // nanoseconds; nil until the first correct answer
 	errors   int64
-	inWindow int64 // correct answers that arrived before its end
+	inWindow int64 // correct responses that arrived before its end
 	events   int64
 	last     time.Duration    // end of the latest request
 	texts    map[string]int64 // nil until the first error
@@ -141,7 +140,7 @@ func addText(texts map[string]int64, text string, n int64) {
 	texts[text] += n
 }
 
-// clean makes a text that may come from a server fit for a terminal.
+// clean removes characters that a terminal must not receive from a text of a server.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -165,7 +164,7 @@ func (r *run) report(workers []*worker) Report {
 	for _, w := range workers {
 		t := &w.tally
 		if t.last == 0 {
-			continue // started nothing within the window
+			continue // it started no request within the window
 		}
 		if t.latency != nil {
 			all.Merge(t.latency)

@@ -4,25 +4,22 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"net/http"
-	"net/url"
-	"sort"
 	"strconv"
 	"strings"
 )
 
-// idLen is the length of a request's id, a UUID: 24 characters drawn once per
-// run, four for the worker and eight for its counter.
+// idLen is the length of a request's id, a UUID: 24 characters that are random per run, four for
+// the worker and eight for its counter.
 const idLen = 36
 
-// ids makes ids that no other worker and no other run makes.
+// ids generates ids that are unique across workers and runs.
 type ids struct {
 	text [idLen]byte
 	n    uint32
 }
 
-// newSeries returns the part of all ids of one run. Version and variant make
-// them version 4 UUIDs, which some servers insist on.
+// newSeries returns the common part of all ids of one run. Its version and variant make the ids
+// version 4 UUIDs, which some servers require.
 func newSeries() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -51,14 +48,13 @@ func hexDigits(dst []byte, n uint32) {
 	}
 }
 
-// template is one whole HTTP request, of which each worker has a copy and
-// overwrites the ids in it.
+// template is a complete HTTP request. Each worker has a copy, in which it replaces the ids.
 type template struct {
 	text []byte
-	ids  []int // where to put the id
+	ids  []int // positions of the id
 }
 
-// patch puts id in its places and returns the whole request.
+// patch writes id to its positions and returns the complete request.
 func (t *template) patch(id []byte) []byte {
 	for _, at := range t.ids {
 		copy(t.text[at:], id)
@@ -71,12 +67,16 @@ func (t template) clone() template {
 	return t
 }
 
-// idHere stands in a template for an id and has its length. No text of a
-// Config may have a zero byte.
+// idHere represents an id in a template and has its length. No text of a Config may contain a zero
+// byte.
 const idHere = "\x00id of the length of a UUID, 36 byte"
 
+// newTemplate returns a request with a body, or with a whole head and none.
 func newTemplate(head, body string) template {
-	whole := head + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	whole := head
+	if body != "" {
+		whole += strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	}
 	t := template{text: []byte(whole)}
 	for from := 0; ; from += idLen {
 		at := strings.Index(whole[from:], idHere)
@@ -88,47 +88,11 @@ func newTemplate(head, body string) template {
 	}
 }
 
-// header returns the head of a request up to the value of Content-Length.
-func header(c Config, u *url.URL, accept string) string {
-	fields := http.Header{}
-	fields.Set("Accept", accept)
-	if c.Token != "" {
-		fields.Set("Authorization", "Bearer "+c.Token)
-	}
-	for name, values := range c.Header {
-		fields[http.CanonicalHeaderKey(name)] = values
-	}
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-
-	var b strings.Builder
-	b.WriteString("POST " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\n")
-	for _, name := range names {
-		for _, value := range fields[name] {
-			b.WriteString(name + ": " + value + "\r\n")
-		}
-	}
-	b.WriteString("Content-Type: application/json\r\nContent-Length: ")
-	return b.String()
-}
-
-func sendBody(method string, blocking bool, payload int) string {
-	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"` + method + `","params":{"message":{"kind":"message","messageId":"` + idHere +
-		`","role":"user","parts":[{"kind":"text","text":"` + filler(payload) + `"}]},"configuration":{"blocking":` + strconv.FormatBool(blocking) + `}}}`
-}
-
-func listBody() string {
-	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"tasks/list","params":{"pageSize":` + strconv.Itoa(pageSize) + `}}`
-}
-
 func contextsBody(filters string) string {
 	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"contexts/list","params":{"metadata":{"limit":` + strconv.Itoa(pageSize) + filters + `}}}`
 }
 
-// contextFilters are what Contexts asks for by turns.
+// contextFilters are the filters that Contexts uses in turn.
 var contextFilters = [...]string{
 	``,
 	`,"status":"active"`,
@@ -137,32 +101,13 @@ var contextFilters = [...]string{
 	`,"sortBy":"name"`,
 }
 
-// contextBody makes a context that each of those finds.
+// contextBody creates a context that matches all of these filters.
 func contextBody() string {
 	return `{"jsonrpc":"2.0","id":"` + idHere + `","method":"contexts/create","params":{"name":"` + idHere +
 		`","tags":["` + CommonTag + `","` + RareTag + `"]}}`
 }
 
-// A request for a task has the task's id in it, of any length, so it is put
-// together for each call from these parts and the ids.
-const (
-	getBegin  = `{"jsonrpc":"2.0","id":"`
-	getMiddle = `","method":"tasks/get","params":{"id":"`
-	getEnd    = `"}}`
-)
-
-func appendGet(dst []byte, head string, id, task []byte) []byte {
-	dst = append(dst, head...)
-	dst = strconv.AppendInt(dst, int64(len(getBegin)+len(id)+len(getMiddle)+len(task)+len(getEnd)), 10)
-	dst = append(dst, "\r\n\r\n"+getBegin...)
-	dst = append(dst, id...)
-	dst = append(dst, getMiddle...)
-	dst = append(dst, task...)
-	return append(dst, getEnd...)
-}
-
-// filler is text of n bytes in sentences, so that an agent that reads it finds
-// something to read.
+// filler returns text of n bytes in sentences, so that an agent that analyzes text has work to do.
 func filler(n int) string {
 	var b strings.Builder
 	for i := 1; b.Len() < n; i++ {

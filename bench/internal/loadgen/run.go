@@ -10,11 +10,9 @@ import (
 	"time"
 )
 
-// Run measures the server of cfg and returns what it saw. It blocks for the
-// preparation, cfg.WarmUp and the window, and then for the requests still in
-// progress, at most the timeout of one. When ctx ends before, it returns at
-// once with the error and the report up to then; requests cut off by that
-// count as nothing.
+// Run measures the server of cfg and returns the results. It blocks for the preparation, cfg.WarmUp
+// and the window, and then for the requests in progress, at most one timeout. If ctx ends earlier,
+// it returns immediately with the error and the report so far, which omits interrupted requests.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	u, err := cfg.validate()
@@ -54,57 +52,47 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, nil
 }
 
-// run is what the workers of one measurement share. It is read-only while
-// they work, but for the tickets.
+// run is the data that the workers of one measurement share. It is read-only while they work,
+// except for tickets.
 type run struct {
 	cfg    Config
 	url    *url.URL
 	series string
 	clock  clock
-	head   string // of a request, up to its content length
 	send   template
 	list   template
-	tasks  [][]byte // ids of tasks made beforehand
+
+	getHead, get, getEnd string // the parts of a request for a task
+
+	tasks [][]byte // ids of the tasks created beforehand
 
 	contexts []template // lists of contexts
-	context  template   // makes one
+	context  template   // creates a context
 
 	from, until time.Duration // the window
-	tickets     atomic.Int64  // requests started in it, if they are limited
+	tickets     atomic.Int64  // requests started in the window, if their number is limited
 }
 
-// forever is a time that does not come, with room for sums.
+// forever is a time that is never reached. Sums with it do not overflow.
 const forever = time.Duration(1 << 62)
 
-// clock returns the time since the start of a run, cheaper than time.Now.
+// clock returns the time since the start of a run. It costs less than time.Now.
 type clock struct{ base time.Time }
 
 func (c *clock) now() time.Duration { return time.Since(c.base) }
 
 func newRun(cfg Config, u *url.URL) *run {
-	method, accept := "message/send", "application/json"
-	if cfg.Scenario == Stream {
-		method, accept = "message/stream", "text/event-stream"
-	}
-	head := header(cfg, u, accept)
 	r := &run{
 		cfg:    cfg,
 		url:    u,
 		series: newSeries(),
 		clock:  clock{base: time.Now()},
-		head:   head,
-		send:   newTemplate(head, sendBody(method, cfg.Scenario != SendGet, cfg.PayloadBytes)),
-		list:   newTemplate(head, listBody()),
-
-		context: newTemplate(head, contextBody()),
 	}
-	for _, filters := range contextFilters {
-		r.contexts = append(r.contexts, newTemplate(head, contextsBody(filters)))
-	}
+	r.setTemplates(cfg, u)
 	return r
 }
 
-// watch interrupts the workers when ctx ends, and runs the callback of the config when the window starts.
+// watch interrupts the workers when ctx ends, and calls Config.OnStart when the window starts.
 func (r *run) watch(ctx context.Context, workers []*worker, prepared, ended <-chan struct{}) {
 	var begin <-chan time.Time
 	for {
@@ -127,8 +115,7 @@ func (r *run) watch(ctx context.Context, workers []*worker, prepared, ended <-ch
 	}
 }
 
-// prepare connects all workers and makes the tasks and contexts that the scenario
-// reads.
+// prepare connects all workers and creates the tasks and contexts that the scenario reads.
 func (r *run) prepare(ctx context.Context, workers []*worker) error {
 	errs := make([]error, len(workers))
 	made := make([][][]byte, len(workers))
@@ -157,7 +144,7 @@ func (r *run) prepare(ctx context.Context, workers []*worker) error {
 	for i := range workers {
 		r.tasks = append(r.tasks, made[i]...)
 	}
-	// One worker's error says it: the others have the same, or were cut off.
+	// The error of one worker suffices: the others have the same one, or were interrupted.
 	for _, err := range errs {
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -196,7 +183,7 @@ func (w *worker) loop(ctx context.Context) {
 			continue
 		}
 		if w.wire.nc == nil {
-			// A server that does not answer must not cost a busy loop.
+			// A server that does not respond must not cause a busy loop.
 			if w.pause(ctx, time.Millisecond<<min(failures, 8)) != nil {
 				return
 			}
@@ -206,7 +193,7 @@ func (w *worker) loop(ctx context.Context) {
 	}
 }
 
-// each runs do for every worker at the same time and waits for all.
+// each calls do for all workers concurrently and waits for all.
 func each(workers []*worker, do func(*worker)) {
 	var wg sync.WaitGroup
 	for _, w := range workers {

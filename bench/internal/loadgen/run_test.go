@@ -72,7 +72,7 @@ func TestRunJudgesAnswers(t *testing.T) {
 		{"a failed task", Send, `{"id":"ID","result":{"kind":"task","id":"t","status":{"state":"failed"}}}`, "task is failed, want completed"},
 		{"a message", Send, `{"id":"ID","result":{"kind":"message","messageId":"m"}}`, `result is of kind "message", want task`},
 		{"a task without status", Send, `{"id":"ID","result":{"kind":"task","id":"t"}}`, "task has no id or no state"},
-		{"an error", Send, `{"id":"ID","error":{"code":-32603,"message":"no \"luck\""}}`, `JSON-RPC error -32603: no \"luck\"`},
+		{"an error", Send, `{"id":"ID","error":{"code":-32603,"message":"no \"luck\""}}`, `error -32603: no \"luck\"`},
 		{"a foreign answer", Send, `{"id":"other","result":` + task + `}`, "answer has another request's id"},
 		{"nothing", Send, `{"id":"ID"}`, "answer has neither result nor error"},
 		{"no JSON", Send, `oops`, "answer is not JSON"},
@@ -86,9 +86,9 @@ func TestRunJudgesAnswers(t *testing.T) {
 		{"a stream without end", Stream, stream(`{"kind":"task","status":{"state":"working"}}`), "stream ends without a final event"},
 		{"a stream that continues", Stream, stream(final, final), "stream continues after its final event"},
 		{"a torn stream", Stream, strings.TrimSuffix(stream(final), "\n"), "stream ends within an event"},
-		{"an error instead of a stream", Stream, `{"id":"ID","error":{"code":-32602,"message":"no"}}`, "JSON-RPC error -32602: no"},
+		{"an error instead of a stream", Stream, `{"id":"ID","error":{"code":-32602,"message":"no"}}`, "error -32602: no"},
 		{"a task instead of a stream", Stream, `{"id":"ID","result":` + task + "}\n", "answer is not an event stream"},
-		{"an error in the stream", Stream, "data: {\"id\":\"ID\",\"error\":{\"code\":1,\"message\":\"m\"}}\n\n", "JSON-RPC error 1: m"},
+		{"an error in the stream", Stream, "data: {\"id\":\"ID\",\"error\":{\"code\":1,\"message\":\"m\"}}\n\n", "error 1: m"},
 
 		{"a request without params as echo", Echo, `{"id":"ID"}`, "answer is not an echo of the request"},
 	} {
@@ -125,8 +125,7 @@ func TestRunJudgesLists(t *testing.T) {
 	checkErrors(t, runWith(t, good, Contexts, "contexts/list", `{"tasks":[{}]}`), 3, "list has 1 contexts, want 1 to 20")
 }
 
-// runWith makes three requests of a server that has a result of its own for a
-// method.
+// runWith makes three requests to a server that returns the given result for a method.
 func runWith(t *testing.T, good *agent, s Scenario, method, result string) Report {
 	t.Helper()
 	h := except(good, method, `"result":`+result)
@@ -151,7 +150,7 @@ func TestContextsAsksForEachListAlike(t *testing.T) {
 		t.Errorf("lists asked for = %v, want 5 different ones", a.lists)
 	}
 	for filters, n := range a.lists {
-		if n < 27 || n > 33 { // each worker ends where it likes
+		if n < 27 || n > 33 { // each worker ends at any of the lists
 			t.Errorf("lists with %s = %d, want about 30", filters, n)
 		}
 	}
@@ -159,7 +158,7 @@ func TestContextsAsksForEachListAlike(t *testing.T) {
 
 func TestRunFailsWhenContextsCannotBeMade(t *testing.T) {
 	for result, want := range map[string]string{
-		`"error":{"code":-32601,"message":"no such method"}`: "JSON-RPC error -32601: no such method",
+		`"error":{"code":-32601,"message":"no such method"}`: "error -32601: no such method",
 		`"result":{"kind":"task"}`:                           `result is of kind "task", want context`,
 	} {
 		h := except(&agent{}, "contexts/create", result)
@@ -170,7 +169,7 @@ func TestRunFailsWhenContextsCannotBeMade(t *testing.T) {
 	}
 }
 
-// except serves as good does, but for one method.
+// except is like good, except for one method.
 func except(good *agent, method, answer string) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -214,7 +213,7 @@ func TestRunReportsHTTPStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.ErrorTexts) != 2 || r.ErrorTexts[0] != (ErrorCount{"HTTP status 503", 6}) ||
-		r.ErrorTexts[1] != (ErrorCount{"HTTP status 400, JSON-RPC error -32600: bad", 2}) {
+		r.ErrorTexts[1] != (ErrorCount{"HTTP status 400, error -32600: bad", 2}) {
 		t.Errorf("error texts = %+v", r.ErrorTexts)
 	}
 }
@@ -239,7 +238,7 @@ func TestRunSurvivesConnectionsClosedByTheServer(t *testing.T) {
 	n := 0
 	h := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if n++; n%3 == 0 {
-			rw.Header().Set("Connection", "close") // announced
+			rw.Header().Set("Connection", "close") // announced by the server
 		}
 		a.ServeHTTP(rw, r)
 	})
@@ -251,7 +250,7 @@ func TestRunSurvivesConnectionsClosedByTheServer(t *testing.T) {
 
 func TestRunReconnectsWhenAnIdleConnectionIsGone(t *testing.T) {
 	url := serveRaw(t, func(nc net.Conn) {
-		for range 3 { // then the connection is closed without notice
+		for range 3 { // then the server closes the connection without notice
 			if !rawAnswer(nc) {
 				return
 			}
@@ -354,7 +353,7 @@ func TestRunMeasuresLatency(t *testing.T) {
 	a := &agent{}
 	const nap = 20 * time.Millisecond
 	url := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		time.Sleep(nap)
+		time.Sleep(nap) // this is the latency
 		a.ServeHTTP(rw, r)
 	}))
 	r, err := Run(t.Context(), Config{URL: url, Concurrency: 4, Requests: 20})

@@ -10,18 +10,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
-// agent is a small A2A server for these tests; its fields make it misbehave.
+// agent is a small A2A server for these tests. Its fields make it misbehave.
 type agent struct {
-	polls int // how many times tasks/get says working
+	polls int // number of calls for which tasks/get returns working
 
 	mu       sync.Mutex
-	messages map[string]bool // message ids seen
-	repeated int             // how many came twice
-	tasks    map[string]int  // how often each was read
-	contexts int             // how many were made
+	messages map[string]bool // message ids received
+	repeated int             // number of ids received twice
+	tasks    map[string]int  // number of reads of each
+	contexts int             // number of contexts created
 	lists    map[string]int  // lists of contexts by their filters
 }
 
@@ -139,7 +140,7 @@ func echo(rw http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(rw, r.Body)
 }
 
-// answering serves each JSON-RPC request with what format makes of its id.
+// answering serves each JSON-RPC request with the text that format returns for its id.
 func answering(format string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		var req rpcRequest
@@ -148,7 +149,7 @@ func answering(format string) http.HandlerFunc {
 	}
 }
 
-// serve starts a server and checks at the end that no goroutine is left.
+// serve starts a server. At the end it checks that no goroutine is left.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -156,14 +157,14 @@ func serve(t *testing.T, h http.Handler) string {
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
-		for range 6000 {
-			if runtime.NumGoroutine() <= before {
-				return
+		await.Success(t, func() error {
+			after := runtime.NumGoroutine()
+			if after <= before {
+				return nil
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		stacks := make([]byte, 1<<16)
-		t.Errorf("goroutines: %d before, %d after\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+			stacks := make([]byte, 1<<16)
+			return fmt.Errorf("goroutines: %d before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+		})
 	})
 	return s.URL
 }

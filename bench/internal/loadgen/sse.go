@@ -5,15 +5,17 @@ import (
 	"errors"
 )
 
-// events reads a stream of server-sent events from pieces cut anywhere, and
-// checks it as the answer to a message/stream. Buffers are kept for reuse.
+// events reads a stream of server-sent events in pieces of any length, and checks it as the
+// response to a message/stream. It reuses its buffers.
 type events struct {
+	binding Binding
+
 	id    []byte // of the request
 	line  []byte // start of a line whose end has not arrived
 	data  []byte // of the event in progress
 	n     int64
 	final bool
-	last  answer // its slices are valid only while its event is judged
+	last  answer // its slices are valid only while its event is checked
 	state []byte
 }
 
@@ -22,7 +24,7 @@ func (e *events) reset(id []byte) {
 	e.n, e.final, e.state = 0, false, e.state[:0]
 }
 
-// feed takes the next piece of the stream.
+// feed reads the next piece of the stream.
 func (e *events) feed(piece []byte) error {
 	for {
 		end := bytes.IndexByte(piece, '\n')
@@ -74,7 +76,7 @@ func (e *events) take(line []byte) error {
 
 func (e *events) event(data []byte) error {
 	a := &e.last
-	if err := a.scan(data); err != nil {
+	if err := a.scan(data, e.binding); err != nil {
 		return err
 	}
 	if err := a.result(e.id); err != nil {
@@ -86,7 +88,7 @@ func (e *events) event(data []byte) error {
 	e.n++
 	switch string(a.kind) {
 	case "status-update":
-		e.final = a.final
+		e.final = a.final || e.binding != JSONRPC03 && terminal(a.state)
 	case "task":
 		e.final = terminal(a.state)
 	}
@@ -94,9 +96,9 @@ func (e *events) event(data []byte) error {
 	return nil
 }
 
-// noStream explains an answer that is a plain JSON-RPC response.
+// noStream returns the error for a plain JSON-RPC response instead of a stream.
 func (e *events) noStream(text []byte) error {
-	err := e.last.scan(text)
+	err := e.last.scan(text, e.binding)
 	if err == nil {
 		err = e.last.result(e.id)
 	}
@@ -106,7 +108,7 @@ func (e *events) noStream(text []byte) error {
 	return err
 }
 
-// end returns why the stream, which is over, was not a good answer.
+// end returns an error if the stream, which has ended, was not a correct response.
 func (e *events) end() error {
 	switch {
 	case len(e.line) > 0 && e.line[0] == '{':

@@ -16,32 +16,32 @@ import (
 	"time"
 )
 
-const readBuffer = 16 << 10 // also the longest header line accepted
+const readBuffer = 16 << 10 // also the maximum length of a header line
 
-// wire is one keep-alive HTTP/1.1 connection that carries one call at a time.
-// It dials when it must, and again when the server has closed the connection
-// between two calls. All methods but interrupt belong to one goroutine.
+// wire is a keep-alive HTTP/1.1 connection for one call at a time. It connects when necessary, and
+// again if the server has closed the connection between two calls. One goroutine calls its methods;
+// only interrupt may be called by others.
 type wire struct {
 	url     *url.URL
 	timeout time.Duration
 	clock   *clock
 
 	br       *bufio.Reader
-	deadline time.Duration // the one set on nc
-	last     bool          // the server will close nc after this answer
+	deadline time.Duration // deadline of nc
+	last     bool          // the server closes nc after this response
 
 	counts
 
 	mu sync.Mutex
-	nc net.Conn // written by the owner under mu, nil if not connected
+	nc net.Conn // written by the owner under mu; nil if not connected
 }
 
-// counts are of calls, not of requests.
+// counts counts calls, not requests.
 type counts struct{ calls, reconnects, in, out int64 }
 
-// call sends one whole request and hands the body of the answer, piece by
-// piece, to sink, which must not keep them. It returns the HTTP status. After
-// an error the connection is closed.
+// call sends one complete request and passes the body of the response, piece by piece, to sink,
+// which must not keep the pieces. It returns the HTTP status. After an error the connection is
+// closed.
 func (w *wire) call(ctx context.Context, request []byte, sink func(piece []byte) error) (status int, err error) {
 	w.calls++
 	reused := w.nc != nil
@@ -53,7 +53,7 @@ func (w *wire) call(ctx context.Context, request []byte, sink func(piece []byte)
 	return status, plain(err)
 }
 
-// try makes a call; started reports whether any byte of an answer was read.
+// try makes a call. started reports whether any byte of a response was read.
 func (w *wire) try(ctx context.Context, request []byte, sink func([]byte) error) (status int, started bool, err error) {
 	defer func() {
 		if err != nil || w.last {
@@ -75,9 +75,8 @@ func (w *wire) try(ctx context.Context, request []byte, sink func([]byte) error)
 	return status, true, err
 }
 
-// ready connects if need be and sets the deadline. Setting one costs a
-// visit to the runtime's timers, so it is done only when the last one set has
-// come too near.
+// ready connects if necessary and sets the deadline. Setting a deadline is expensive, so it is done
+// only if the current one is too early.
 func (w *wire) ready(ctx context.Context) error {
 	if w.nc == nil {
 		if err := w.dial(ctx); err != nil {
@@ -93,7 +92,7 @@ func (w *wire) ready(ctx context.Context) error {
 	if err := w.nc.SetDeadline(time.Now().Add(w.timeout + slack)); err != nil {
 		return err
 	}
-	// An interrupt just before would have been undone.
+	// The new deadline may have replaced that of an interrupt.
 	return ctx.Err()
 }
 
@@ -136,13 +135,13 @@ func (w *wire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.nc != nil {
-		_ = w.nc.Close() // nothing of worth is left in it
+		_ = w.nc.Close() // its error does not matter
 		w.nc = nil
 	}
 }
 
-// interrupt makes a call in progress fail at once. Any goroutine may call it,
-// after the context of the calls has ended.
+// interrupt makes a call in progress fail immediately. Any goroutine may call it after the context
+// of the calls has ended.
 func (w *wire) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,10 +150,10 @@ func (w *wire) interrupt() {
 	}
 }
 
-// head is what the generator needs to know of a response's header.
+// head has the parts of a response's header that the generator uses.
 type head struct {
 	status  int
-	length  int64 // -1 if not given
+	length  int64 // -1 if unknown
 	chunked bool
 }
 
@@ -265,7 +264,7 @@ func (w *wire) readChunks(sink func([]byte) error) error {
 
 var errMalformedChunk = errors.New("answer has a malformed chunk")
 
-// readN hands n bytes to sink as they arrive.
+// readN passes n bytes to sink as they arrive.
 func (w *wire) readN(n int64, sink func([]byte) error) error {
 	for n > 0 {
 		piece, err := w.piece(n)
@@ -295,14 +294,13 @@ func (w *wire) readToEnd(sink func([]byte) error) error {
 	}
 }
 
-// piece waits for input and consumes what has arrived, at most n bytes. It is
-// valid until the next read.
+// piece waits for input and consumes up to n bytes of it. The result is valid until the next read.
 func (w *wire) piece(n int64) ([]byte, error) {
 	if _, err := w.br.Peek(1); err != nil {
 		return nil, err
 	}
 	piece, _ := w.br.Peek(int(min(n, int64(w.br.Buffered()))))
-	_, _ = w.br.Discard(len(piece)) // no more than is buffered: cannot fail
+	_, _ = w.br.Discard(len(piece)) // cannot fail: all of it is buffered
 	w.in += int64(len(piece))
 	return piece, nil
 }
@@ -350,14 +348,14 @@ func unexpected(err error) error {
 	return err
 }
 
-// closedByServer reports whether err means that the other side had closed the
-// connection, as opposed to not answering on it.
+// closedByServer reports whether err means that the server had closed the connection, rather than
+// that it did not respond.
 func closedByServer(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// plain strips addresses and ports from an error of the network, so that the
-// same fault on many connections has one text.
+// plain removes addresses and ports from a network error, so that the same failure on several
+// connections has one text.
 func plain(err error) error {
 	var op *net.OpError
 	switch {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// serveRaw hands each connection to serve and closes it after.
+// serveRaw calls serve for each connection and closes it afterwards.
 func serveRaw(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +43,7 @@ func serveRaw(t *testing.T, serve func(net.Conn)) string {
 	return "http://" + l.Addr().String()
 }
 
-// rawAnswer reads one request and completes its task.
+// rawAnswer reads one request and responds with a completed task.
 func rawAnswer(nc net.Conn) bool {
 	req, err := http.ReadRequest(bufio.NewReader(nc)) // no pipelining: nothing is lost with the reader
 	if err != nil {
@@ -93,7 +93,7 @@ func TestWireReadsBodies(t *testing.T) {
 			w := newWire(t, serveRaw(t, func(nc net.Conn) {
 				_, _ = nc.Read(make([]byte, 100))
 				_, _ = io.WriteString(nc, c.response)
-				if c.keeps { // the answer must end by itself
+				if c.keeps { // the response must define its own end
 					_, _ = nc.Read(make([]byte, 1))
 				}
 			}))

@@ -9,7 +9,7 @@ import (
 
 const (
 	pageSize    = 20
-	maxBody     = 256 << 20 // longest answer held in memory
+	maxBody     = 256 << 20 // maximum size of a response in memory
 	firstPoll   = time.Millisecond
 	longestPoll = 32 * time.Millisecond
 )
@@ -23,15 +23,15 @@ type worker struct {
 	wire   wire
 	ids    ids
 
-	send    template // of Send, SendGet, Stream, Echo, and of making tasks
+	send    template // of Send, SendGet, Stream and Echo, and to create tasks
 	list    template
-	lists   []template // Contexts: one after the other
+	lists   []template // of Contexts, used in turn
 	get     []byte     // reused for each tasks/get
-	body    []byte     // of the last answer
+	body    []byte     // of the last response
 	collect func([]byte) error
 	answer  answer
-	task    []byte // SendGet: id of the task in progress
-	turn    int    // whose turn it is: Get in run.tasks, Contexts in lists
+	task    []byte // of SendGet: id of the task in progress
+	turn    int    // next index: of run.tasks for Get, of lists for Contexts
 	events  events
 	stream  func([]byte) error
 	timer   *time.Timer
@@ -47,7 +47,7 @@ func newWorker(r *run, number int) *worker {
 		ids:    newIDs(r.series, number),
 		send:   r.send.clone(),
 		list:   r.list.clone(),
-		turn:   number * 7919, // so that workers are not all at the same task
+		turn:   number * 7919, // so that workers start with different tasks
 	}
 	for _, t := range r.contexts {
 		w.lists = append(w.lists, t.clone())
@@ -60,6 +60,7 @@ func newWorker(r *run, number int) *worker {
 		return nil
 	}
 	w.stream = w.events.feed
+	w.events.binding = r.cfg.Binding
 	return w
 }
 
@@ -168,10 +169,10 @@ func (w *worker) onceContexts(ctx context.Context) error {
 	return nil
 }
 
-// makeContext makes a context that every list of Contexts finds.
+// makeContext creates a context that all lists of Contexts include.
 func (w *worker) makeContext(ctx context.Context) error {
 	id := w.ids.next()
-	t := w.run.context.clone() // happens too seldom to keep a copy
+	t := w.run.context.clone() // too rare to keep a copy
 	if err := w.exchange(ctx, t.patch(id), id); err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (w *worker) onceEcho(ctx context.Context) error {
 	case status != 200:
 		return fmt.Errorf("HTTP status %d", status)
 	}
-	if err := w.answer.scan(w.body); err != nil {
+	if err := w.answer.scan(w.body, JSONRPC03); err != nil {
 		return err
 	}
 	if string(w.answer.id) != string(id) || !w.answer.echo {
@@ -199,10 +200,10 @@ func (w *worker) onceEcho(ctx context.Context) error {
 	return nil
 }
 
-// readTask gets a task into w.answer.
+// readTask reads a task into w.answer.
 func (w *worker) readTask(ctx context.Context, task []byte) error {
 	id := w.ids.next()
-	w.get = appendGet(w.get[:0], w.run.head, id, task)
+	w.get = w.run.appendGet(w.get[:0], id, task)
 	if err := w.exchange(ctx, w.get, id); err != nil {
 		return err
 	}
@@ -215,16 +216,16 @@ func (w *worker) readTask(ctx context.Context, task []byte) error {
 	return nil
 }
 
-// exchange makes a call whose answer must be a result, and scans it.
+// exchange makes a call whose response must be a result, and scans it.
 func (w *worker) exchange(ctx context.Context, request, id []byte) error {
 	status, err := w.post(ctx, request)
 	if err != nil {
 		return err
 	}
-	err = w.answer.scan(w.body)
+	err = w.answer.scan(w.body, w.run.cfg.Binding)
 	if status != 200 {
 		if err == nil && w.answer.hasError {
-			return fmt.Errorf("HTTP status %d, JSON-RPC error %s: %s", status, w.answer.errorCode, clip(w.answer.errorText))
+			return fmt.Errorf("HTTP status %d, error %s: %s", status, w.answer.errorCode, clip(w.answer.errorText))
 		}
 		return fmt.Errorf("HTTP status %d", status)
 	}
