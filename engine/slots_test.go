@@ -141,6 +141,7 @@ func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, shared := newBlockingTurns(), inmem.New()
 		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: turns.handle, Concurrency: 1})
+		synctest.Wait() // until its first claim has returned the only slot
 		sendAs(t, sender, "nobody", 1)
 		turns.want(t, "nobody 1/1")
 		sendAs(t, sender, "alice", 200)

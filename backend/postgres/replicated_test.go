@@ -91,11 +91,12 @@ func (c *cluster) promote() *Store {
 	c.t.Helper()
 	must(c.t, c.primary.Stop())
 	must(c.t, c.standby.Start())
-	promoted := false
-	c.query(c.standby.URL(), &promoted, `SELECT pg_promote()`)
-	if !promoted {
-		c.t.Fatal("the standby was not promoted")
-	}
+	// The statement does not wait for the promotion: replay cancels statements that are in its way.
+	c.query(c.standby.URL(), nil, `SELECT pg_promote(wait => false)`)
+	await.True(c.t, "the standby is promoted", func() (promoted bool) {
+		c.query(c.standby.URL(), &promoted, `SELECT NOT pg_is_in_recovery()`)
+		return promoted
+	})
 	return open(storetest.Wrap(c.t), Config{URL: c.standby.URL()})
 }
 
