@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // The type OIDs of parameters.
@@ -89,10 +90,14 @@ func param(v any) []byte {
 	a := new(array)
 	a.reset()
 	switch v := v.(type) {
+	case nil:
+		return nil
 	case string:
 		return append([]byte{}, v...) // not nil, which is null
 	case []byte:
 		return append([]byte{}, v...)
+	case float64:
+		return binary.BigEndian.AppendUint64(nil, math.Float64bits(v))
 	case int:
 		return int8Param(int64(v))
 	case int64:

@@ -53,11 +53,11 @@ func wrapError(ctx context.Context, err error, op string) error {
 	return a2a.Wrap(code, fmt.Errorf("postgres: %s: %w", op, err), "%s", text)
 }
 
-// isResult reports whether err is a result that package store defines, not a failure.
+// isResult reports whether err is a result, of package store or of a function of sqlkit, not a failure.
 func isResult(err error) bool {
 	for _, e := range []error{
 		store.ErrNotFound, store.ErrExists, store.ErrConflict, store.ErrDuplicate, store.ErrBusy, store.ErrClosed,
-		store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict,
+		store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict, errKitRejected,
 	} {
 		if errors.Is(err, e) {
 			return true

@@ -1,0 +1,70 @@
+// Package sqlkit implements storage contracts once for SQLite and PostgreSQL.
+//
+// Statements are written in the syntax of PostgreSQL that both databases share: a table is
+// {s}.name, and parameters are numbered and have a type, as in $1::text. A backend passes a
+// DB, which translates them with its Dialect. Statements are constants: backends prepare each
+// text once and keep it.
+package sqlkit
+
+import (
+	"context"
+	"regexp"
+)
+
+// DB runs statements of one database. It is safe for concurrent use.
+type DB interface {
+	// Write runs f in one transaction and commits it. If f returns an error, none of its
+	// statements has an effect, and Write returns the error. f may run more than once, so it
+	// sets its results anew each time. Two transactions may run at the same time with the
+	// isolation level read committed: a statement that depends on an earlier read repeats
+	// its condition or locks the row.
+	Write(ctx context.Context, f func(tx Tx) error) error
+	// Read runs f on a connection for reads. Each statement sees its own snapshot. f may run
+	// more than once.
+	Read(ctx context.Context, f func(q Querier) error) error
+	// Dialect returns the dialect of the database.
+	Dialect() Dialect
+}
+
+// Querier runs statements that read. Arguments are string, []byte, int, int64, float64, bool and nil.
+type Querier interface {
+	// Query runs a statement and calls each for every row. The row is valid during the call.
+	// each must not run statements.
+	Query(text string, each func(r Row) error, args ...any) error
+}
+
+// Tx runs the statements of one transaction.
+type Tx interface {
+	Querier
+	// Exec runs a statement and returns the number of rows that it changed.
+	Exec(text string, args ...any) (changed int64, err error)
+}
+
+// Row is a row of a result. Columns are numbered from 0. A null column is a zero value.
+type Row interface {
+	Text(i int) string
+	Int(i int) int64 // also of a boolean: 0 or 1
+	Float(i int) float64
+	Bytes(i int) []byte // a copy
+	Null(i int) bool
+}
+
+// Dialect is the SQL of a database.
+type Dialect int
+
+// The dialects.
+const (
+	SQLite Dialect = iota
+	PostgreSQL
+)
+
+var (
+	castParameter = regexp.MustCompile(`\$(\d+)(::[a-z0-9]+(\[\])?)?`)
+	schemaName    = regexp.MustCompile(`\{s\}\.`)
+)
+
+// ForSQLite translates a statement to SQLite: without the schema, and with parameters such
+// as ?1.
+func ForSQLite(text string) string {
+	return schemaName.ReplaceAllString(castParameter.ReplaceAllString(text, "?$1"), "")
+}
