@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -56,6 +57,9 @@ type Config struct {
 	// Authenticator identifies callers in another way than by Tokens, such as by JSON web tokens
 	// or client certificates. It must not be set together with Tokens.
 	Authenticator server.Authenticator
+	// Interceptors surround every call of every transport, for example to count and time calls by
+	// method. They run before the call is authorized and limited. Default: none.
+	Interceptors []rpc.Interceptor
 
 	// Dialect is the JSON format of results: "a2a" as the protocol specifies, or "bindu",
 	// with member names in snake_case, for clients of agents made with Bindu. The agent

@@ -160,6 +160,7 @@ func (c *Config) server() server.Config {
 		},
 		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}, v10.Codec{Errors100: c.HTTPErrors == "1.0.0"}},
 		Authenticator:   c.Authenticator,
+		Interceptors:    c.Interceptors,
 		ExtendedCard:    c.ExtendedCard,
 		CardKeys:        c.CardKeys,
 		StreamingOff:    c.StreamingOff,

@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"encoding/json"
+	"expvar"
 	"fmt"
 	"log"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/rpc"
 )
 
 func shout(ctx context.Context, t *holdfast.Turn) error {
@@ -79,6 +81,47 @@ func ExampleAgent_Serve() {
 	// Output:
 	// completed HELLO
 	// <nil>
+}
+
+// This interceptor counts the calls of each method and their errors, for the metrics of a process.
+func ExampleConfig_interceptors() {
+	calls, failures := expvar.NewMap("a2a_calls"), expvar.NewMap("a2a_failures")
+	count := func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) (any, error) {
+			result, err := next(ctx, c)
+			calls.Add(m.Name, 1)
+			if err != nil {
+				failures.Add(m.Name, 1)
+			}
+			return result, err
+		}
+	}
+	agent, err := holdfast.New(holdfast.Config{
+		Name: "shouter", Store: inmem.New(), Interceptors: []rpc.Interceptor{count},
+	}, holdfast.HandlerFunc(shout))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agent.Serve(ctx, ln) }()
+
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = c.Task(ctx, a2a.TaskQueryParams{ID: "018f3a1c-0000-7000-8000-000000000000"})
+	fmt.Println("calls:", calls, "failures:", failures)
+
+	stop()
+	if err := <-served; err != nil {
+		log.Fatal(err)
+	}
+	// Output: calls: {"tasks/get": 1} failures: {"tasks/get": 1}
 }
 
 // This handler reads the earlier messages of the conversation.
