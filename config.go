@@ -23,6 +23,10 @@ type Config struct {
 	// URL is the address at which clients reach the agent, for the agent card. Default: the
 	// address to which the request for the card was sent.
 	URL string
+	// Tenant is the name that clients of A2A 1.0 send with requests, for gateways that serve several
+	// agents at one address. It appears on the agent card. The agent accepts requests with any
+	// tenant or none: data belongs to principals, not to tenants. Default: none.
+	Tenant string
 	// Interfaces are further addresses of the agent on its card, such as that of a gRPC server.
 	// Default: none.
 	Interfaces []a2a.AgentInterface

@@ -73,6 +73,7 @@ func (c Config) complete() (Config, *config.Error) {
 	e.Require(c.Name == "", "Name")
 	e.Reject(c.Store != nil && c.DataDir != "", "DataDir", nil, "and Store must not both be set")
 	e.Reject(c.Dialect != "" && c.Dialect != "a2a" && c.Dialect != "bindu", "Dialect", c.Dialect, `"a2a" or "bindu"`)
+	e.Reject(strings.ContainsAny(c.Tenant, "/?#:%") || len(c.Tenant) > 128, "Tenant", c.Tenant, "up to 128 bytes, without slash, question mark, hash, colon and percent sign")
 	e.Reject(c.HTTPErrors != "" && c.HTTPErrors != "1.0.1" && c.HTTPErrors != "1.0.0", "HTTPErrors", c.HTTPErrors, `"1.0.1" or "1.0.0"`)
 	if len(c.Tokens) > 0 {
 		tokens, err := server.NewTokens(c.Tokens)
@@ -158,7 +159,7 @@ func (c *Config) server() server.Config {
 			Capabilities:      a2a.AgentCapabilities{Extensions: c.Extensions},
 			DefaultInputModes: c.InputModes, DefaultOutputModes: c.OutputModes,
 		},
-		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}, v10.Codec{Errors100: c.HTTPErrors == "1.0.0"}},
+		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}, v10.Codec{Tenant: c.Tenant, Errors100: c.HTTPErrors == "1.0.0"}},
 		Authenticator:   c.Authenticator,
 		Interceptors:    c.Interceptors,
 		ExtendedCard:    c.ExtendedCard,

@@ -25,7 +25,7 @@ func (s *settings) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 		return err
 	}
 	if m.Role == a2a.RoleAgent {
-		return a2a.Invalid("message.role", "must not be agent: want user or system")
+		return a2a.Invalid("message.role", "is agent, want the role of a client")
 	}
 	if len(m.Parts) == 0 {
 		return a2a.Invalid("message.parts", "must not be empty")
@@ -68,7 +68,7 @@ func (s *settings) checkConfiguration(c *a2a.MessageSendConfiguration, webhook b
 		return err
 	}
 	if c.PushNotificationConfig != nil && !webhook {
-		return a2a.Errorf(a2a.CodePushNotSupported, "configuration.pushNotificationConfig: push notifications are not supported by this agent")
+		return a2a.Errorf(a2a.CodePushNotSupported, "push notifications are not supported by this agent")
 	}
 	if len(c.AcceptedOutputModes) > 0 && len(s.cfg.OutputModes) > 0 && !accepts(c.AcceptedOutputModes, s.cfg.OutputModes) {
 		return a2a.Errorf(a2a.CodeContentType, "configuration.acceptedOutputModes: this agent produces %s, which none of the %d accepted media types matches",

@@ -36,7 +36,7 @@ func TestTasksListInTheNamesOfTheOfficialGoClient(t *testing.T) {
 		}
 		return p
 	}
-	first := list(params(`,"include_total":true`))
+	first := list(params(""))
 	if len(first.Tasks) != 2 || first.PageSize != 2 || first.TotalSize != 3 || first.NextPageToken == "" {
 		t.Fatalf("first page = %+v, want 2 of 3 tasks and a token", first)
 	}

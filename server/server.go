@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -91,6 +92,9 @@ func New(cfg Config) (*Server, error) {
 	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth})
 	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})
 	s.routes.Handle(http.MethodGet, "/readyz", route{serve: s.serveReadyz, public: true, probe: true})
+	if c, _ := codecOf(cfg.Codecs, v10.Codec{}.Version()).(v10.Codec); c.Tenant != "" && s.routes.Reserved(c.Tenant) {
+		return nil, fmt.Errorf("server config: tenant %s is the start of another path", a2a.Quote(c.Tenant))
+	}
 	return s, nil
 }
 
@@ -116,7 +120,7 @@ func (s *Server) handleREST(table *rpc.Table) (err error) {
 		bind(&rest.Handler{Codec: v03.ProtoCodec{}, Base: restPath})
 	}
 	if codec, ok := codecOf(s.cfg.Codecs, v10.Codec{}.Version()).(rest.Codec); ok {
-		bind(&rest.Handler{Codec: codec, Tenants: true, Tenant: tenantOf(codec)})
+		bind(&rest.Handler{Codec: codec, Tenants: true})
 	}
 	s.routes.Reserve("/v1") // it is no tenant
 	return err
@@ -130,12 +134,6 @@ func codecOf(codecs []rpc.Codec, version string) rpc.Codec {
 		}
 	}
 	return nil
-}
-
-// tenantOf returns the tenant that a codec declares on agent cards.
-func tenantOf(codec rpc.Codec) string {
-	c, _ := codec.(v10.Codec)
-	return c.Tenant
 }
 
 // refuse responds with an HTTP status and an error in the format of the request's path.

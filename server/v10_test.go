@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -160,6 +161,24 @@ func TestAnnouncedVersionOverJSONRPC(t *testing.T) {
 			if got.code() != test.code || got.form() != test.form {
 				t.Errorf("%s with version %q = %s, want code %d in the form of %s", test.method, test.version, got.Body, test.code, test.form)
 			}
+		}
+	}
+}
+
+func TestSeveralVersionsAreNoVersion(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	body := `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"nope"}}`
+	for second, want := range map[string]string{"0.3": `"code":-32009`, "1.0": `"code":-32001`} {
+		r := e.request("POST", "/", body, headers{"A2A-Version", "1.0"})
+		r.Header.Add("A2A-Version", second)
+		resp, err := e.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if resp.Body.Close(); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("GetTask with versions 1.0 and %s = %s, %v, want %s", second, got, err, want)
 		}
 	}
 }

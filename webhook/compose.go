@@ -143,6 +143,7 @@ func setAuthHeaders(h http.Header, set *settings) {
 	bearer := set.Format != a2a.PayloadTask && set.Format != a2a.PayloadStreamResponse
 	if token := set.Secrets.Token; token != "" {
 		h["X-A2a-Notification-Token"] = []string{token}
+		h["A2a-Notification-Token"] = []string{token} // as the official Go SDK for A2A 1.0 sends it
 	}
 	switch auth := set.Authentication.(type) {
 	case a2a.PushNotificationAuthenticationInfo:

@@ -293,6 +293,9 @@ func TestAuthenticationHeaders(t *testing.T) {
 					t.Errorf("header %s is %q, want none", name, got.Get(name))
 				}
 			}
+			if a, b := got.Get("X-A2A-Notification-Token"), got.Get("A2A-Notification-Token"); a != b {
+				t.Errorf("A2A-Notification-Token is %q, want %q", b, a)
+			}
 			if got.Get("User-Agent") != "holdfast-test" || got.Get("X-Delivery-Attempt") != "1" {
 				t.Errorf("headers are %v, want the agent and attempt 1", got)
 			}

@@ -107,7 +107,7 @@ func validateSecret(secret string) error {
 
 // reservedHeaders are headers that an API key must not use.
 var reservedHeaders = []string{
-	"Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Keep-Alive", "Te",
+	"A2a-Notification-Token", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host", "Keep-Alive", "Te",
 	"Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-A2a-Notification-Token", "X-Delivery-Attempt",
 }
 

@@ -1,6 +1,7 @@
 package v03
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"math"
@@ -46,12 +47,22 @@ func (c Codec) DecodeParams(raw []byte, v any) error {
 	if err = a2a.ParamsError(err); err != nil {
 		return err
 	}
-	if list, ok := v.(*a2a.ListTasksParams); ok && c.Bindu && list.HistoryLength == nil &&
-		list.Metadata["historyLength"] == nil && list.Metadata["history_length"] == nil {
+	if list, ok := v.(*a2a.ListTasksParams); ok {
+		c.applyListRules(list, raw)
+	}
+	return nil
+}
+
+// applyListRules sets what clients of a profile expect of tasks/list: those of Bindu the whole history,
+// and the official Go client, which sends names in snake_case, the total.
+func (c Codec) applyListRules(list *a2a.ListTasksParams, raw []byte) {
+	if c.Bindu && list.HistoryLength == nil && list.Metadata["historyLength"] == nil && list.Metadata["history_length"] == nil {
 		whole := math.MaxInt32
 		list.HistoryLength = &whole
 	}
-	return nil
+	for _, name := range []string{`"page_size"`, `"page_token"`, `"history_length"`, `"last_updated_after"`, `"include_artifacts"`} {
+		list.IncludeTotal = list.IncludeTotal || !c.Bindu && bytes.Contains(raw, []byte(name))
+	}
 }
 
 // AppendResult appends the result of a method to dst. On error it returns dst unchanged.

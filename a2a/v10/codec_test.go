@@ -182,3 +182,19 @@ func TestExtensionsAreOmittedUnlessRequested(t *testing.T) {
 		}
 	}
 }
+
+func TestWithdrawnArtifactsHaveAPart(t *testing.T) {
+	t.Parallel()
+	event := &a2a.TaskArtifactUpdateEvent{
+		TaskID: "t", ContextID: "c", LastChunk: true,
+		Artifact: a2a.Artifact{ID: "a", Parts: []a2a.Part{}, Metadata: map[string]any{"k": "v"}},
+	}
+	raw, err := v10.Codec{}.AppendEvent(nil, event)
+	if want := `"parts":[{"text":""}],"metadata":{"holdfast.withdrawn":true,"k":"v"}`; err != nil || !strings.Contains(string(raw), want) {
+		t.Errorf("AppendEvent() = %s, %v, want %s", raw, err, want)
+	}
+	got, err := v10.Codec{}.DecodeEvent(raw)
+	if diff := cmp.Diff(a2a.Event(event), got); err != nil || diff != "" {
+		t.Errorf("DecodeEvent() = %v, difference:\n%s", err, diff)
+	}
+}

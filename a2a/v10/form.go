@@ -44,6 +44,14 @@ func newForm(extended bool) *wire.Form {
 		DecodeState(&m.Status.State, &m.Metadata)
 		return nil
 	})
+	wire.Convert(f, func(m, w *a2a.Artifact) {
+		*w = *m
+		EncodeParts(&w.Parts, &w.Metadata)
+	}, func(w, m *a2a.Artifact) error {
+		*m = *w
+		DecodeParts(&m.Parts, &m.Metadata)
+		return nil
+	})
 	wire.Convert(f, func(m, w *a2a.TaskStatusUpdateEvent) {
 		*w = *m
 		EncodeState(&w.Status.State, &w.Metadata)

@@ -11,6 +11,8 @@ import (
 const (
 	MetadataState = "holdfast.state"
 	MetadataRole  = "holdfast.role"
+	// MetadataWithdrawn is a key in the metadata of an artifact that is withdrawn, see EncodeParts.
+	MetadataWithdrawn = "holdfast.withdrawn"
 )
 
 // The states and roles of A2A 1.0 by their numbers.
@@ -100,7 +102,25 @@ func DecodeRole(r *a2a.Role, metadata *map[string]any) {
 	*metadata = without(*metadata, MetadataRole)
 }
 
-func with(m map[string]any, key, value string) map[string]any {
+// EncodeParts gives an artifact without parts, which withdraws it, an empty text, because A2A 1.0
+// requires a part. The metadata of the artifact has [MetadataWithdrawn] then.
+func EncodeParts(parts *[]a2a.Part, metadata *map[string]any) {
+	*metadata = without(*metadata, MetadataWithdrawn)
+	if len(*parts) == 0 {
+		*metadata = with(*metadata, MetadataWithdrawn, true)
+		*parts = []a2a.Part{a2a.TextPart{}}
+	}
+}
+
+// DecodeParts is the reverse of EncodeParts.
+func DecodeParts(parts *[]a2a.Part, metadata *map[string]any) {
+	if (*metadata)[MetadataWithdrawn] == true {
+		*parts = []a2a.Part{}
+	}
+	*metadata = without(*metadata, MetadataWithdrawn)
+}
+
+func with(m map[string]any, key string, value any) map[string]any {
 	c := make(map[string]any, len(m)+1)
 	maps.Copy(c, m)
 	c[key] = value

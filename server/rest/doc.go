@@ -8,5 +8,5 @@
 //   - Variables of the path, query parameters and members of the body are the params of the
 //     method. A param that two of them give differently is rejected.
 //   - Query parameters are in camelCase or snake_case; unknown ones are ignored.
-//   - With tenants, every path of the binding may follow a tenant. An unknown tenant is not found.
+//   - With tenants, every path of the binding may follow the name of a tenant, which has no effect.
 package rest

@@ -31,17 +31,15 @@ type Codec interface {
 }
 
 // Handler serves requests of the HTTP+JSON binding of one protocol version. All fields except
-// Base, Tenants, Tenant and Challenge are required. It is safe for concurrent use after the call of Routes.
+// Base, Tenants and Challenge are required. It is safe for concurrent use after the call of Routes.
 type Handler struct {
 	Table *rpc.Table
 	Codec Codec
 	// Base is a second path under which all routes are served, such as "/rest". It is "" if there is
 	// none.
 	Base string
-	// Tenants means that every path may follow a tenant. Tenant is the only one that exists, "" if
-	// there is none.
+	// Tenants means that every path may follow a tenant. Its name has no effect, as in params.
 	Tenants bool
-	Tenant  string
 	Bodies  *exchange.Bodies
 	Replies *exchange.Replies
 	// Challenge returns the header WWW-Authenticate of a request. It is nil without authentication.
@@ -65,10 +63,7 @@ func (h *Handler) serve(x *exchange.Exchange, e *endpoint) {
 	c := &call{Call: h.Table.Call(x.Version()), codec: h.Codec, x: x}
 	c.Principal, x.Call = x.Principal, &c.Call
 	r := x.Request
-	if tenant := x.PathValue("tenant"); tenant != "" && tenant != h.Tenant {
-		h.Refuse(x, http.StatusNotFound, a2a.Errorf(a2a.CodeMethodNotFound, "tenant %s not found", a2a.Quote(tenant)))
-		return
-	}
+	setContentType(x)
 	err := h.Table.Select(&c.Call, e.name)
 	c.Codec = h.Codec
 	if err == nil {
@@ -103,14 +98,12 @@ func (h *Handler) serve(x *exchange.Exchange, e *endpoint) {
 		c.Fail(err)
 		return
 	}
-	if prefersA2A(r.Header["Accept"]) {
-		x.Header()["Content-Type"] = a2aType
-	}
 	h.Replies.Serve(x, &c.Call, c)
 }
 
 // Refuse responds with an HTTP status and an error, without a call.
 func (h *Handler) Refuse(x *exchange.Exchange, status int, err error) {
+	setContentType(x)
 	x.Respond(status, h.Codec.AppendHTTPError(nil, status, x.PublicError(err), x.ID))
 }
 
@@ -148,6 +141,13 @@ func (c *call) Fail(err error) {
 	}
 	c.x.SetWriteDeadline()
 	c.x.Respond(c.codec.HTTPStatus(public.Code), c.AppendError(nil, public, c.x.ID))
+}
+
+// setContentType selects the media type of a response.
+func setContentType(x *exchange.Exchange) {
+	if prefersA2A(x.Request.Header["Accept"]) {
+		x.Header()["Content-Type"] = a2aType
+	}
 }
 
 var a2aType = []string{"application/a2a+json"}

@@ -61,11 +61,13 @@ func fromStatus(s *a2a.TaskStatus) (out *pb.TaskStatus, err error) {
 
 func fromArtifact(a *a2a.Artifact) (*pb.Artifact, error) {
 	out := &pb.Artifact{ArtifactId: a.ID, Name: a.Name, Description: a.Description, Extensions: a.Extensions}
+	parts, metadata := a.Parts, a.Metadata
+	jsonv10.EncodeParts(&parts, &metadata)
 	var err error
-	if out.Metadata, err = message.FromMap(a.Metadata); err != nil {
+	if out.Metadata, err = message.FromMap(metadata); err != nil {
 		return nil, err
 	}
-	out.Parts, err = fromParts(a.Parts)
+	out.Parts, err = fromParts(parts)
 	return out, err
 }
 

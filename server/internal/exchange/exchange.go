@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,10 +91,13 @@ func (x *Exchange) Respond(status int, body []byte) {
 // may keep for five minutes, or that it has not changed if the request is conditional. modified may
 // be zero.
 func (x *Exchange) RespondCacheable(caches string, modified time.Time, body []byte) {
-	sum := sha256.Sum256(body)
 	h := x.Header()
 	if len(h["Content-Type"]) == 0 {
 		h["Content-Type"] = JSONType
+	}
+	sum := sha256.Sum256(append([]byte(h["Content-Type"][0]), body...))
+	if caches == "private" { // a response over HTTP+JSON, whose type the request selects
+		h.Add("Vary", "Accept")
 	}
 	h.Set("Cache-Control", caches+", max-age=300")
 	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
@@ -138,7 +142,7 @@ func (x *Exchange) LogPanic(p any) {
 // Version returns the protocol version that the client announces in the header A2A-Version or
 // the query parameter of the same name; "" if it announces none.
 func (x *Exchange) Version() string {
-	version := x.Request.Header.Get("A2A-Version")
+	version := strings.Join(slices.Compact(slices.Clone(x.Request.Header["A2a-Version"])), ", ") // several are no version
 	if version == "" && strings.Contains(x.Request.URL.RawQuery, "A2A-Version") {
 		version = x.Request.URL.Query().Get("A2A-Version")
 	}

@@ -90,6 +90,10 @@ func (r *Router[T]) Handle(method, pattern string, value T) {
 // Reserve adds a path without routes, so that its last segment is not a value of a variable.
 func (r *Router[T]) Reserve(path string) { r.node(path) }
 
+// Reserved reports whether a name is the first segment of a pattern, so that it is no value of a
+// variable.
+func (r *Router[T]) Reserved(name string) bool { return r.root.literals[name] != nil }
+
 // node returns the node of a pattern, and the pattern's variables.
 func (r *Router[T]) node(pattern string) (n *node[T], vars []string) {
 	rest, ok := strings.CutPrefix(pattern, "/")
