@@ -5,12 +5,12 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERSION)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# SQLite is C made Go: with the race detector in it everything over it takes five times
-# as long, to watch memory that is its own. The parser of the command line (kong, regexp) costs tests of commands as much.
+# Packages that the race detector does not instrument. modernc.org/sqlite is C translated to Go: with instrumentation,
+# tests of SQLite take five times as long and check only memory of SQLite. The same holds for kong and regexp, which parse command lines.
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
-# Tests that run the same code again (on other tables, in broken stores, by scripts of the command, with
-# more URLs, without a restart), and tests in which the detector finds nothing (killed processes, many rows).
+# Tests without the race detector: those that repeat code of other tests (on other tables, in broken stores, by scripts
+# of the command, with more URLs, without a restart), and those in which it finds nothing (killed processes, many rows).
 RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
@@ -29,21 +29,21 @@ build-grpc: ## build the static binary bin/holdfast-grpc, which serves gRPC too
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
-test: ## run every test of the module and of its benchmarks, after installing what they need
+test: ## run every test of the module and of its benchmarks, after installing their prerequisites
 	./scripts/prerequisites
 	./scripts/services run go test -timeout 20m -shuffle=on -skip BehindAPooler ./...
 	./scripts/services run --pooler go test -count=1 -run BehindAPooler ./backend/postgres
 	cd bench && go test ./...
 	cd server/grpc && go test ./...
 
-test-race: ## run the tests under the race detector, but for those that show nothing more with it
+test-race: ## run the tests under the race detector, except those in which it can find nothing
 	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" ./...
 	cd server/grpc && go test -race ./...
 
-faults: build ## kill -9, full disks, lost databases and worse, against real processes (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
+faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
 	go test -count=1 -tags faults -timeout $(or $(FAULTS_TIMEOUT),30m) ./faults/...
 
-interop: build build-grpc ## drive the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
+interop: build build-grpc ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
 	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go test -count=1 ./...
 
 conformance: ## run an official kit and write its score to docs/conformance.md (KIT=path of the kit)

@@ -73,7 +73,7 @@ func (b *banner) printText() {
 	o.line("")
 	o.line("  %s", b.curl())
 	o.line("")
-	o.line("Or: %s send%s 'your text' or -f FILE. Stop with Ctrl-C.", b.a.name, (&connection{Server: b.url()}).flags())
+	o.line("Or: %s send%s 'your text' or -f FILE. Stop with Ctrl-C.", b.a.name, serverFlag(b.url()))
 }
 
 func (b *banner) printJSON() {

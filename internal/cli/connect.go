@@ -27,11 +27,14 @@ type connection struct {
 	cl *client.Client // nil before the first call of client
 }
 
-func (c *connection) url() string {
-	if !strings.Contains(c.Server, "://") {
-		return "http://" + c.Server
+func (c *connection) url() string { return withScheme(c.Server) }
+
+// withScheme returns a URL, with http:// before it if it has no scheme.
+func withScheme(server string) string {
+	if !strings.Contains(server, "://") {
+		return "http://" + server
 	}
-	return c.Server
+	return server
 }
 
 // selectAgent makes an argument the URL of the agent. The token of the environment is sent only to the
@@ -127,10 +130,15 @@ func inV03(cl *client.Client, raw json.RawMessage, v any) json.RawMessage {
 
 // flags returns the flags that select the same server, for hints.
 func (c *connection) flags() string {
-	if c.url() == defaultServer {
+	return serverFlag(c.Server)
+}
+
+// serverFlag returns the flag that selects a server, with a space before it, or "" for the default server.
+func serverFlag(server string) string {
+	if withScheme(server) == defaultServer {
 		return ""
 	}
-	return " --server " + quoteShell(c.Server)
+	return " --server " + quoteShell(server)
 }
 
 // explain adds a hint to an error of a call.

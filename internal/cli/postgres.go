@@ -116,10 +116,13 @@ func checkWithDriver(text string) error {
 	if err == nil {
 		return nil
 	}
-	// The driver's error has the URL in backquotes before the cause.
-	why := err.Error()
-	why = why[strings.LastIndex(why, "`: ")+1:]
-	return fmt.Errorf("is not valid together with the PG... variables: %s", strings.TrimPrefix(why, ": "))
+	cause := err.Error()
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) { // names the URL, which may have a password
+		parse.ConnString = ""
+		cause = strings.TrimPrefix(parse.Error(), pgconn.NewParseConfigError("", "", nil).Error())
+	}
+	return fmt.Errorf("is not valid together with the PG... variables: %s", cause)
 }
 
 const masked = "***"

@@ -92,7 +92,7 @@ func (t *table) writeItems(raw json.RawMessage) error {
 	var page map[string]json.RawMessage
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &page) != nil || json.Unmarshal(page[t.member], &items) != nil {
-		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list is not valid A2A 0.3")
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "the list is not a valid A2A result")
 	}
 	for _, item := range items {
 		t.a.out.json(item)
