@@ -14,7 +14,7 @@ import (
 )
 
 // Config configures an [Agent]. Only Name is required. Zero fields have the documented
-// default.
+// default. It is one flat struct because most programs set few fields, without nested literals.
 type Config struct {
 	// Name, Description and Version appear on the agent card.
 	Name        string

@@ -303,6 +303,8 @@ func receiver(typ ast.Expr) string {
 		return receiver(typ.X)
 	case *ast.IndexExpr:
 		return receiver(typ.X)
+	case *ast.IndexListExpr:
+		return receiver(typ.X)
 	case *ast.Ident:
 		return typ.Name
 	}

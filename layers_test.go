@@ -117,6 +117,58 @@ func TestInterfacesAreSmall(t *testing.T) {
 
 const maxMethods = 12
 
+// A type with many methods or fields states in its comment why it is not split: "because".
+func TestTypesAreSmall(t *testing.T) {
+	t.Parallel()
+	const maxMethods, maxFields = 40, 20
+	type declared struct {
+		file, comment   string
+		methods, fields int
+	}
+	types := make(map[string]*declared)
+	get := func(pkg, name string) *declared {
+		key := pkg + "." + name
+		if types[key] == nil {
+			types[key] = new(declared)
+		}
+		return types[key]
+	}
+	eachFile(t, parser.SkipObjectResolution|parser.ParseComments, func(pkg, file string, parsed *ast.File, _ *token.FileSet) {
+		for _, decl := range parsed.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if decl.Recv != nil {
+					get(pkg, receiver(decl.Recv.List[0].Type)).methods++
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					spec, ok := spec.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					d := get(pkg, spec.Name.Name)
+					d.file, d.comment = file, decl.Doc.Text()+spec.Doc.Text()
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						for _, f := range s.Fields.List {
+							d.fields += max(1, len(f.Names))
+						}
+					}
+				}
+			}
+		}
+	})
+	for name, d := range types {
+		large := d.methods > maxMethods || d.fields > maxFields
+		if reason := strings.Contains(d.comment, "because"); large && !reason {
+			t.Errorf("%s: type %s has %d methods and %d fields, want at most %d and %d, or a comment that gives the reason with \"because\"",
+				d.file, name, d.methods, d.fields, maxMethods, maxFields)
+		}
+	}
+	if len(types) < 500 {
+		t.Errorf("checked %d types, want at least 500", len(types))
+	}
+}
+
 func TestCorePackagesUseTheStandardLibraryOnly(t *testing.T) {
 	t.Parallel()
 	eachImport(t, func(pkg, file, imported string) {

@@ -2,6 +2,7 @@ package a2a
 
 // AgentCard describes an agent to its clients (A2A 0.3 section 5.5). The members from ID on
 // are an extension that other agents' cards lack; [AgentCard.ValidateExtended] requires them.
+// It has many fields because the protocol defines the card as one object.
 type AgentCard struct {
 	ProtocolVersion      string                    `json:"protocolVersion" wire:"required" v10:"-"`
 	Name                 string                    `json:"name" wire:"required"`

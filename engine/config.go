@@ -17,7 +17,8 @@ import (
 // ctx is done.
 type Handler func(ctx context.Context, t *Turn) error
 
-// Config configures an Engine. Zero fields have the documented default.
+// Config configures an Engine. Zero fields have the documented default. It is one flat struct because
+// each field is one setting, which holdfast.Config and the command name alike.
 type Config struct {
 	// Store stores all data. Required.
 	Store Store

@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// Config configures a [Server]. Zero fields have the documented default.
+// Config configures a [Server]. Zero fields have the documented default. It is one flat struct because
+// each field is one setting, which holdfast.Config and the command name alike.
 type Config struct {
 	// Engine executes tasks. Required. The caller starts and stops it.
 	Engine *engine.Engine

@@ -26,7 +26,8 @@ type Sender interface {
 	Check(ctx context.Context, rawURL string) error
 }
 
-// Config configures a Service. Zero fields have the documented default.
+// Config configures a Service. Zero fields have the documented default. It is one flat struct because
+// each field is one setting, which operators know under its name.
 type Config struct {
 	// Store holds tasks, webhooks and delivery state. Required.
 	Store Store

@@ -223,7 +223,7 @@ func (g *endpointRegistry) wakeLanes(ctx context.Context) (waking bool) {
 	limits, asked := make(map[*endpoint]int), make(map[*host]bool) // one endpoint per host: lanes are woken by address
 	g.mu.Lock()
 	for e := range g.limits.waking {
-		if e.waking = e.waking && now.Sub(e.wokenAt).Abs() < wakeFor && e.host.breakerRefused < maxWakeRefused; !e.waking {
+		if e.wake.active = e.wake.active && now.Sub(e.wake.startedAt).Abs() < wakeFor && e.host.breakerRefused < maxWakeRefused; !e.wake.active {
 			delete(g.limits.waking, e)
 			continue
 		}
@@ -231,7 +231,7 @@ func (g *endpointRegistry) wakeLanes(ctx context.Context) (waking bool) {
 		if now.Sub(e.host.wokenAt) > wakeRetry {
 			e.host.woken = 0 // other processes claimed them
 		}
-		if g.limits.needsLanes(e, now) && !now.Before(e.wakeAt) && !asked[e.host] {
+		if g.limits.needsLanes(e, now) && !now.Before(e.wake.nextAt) && !asked[e.host] {
 			asked[e.host] = true
 			limits[e] = min(max(waitingPerSlot*e.slots(now, g.limits.perEndpoint)-len(e.waiting)-e.host.woken, 1), wakeBatch)
 		}
@@ -256,14 +256,14 @@ func (g *endpointRegistry) wakeLanes(ctx context.Context) (waking bool) {
 func (e *endpoint) recordWoken(n int, now time.Time, err error) {
 	switch {
 	case n > 0:
-		e.noneLeft, e.wakeAt = false, now
+		e.wake.foundNone, e.wake.nextAt = false, now
 		e.host.woken, e.host.wokenAt = e.host.woken+n, now
 	case err == nil && e.recentlyContended(now):
-		e.wakeAt = now.Add(wakeEvery)
-	case err == nil && e.noneLeft:
-		e.waking = false
+		e.wake.nextAt = now.Add(wakeEvery)
+	case err == nil && e.wake.foundNone:
+		e.wake.active = false
 	default:
-		e.noneLeft, e.wakeAt = err == nil, now.Add(wakeRetry)
+		e.wake.foundNone, e.wake.nextAt = err == nil, now.Add(wakeRetry)
 	}
 }
 

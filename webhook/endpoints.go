@@ -130,7 +130,7 @@ func (g *endpointRegistry) recordResult(l *lane, r result) {
 		t = e.recordFailure(now, r.unanswered, l.trial)
 		l.trial = false
 		if e.failures >= recoverAfter {
-			e.waking = false
+			e.wake.active = false
 		}
 	case verdictRefused, verdictAborted:
 		return
@@ -149,7 +149,7 @@ func (g *endpointRegistry) recordResult(l *lane, r result) {
 		g.limits.startWaking(e, now)
 	case recovers:
 		e.dirty = true
-		if now.Sub(e.wokenAt) > minOpen {
+		if now.Sub(e.wake.startedAt) > minOpen {
 			g.limits.startWaking(e, now)
 		}
 	}
@@ -169,10 +169,10 @@ func (g *endpointRegistry) wakeDeferred(e *endpoint, now time.Time) {
 	if !e.recentlyContended(now) || now.Before(e.host.retryUntil) || !g.limits.needsLanes(e, now) {
 		return
 	}
-	if !e.waking {
+	if !e.wake.active {
 		g.limits.startWaking(e, now)
 	}
-	if !now.Before(e.wakeAt) {
+	if !now.Before(e.wake.nextAt) {
 		g.work.Send()
 	}
 }

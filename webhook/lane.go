@@ -15,7 +15,7 @@ type laneID struct {
 
 // lane is a webhook's lane that this process has claimed. It holds the state that the claimer,
 // the endpoint registry, the deliverer and the acknowledger each keep for a lane, so that none
-// of them needs an index of its own.
+// of them needs an index of its own. It has many fields because it combines these four states.
 type lane struct {
 	// The current state. Owned by the claimer and then by the goroutine that works on the lane.
 	store.ClaimedLane

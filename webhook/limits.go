@@ -91,7 +91,7 @@ type host struct {
 	endpoints       map[*endpoint]bool
 	failures        int         // of all owners, since the last success
 	answeredAt      time.Time   // time of the last success
-	waitQueue       []*endpoint // endpoints with waiting lanes, and possibly others; the last one served is last
+	waitQueue       []*endpoint // queue for slots, least recently served first; may contain endpoints without waiting lanes
 
 	retryUntil     time.Time // latest due time of lanes that failed or that a breaker deferred
 	breakerRefused int       // lanes deferred by breakers since waking started
@@ -123,10 +123,15 @@ type endpoint struct {
 
 	contendedAt time.Time // when a lane was last deferred for lack of capacity
 
-	waking   bool      // its lanes are being woken
-	wokenAt  time.Time // when waking started
-	wakeAt   time.Time // when to wake more
-	noneLeft bool      // the last attempt to wake found none
+	wake wakeState
+}
+
+// wakeState is the progress of waking the lanes of an endpoint.
+type wakeState struct {
+	active    bool      // lanes are being woken
+	startedAt time.Time // of the waking
+	nextAt    time.Time // when to wake more
+	foundNone bool      // the last attempt to wake found no lanes
 }
 
 // slots returns the maximum number of concurrent requests to the endpoint, at most limit.
@@ -389,7 +394,7 @@ func (m *limits) needsLanes(e *endpoint, now time.Time) bool {
 
 // startWaking marks the lanes of an endpoint to be woken.
 func (m *limits) startWaking(e *endpoint, now time.Time) {
-	e.waking, e.noneLeft, e.wokenAt, e.wakeAt, e.host.breakerRefused = true, false, now, now, 0
+	e.wake, e.host.breakerRefused = wakeState{active: true, startedAt: now, nextAt: now}, 0
 	m.waking[e] = true
 }
 
@@ -397,7 +402,7 @@ func (m *limits) startWaking(e *endpoint, now time.Time) {
 func (m *limits) forgetIdle(now time.Time) {
 	for name, e := range m.endpoints {
 		hasState := (e.failures > 0 || e.disabled) && !e.stale(now)
-		idle := e.active == 0 && len(e.waiting) == 0 && !e.dirty && !e.waking && !hasState
+		idle := e.active == 0 && len(e.waiting) == 0 && !e.dirty && !e.wake.active && !hasState
 		if idle && now.Sub(e.usedAt) > idleAfter {
 			delete(m.endpoints, name)
 			if delete(e.host.endpoints, e); len(e.host.endpoints) == 0 {

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
-// serveCmd runs an agent server.
+// serveCmd runs an agent server. It has many fields because each is a flag of the command; flags that
+// other commands have too are in embedded structs.
 type serveCmd struct {
 	Addr string `placeholder:"HOST:PORT" envvar:"" help:"Listen address (default 127.0.0.1:3773, or $HOST and $PORT if set)."`
 	URL  string `field:"URL" placeholder:"URL" envvar:"" help:"Public URL in the agent card (default the address of the request)."`

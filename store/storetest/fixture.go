@@ -11,7 +11,8 @@ import (
 )
 
 // fixture is one test with a store of its own. Its methods fail the test if a call does not
-// have the expected result.
+// have the expected result. It has many methods because each is a step that tests of several
+// groups share.
 type fixture struct {
 	T
 	h   Harness

@@ -25,6 +25,8 @@ func Intercept(s store.Store, around func(ctx context.Context, c Call, do func(c
 	return &intercepted{inner: s, around: around, made: make(map[string]int)}
 }
 
+// intercepted implements store.Store. It has many methods because it wraps each method of that
+// interface.
 type intercepted struct {
 	inner  store.Store
 	around func(ctx context.Context, c Call, do func(context.Context) error) error

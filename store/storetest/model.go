@@ -13,7 +13,8 @@ import (
 )
 
 // model is the simplest implementation of the contract. A task is its log, and every read
-// applies the events and sorts all objects. The suite compares backends with it.
+// applies the events and sorts all objects. The suite compares backends with it. It is one type
+// because a call may read and change tasks, contexts, records and webhooks under one lock.
 type model struct {
 	mu        sync.Mutex
 	isClosed  bool

@@ -53,7 +53,8 @@ func (t rapidTB) SkipNow()          { t.Skipf("skipped") }
 func (t rapidTB) FailNow()          { t.Fatalf("failed") }
 func (t rapidTB) Fail()             { t.Errorf("failed") }
 
-// randomRun is one series of random calls.
+// randomRun is one series of random calls. It has many methods because each makes one kind of call
+// of the store, with random arguments.
 type randomRun struct {
 	t         *rapid.T
 	ctx       context.Context
