@@ -169,6 +169,57 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
+// A reader who knows one backend finds a method of the others in the file of the same name.
+func TestBackendsNameFilesAlike(t *testing.T) {
+	t.Parallel()
+	exceptions := map[string]string{
+		"SaveContext": "context_save.go", // SQLite: the changes of labels and ancestors are long
+		"WatchLanes":  "lane_watch.go",   // PostgreSQL: notifications between processes
+	}
+	contract := make(map[string]bool) // methods of the interfaces of package store
+	files := make(map[string]map[string]string)
+	eachFile(t, parser.SkipObjectResolution, func(pkg, file string, parsed *ast.File, _ *token.FileSet) {
+		backend, ok := strings.CutPrefix(pkg, "backend/")
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.InterfaceType:
+				for _, m := range n.Methods.List {
+					for _, name := range m.Names {
+						contract[name.Name] = contract[name.Name] || pkg == "store"
+					}
+				}
+			case *ast.FuncDecl:
+				if ok && n.Recv != nil && !strings.HasPrefix(backend, "internal") {
+					if files[n.Name.Name] == nil {
+						files[n.Name.Name] = make(map[string]string)
+					}
+					files[n.Name.Name][backend] = filepath.Base(file)
+				}
+			}
+			return true
+		})
+	})
+	checked := 0
+	for method, in := range files {
+		if !contract[method] || len(in) < 3 {
+			continue
+		}
+		checked++
+		names := make(map[string]bool)
+		for _, file := range in {
+			if file != exceptions[method] {
+				names[file] = true
+			}
+		}
+		if len(names) > 1 {
+			t.Errorf("%s is in %v, want one file name", method, in)
+		}
+	}
+	if checked < 40 {
+		t.Errorf("checked %d methods, want at least 40", checked)
+	}
+}
+
 func TestCorePackagesUseTheStandardLibraryOnly(t *testing.T) {
 	t.Parallel()
 	eachImport(t, func(pkg, file, imported string) {

@@ -240,24 +240,3 @@ func (s *taskStore) Renew(ctx context.Context, until time.Time, leases []store.H
 	}
 	return lost, nil
 }
-
-// Backlog implements [store.Maintenance].
-func (s *taskStore) Backlog(ctx context.Context) (store.Backlog, error) {
-	defer s.mu.RUnlock()
-	if err := s.read(ctx); err != nil {
-		return store.Backlog{}, err
-	}
-	return store.Backlog{Queued: s.queue.queued, Leased: s.queue.leased}, nil
-}
-
-// Queued implements [store.Tasks].
-func (s *taskStore) Queued(ctx context.Context, owner string, most int) (int, error) {
-	defer s.mu.RUnlock()
-	if err := s.read(ctx); err != nil {
-		return 0, err
-	}
-	if o := s.owners[owner]; o != nil {
-		return min(o.queued, most), nil
-	}
-	return 0, nil
-}

@@ -2,31 +2,10 @@ package inmem
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
-
-// Steps implements [store.Tasks].
-func (s *taskStore) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
-	defer s.mu.RUnlock()
-	if err := s.read(ctx); err != nil {
-		return nil, err
-	}
-	t := s.task(k)
-	if t == nil {
-		return nil, nil
-	}
-	var steps []store.Step
-	for _, step := range t.steps {
-		if step.Turn == turn {
-			step.Result, step.Artifacts = slices.Clone(step.Result), slices.Clone(step.Artifacts)
-			steps = append(steps, step)
-		}
-	}
-	return steps, nil
-}
 
 // Idempotency implements [store.Tasks].
 func (s *taskStore) Idempotency(ctx context.Context, owner, key string) (store.IdempotencyRecord, error) {

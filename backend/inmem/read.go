@@ -102,3 +102,23 @@ func fromMillis(at int64) time.Time {
 	}
 	return time.UnixMilli(at).UTC()
 }
+
+// Steps implements [store.Tasks].
+func (s *taskStore) Steps(ctx context.Context, k store.Key, turn int) ([]store.Step, error) {
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	t := s.task(k)
+	if t == nil {
+		return nil, nil
+	}
+	var steps []store.Step
+	for _, step := range t.steps {
+		if step.Turn == turn {
+			step.Result, step.Artifacts = slices.Clone(step.Result), slices.Clone(step.Artifacts)
+			steps = append(steps, step)
+		}
+	}
+	return steps, nil
+}

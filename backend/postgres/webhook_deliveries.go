@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/encoding"
 )
@@ -160,6 +161,65 @@ func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuer
 			page.Attempts = append(page.Attempts, f.stored.Value(store.Key{Owner: f.Owner, ID: f.Task}, f.ID))
 		}
 		return nil
+	})
+	return page, err
+}
+
+// deadLetterText returns the statement of a list of dead letters: a walk of the index that
+// starts with the columns of the query.
+func deadLetterText(q *store.WebhookQuery, place *deliveryPlace) (string, []any) {
+	var w walk
+	within := deliveryFilter(&w, q)
+	sort := map[string][]string{
+		"":      {"(-n.at)", "n.owner", "n.task_id", "n.config_id", "(-n.sequence)"},
+		"owner": {"(-n.at)", "n.task_id", "n.config_id", "(-n.sequence)"},
+		"task":  {"(-n.at)", "n.config_id", "(-n.sequence)"},
+	}[within]
+	if q.Sequence != 0 {
+		w.filter("n.sequence = %s", w.arg(q.Sequence, "bigint"))
+	}
+	if place != nil {
+		at := []string{w.arg(-place.At, "bigint")}
+		if within == "" {
+			at = append(at, w.arg(place.Owner, "text"))
+		}
+		if within != "task" {
+			at = append(at, w.arg(place.Task, "text"))
+		}
+		at = append(at, w.arg(place.ID, "text"), w.arg(-place.Sequence, "bigint"))
+		w.filter("(%s) > (%s)", strings.Join(sort, ", "), strings.Join(at, ", "))
+	}
+	if len(w.where) == 0 {
+		w.filter("true")
+	}
+	return fmt.Sprintf(`SELECT n.owner, n.task_id, n.config_id, %s
+		FROM {s}.dead_letters n WHERE %s ORDER BY %s LIMIT %s`, sqlrow.DeadLetterColumns.List("n."), strings.Join(w.where, " AND "), strings.Join(sort, ", "), w.arg(q.Limit+1, "bigint")), w.args
+}
+
+// DeadLetters implements [store.Webhooks].
+func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (page store.DeadLetterPage, err error) {
+	place, err := decodePlace(q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	text, args := deadLetterText(&q, place)
+	err = s.readList(ctx, "list dead letters", func(ctx context.Context, c *pgx.Conn) error {
+		page = store.DeadLetterPage{}
+		if !storable(q.Owner, q.TaskID, q.ID) {
+			return nil
+		}
+		return s.eachRow(ctx, c, text, func(r record) error {
+			if n := len(page.Letters); n == q.Limit {
+				last := &page.Letters[n-1]
+				end := deliveryPlace{millis(last.At), last.Task.Owner, last.Task.ID, last.WebhookID, last.Sequence, 0}
+				page.Next = end.encode()
+				return nil
+			}
+			d := store.DeadLetter{Task: store.Key{Owner: r.text(0), ID: r.text(1)}, WebhookID: r.text(2)}
+			sqlrow.DeadLetterColumns.Scan(&d, r[3:].int, r[3:].text)
+			page.Letters = append(page.Letters, d)
+			return nil
+		}, args...)
 	})
 	return page, err
 }
