@@ -7,13 +7,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// maxClaims is the number of attempts after which a task is answered by itself, not by a message.
+// maxClaims is the maximum number of attempts of a task for which Answer returns a message. After
+// more attempts, the task is the answer.
 const maxClaims = 64
 
 // Answer waits until the handler of a new task has reported something, or until ctx is done. If
 // the handler ended its turn with [Turn.Say], Answer returns the message that answers the client
 // in place of the task, and its sequence. Otherwise it returns nil: the task is the answer. The
-// message replaces the task only if the log has nothing else of the agent: no status with a
+// message replaces the task only if the log has no other output of the agent: no status with a
 // message, no artifact, no metadata, no other turn.
 func (e *Engine) Answer(ctx context.Context, p a2a.Principal, id string) (*a2a.Message, int64) {
 	created := int64(1)

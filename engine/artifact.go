@@ -256,8 +256,8 @@ func (s *settings) checkHead(a *a2a.Artifact) error {
 	return s.checkMap("artifact.metadata", a.Metadata)
 }
 
-// noteWrite records the content written since from, and with last the end of the artifact, in
-// the step that wrote it.
+// noteWrite records, in the step in and the steps around it, the content written since from and,
+// if last is set, the end of the artifact.
 func (w *ArtifactWriter) noteWrite(in *stepScope, from store.Position, last bool) {
 	if in == nil && !last {
 		return

@@ -42,8 +42,8 @@ func (h *hub) checkAll(ctx context.Context) {
 	}
 }
 
-// isBehind reports whether versions, as read from the store, has another version of the task
-// than known, the version that this process knew before the read. A task that this process has
+// isBehind reports whether the version read from the store differs from known, the version that
+// this process knew before the read. A task that this process has
 // changed since then is not behind, because each commit detects events of other processes.
 func (l *live) isBehind(known knownVersion, versions map[store.Key]store.TaskVersion) bool {
 	if l.isStale() {

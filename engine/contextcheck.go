@@ -23,9 +23,9 @@ const (
 	maxTags        = 64
 )
 
-// contextMoves defines the allowed changes of a context's status. Keeping the status is also
+// contextTransitions defines the allowed changes of a context's status. Keeping the status is also
 // allowed, except that archived contexts cannot be changed at all.
-var contextMoves = map[a2a.ContextStatus][]a2a.ContextStatus{
+var contextTransitions = map[a2a.ContextStatus][]a2a.ContextStatus{
 	a2a.ContextActive:    {a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived},
 	a2a.ContextPaused:    {a2a.ContextActive, a2a.ContextCompleted, a2a.ContextArchived},
 	a2a.ContextCompleted: {a2a.ContextArchived},
@@ -44,12 +44,12 @@ func contextForbids(id, format string, args ...any) *a2a.Error {
 	return a2a.Errorf(a2a.CodeContextNotCancelable, "context %s %s", a2a.Quote(id), fmt.Sprintf(format, args...))
 }
 
-// checkMove returns an error if a context's status cannot change to next.
-func checkMove(id string, from, next a2a.ContextStatus) error {
-	if _, known := contextMoves[next]; !known {
+// checkTransition returns an error if a context's status cannot change to next.
+func checkTransition(id string, from, next a2a.ContextStatus) error {
+	if _, known := contextTransitions[next]; !known {
 		return a2a.Invalid("status", "is %s, want one of %s", a2a.Quote(string(next)), strings.Join(next.EnumValues(), ", "))
 	}
-	if from == next || slices.Contains(contextMoves[from], next) {
+	if from == next || slices.Contains(contextTransitions[from], next) {
 		return nil
 	}
 	return contextForbids(id, "is %s and cannot change to %s; it can only be archived", from, next)

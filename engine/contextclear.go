@@ -17,17 +17,17 @@ const (
 	deleteBatch = 200
 	// namedTasks is the maximum number of unfinished tasks that an error names.
 	namedTasks = 5
-	// cancelRounds is the maximum number of batches of deleteBatch tasks that are canceled.
-	cancelRounds = 5000
+	// maxCancelBatches is the maximum number of batches of deleteBatch tasks that are canceled.
+	maxCancelBatches = 5000
 	// startDeletionTimeout limits how long Start works on pending deletions.
 	startDeletionTimeout = 3 * time.Second
 )
 
-// unfinished are the non-terminal states; running are those of them in which a task may be
+// unfinished are the non-terminal states; active are those of them in which a task may be
 // queued or leased.
 var (
 	unfinished = statesMatching(func(s a2a.TaskState) bool { return !s.Terminal() })
-	running    = statesMatching(func(s a2a.TaskState) bool { return !s.Final() })
+	active     = statesMatching(func(s a2a.TaskState) bool { return !s.Final() })
 )
 
 func statesMatching(match func(a2a.TaskState) bool) []a2a.TaskState {
@@ -68,7 +68,7 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 		case !errors.Is(err, store.ErrBusy):
 			return c.TaskCount, err
 		case !force:
-			return 0, e.busyError(ctx, key, "cannot be cleared", running)
+			return 0, e.busyError(ctx, key, "cannot be cleared", active)
 		}
 		if err := e.pauseContext(ctx, c); err != nil {
 			return 0, err
@@ -113,7 +113,7 @@ func (e *Engine) pauseContext(ctx context.Context, c store.Context) error {
 
 // cancelAll cancels the unfinished tasks of a context.
 func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.ContextKey) error {
-	for range cancelRounds {
+	for range maxCancelBatches {
 		ids, _, err := e.tasksIn(ctx, key, unfinished, deleteBatch)
 		if err != nil || len(ids) == 0 {
 			return err

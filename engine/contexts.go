@@ -174,7 +174,7 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 	if now := store.Time(w.e.cfg.clock()); now.After(next.UpdatedAt) {
 		next.UpdatedAt = now
 	}
-	if err := checkMove(w.key.ID, base.Status, next.Status); err != nil {
+	if err := checkTransition(w.key.ID, base.Status, next.Status); err != nil {
 		return store.Context{}, err
 	}
 	if err := w.e.checkContext(&next); err != nil {

@@ -19,8 +19,8 @@ const (
 	// remeasureFullAfter is how long messages for a full context are rejected before it is
 	// measured again.
 	remeasureFullAfter = 10 * time.Second
-	// rememberedContexts is the number of contexts whose sizes certainly stay cached: those
-	// that grew last. The cache has at most twice that number.
+	// rememberedContexts is the minimum number of contexts in a full cache: those that grew
+	// last. The cache has at most twice that number.
 	rememberedContexts = 10_000
 	// measuredTasks is the maximum number of tasks whose sizes are read with one call of the
 	// store.

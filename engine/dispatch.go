@@ -31,7 +31,7 @@ type dispatcher struct {
 	takeover       bool          // leases of earlier processes can be claimed
 	retries        memoryRetries // due times of tasks requeued for lack of memory
 
-	quarantineSlot chan struct{} // holds a token while one quarantined task may start
+	quarantineSlot chan struct{} // semaphore of one: held by the quarantined task that is starting
 	quarantined    atomic.Int64  // number of quarantined tasks that wait for the slot
 }
 

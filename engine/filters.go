@@ -80,8 +80,8 @@ func (f *filters) setErr(err error) {
 // hasAny reports whether any filter is given.
 func (f *filters) hasAny() bool { return len(f.values) > 0 }
 
-// exclusiveWith records an error if the filter is given and alsoGiven reports that the params
-// have the equivalent member field.
+// exclusiveWith records an error if both the filter name and the equivalent member field of the
+// params are given. alsoGiven reports whether that member is given.
 func (f *filters) exclusiveWith(name, field string, alsoGiven bool) {
 	if _, ok := f.values[name]; ok && alsoGiven {
 		f.fail(name, "and %s must not both be given", field)

@@ -50,7 +50,7 @@ func (q *queueCount) age(now time.Time) (time.Duration, bool) {
 	return now.Sub(q.counted), !q.counted.IsZero()
 }
 
-// set records that the store counted n tasks at a time. included is the number of tasks that
+// set records a count by the store: n tasks at the time at. included is the number of tasks that
 // this process queued between the previous count and this one; n counts them too.
 func (q *queueCount) set(n, included int64, at time.Time) {
 	q.mu.Lock()

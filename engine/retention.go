@@ -143,8 +143,9 @@ type janitor struct {
 	wake      runtime.Signal // content of deleted tasks may remain
 
 	tasks, contexts, records atomic.Int64 // removed
-	// places has the position where each kind continues; nil starts from the beginning.
-	places map[string]*store.ExpiryCursor
+	// positions has, for each kind of data, the cursor at which the next batch continues. nil
+	// starts from the beginning.
+	positions map[string]*store.ExpiryCursor
 }
 
 // stats returns the numbers of removed items since the start.
@@ -152,11 +153,11 @@ func (j *janitor) stats() Expired {
 	return Expired{j.tasks.Load(), j.contexts.Load(), j.records.Load()}
 }
 
-func (j *janitor) setPlace(kind string, next *store.ExpiryCursor) {
-	if j.places == nil {
-		j.places = make(map[string]*store.ExpiryCursor)
+func (j *janitor) setPosition(kind string, next *store.ExpiryCursor) {
+	if j.positions == nil {
+		j.positions = make(map[string]*store.ExpiryCursor)
 	}
-	j.places[kind] = next
+	j.positions[kind] = next
 }
 
 // run finishes pending deletions and removes data that is older than its retention.
@@ -244,12 +245,12 @@ func (j *janitor) expiries(beat func()) (kinds []func(context.Context) (more boo
 
 // expireTasks removes a batch of tasks that have been in a state since before a time.
 func (j *janitor) expireTasks(ctx context.Context, beat func(), state a2a.TaskState, before time.Time) (more bool, err error) {
-	n, next, err := j.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: j.places[string(state)], Limit: expiryBatch})
+	n, next, err := j.cfg.Store.ExpireTasks(ctx, store.TaskExpiry{State: state, Before: before, After: j.positions[string(state)], Limit: expiryBatch})
 	if err != nil {
 		return false, err
 	}
 	j.tasks.Add(int64(n))
-	j.setPlace(string(state), next)
+	j.setPosition(string(state), next)
 	if n > 0 {
 		j.purge(ctx, beat)
 	}
@@ -259,12 +260,12 @@ func (j *janitor) expireTasks(ctx context.Context, beat func(), state a2a.TaskSt
 // expireContexts removes a batch of empty contexts that were last updated before a time.
 func (j *janitor) expireContexts(ctx context.Context, kind string, before time.Time) (more bool, err error) {
 	n, next, err := j.cfg.Store.ExpireContexts(ctx, store.ContextExpiry{
-		Saved: kind == RetainDescribedContexts, Before: before, After: j.places[kind], Limit: expiryBatch,
+		Saved: kind == RetainDescribedContexts, Before: before, After: j.positions[kind], Limit: expiryBatch,
 	})
 	if err != nil {
 		return false, err
 	}
 	j.contexts.Add(int64(n))
-	j.setPlace(kind, next)
+	j.setPosition(kind, next)
 	return next != nil, nil
 }

@@ -8,7 +8,7 @@ import (
 
 // runs is the set of runs in this process. It is safe for concurrent use.
 type runs struct {
-	active sync.WaitGroup // runs, and callers of add
+	active sync.WaitGroup // counts runs, and calls of add whose active.Done is pending
 
 	mu       sync.Mutex
 	all      map[*run]struct{}

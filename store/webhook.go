@@ -238,7 +238,7 @@ type LaneClaim struct {
 	Now, Until time.Time
 	Limit      int
 	Takeover   bool
-	Horizon    time.Duration
+	Horizon    time.Duration // of the due time, as in ClaimParams
 	AfterOwner string
 	Skip       []string
 	// Events is the maximum number of events to read per lane. Bytes, if positive, limits

@@ -54,8 +54,8 @@ type transition int
 const (
 	unchanged transition = iota
 	opens
-	closes   // was open
-	recovers // had failures, but was not open
+	closes   // success of an open breaker
+	recovers // success after failures that did not open the breaker
 	disables
 )
 

@@ -28,7 +28,7 @@ type claimer struct {
 	endpoints *endpointRegistry
 	acks      *acknowledger
 	worker    string        // names this process in leases
-	horizon   time.Duration // a lane due later than this from now counts as due
+	horizon   time.Duration // see store.ClaimParams.Horizon
 	batch     int           // maximum number of lanes in one claim
 
 	wake      runtime.Signal // dispatch should claim due lanes
@@ -40,7 +40,7 @@ type claimer struct {
 	lanes     map[laneID]*lane // claimed and not released yet
 	dueTimes  dueTimes
 	claiming  bool             // a claim is in progress
-	cancelled map[laneID]int64 // lanes that a claim in progress must release if their fence is lower
+	cancelled map[laneID]int64 // for each lane, the fence below which the result of a claim in progress must be released
 	moreDue   bool             // a limit may have excluded due lanes from the last claim
 	takeover  bool             // the store is exclusive: leases of earlier processes are stale
 	stopping  bool
@@ -221,7 +221,7 @@ func (c *claimer) handleClaimed(l *lane) {
 	}
 	if !l.memory.tryGrow(l.memoryNeed()) {
 		due := now.Add(jitter(memoryBackoff, c.cfg.random()))
-		c.endpoints.starve(l.lease.Task.Owner, due)
+		c.endpoints.blockOwner(l.lease.Task.Owner, due)
 		c.acks.release(l, due)
 		return
 	}
@@ -307,8 +307,8 @@ func (c *claimer) count() int {
 	return len(c.lanes)
 }
 
-// progress reports whether this process neither claims nor delivers. It returns the number of
-// claims that found nothing due and the number of those that failed.
+// progress returns the activity of the claimer. idle reports whether this process neither claims
+// nor delivers. empty and failed are the numbers of claims that found nothing due and that failed.
 func (c *claimer) progress() (idle bool, empty, failed uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -224,7 +224,7 @@ func (d *deliverer) dueAfterError(l *lane, err error) (due time.Time) {
 	return d.now().Add(errorBackoff)
 }
 
-// deadLetterTooLarge dead-letters the event before next, because it exceeds the memory share
+// deadLetterTooLarge dead-letters the event that ends at cursor next, because it exceeds the memory share
 // of its owner.
 func (d *deliverer) deadLetterTooLarge(l *lane, next store.WebhookCursor, err *tooLargeError) {
 	now := store.Time(d.now())
@@ -321,7 +321,7 @@ func (d *deliverer) endLane(l *lane, state store.LaneState, reason string) {
 	}
 }
 
-// deadLetter dead-letters the event before cursor next. attempts is the number of attempts
+// deadLetter dead-letters the event that ends at cursor next. attempts is the number of attempts
 // that l.Attempt does not count yet.
 func (d *deliverer) deadLetter(l *lane, next store.WebhookCursor, attempts int, r result, now time.Time) {
 	l.dead = append(l.dead, store.DeadLetter{

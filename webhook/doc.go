@@ -21,7 +21,7 @@
 //  5. policy.go classifies the response: delivered, retry, dead letter.
 //  6. acknowledger.go stores the results and releases the lane.
 //
-// Beside this path, endpoint_records.go saves the state of endpoints and wakes their lanes,
+// Outside this path, endpoint_records.go saves the state of endpoints and wakes their lanes,
 // register.go, request.go and replay.go serve the owners of tasks, and janitor.go removes
 // expired data.
 package webhook

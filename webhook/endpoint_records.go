@@ -17,9 +17,10 @@ const (
 	refreshEvery = time.Second
 
 	// Lanes of an endpoint that recovered are woken as it has capacity: up to wakeBatch at
-	// a time, checked every wakeEvery. Waking ends after wakeFor, when two attempts in a
-	// row, wakeRetry apart, find no lanes, or when circuit breakers have deferred
-	// maxWakeRefused lanes.
+	// a time, checked every wakeEvery. Waking ends in one of three cases:
+	//   - wakeFor has passed.
+	//   - Two attempts in a row, wakeRetry apart, found no lanes.
+	//   - Circuit breakers have deferred maxWakeRefused lanes.
 	wakeBatch      = 64
 	wakeEvery      = 25 * time.Millisecond
 	wakeFor        = time.Minute

@@ -48,12 +48,12 @@ func (g *endpointRegistry) usage(now time.Time) (waiting int, skip []string) {
 	return g.limits.waiting, g.limits.ownersAtLimit(now)
 }
 
-// starve records that lanes of an owner must not be claimed until the given time, because the
-// owner's share of memory is used up.
-func (g *endpointRegistry) starve(owner string, until time.Time) {
+// blockOwner excludes the lanes of an owner from claims until the given time, because the owner
+// has used its share of memory.
+func (g *endpointRegistry) blockOwner(owner string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limits.starved[owner] = until
+	g.limits.blocked[owner] = until
 }
 
 // admit reports whether a lane may start. If not, it waits for its endpoint, or must be claimed

@@ -177,7 +177,7 @@ type limits struct {
 	active, waiting int
 	unproven        int // active lanes of endpoints that are not proven
 	owners          map[string]int
-	starved         map[string]time.Time // owners without free memory, and until when their lanes are not claimed
+	blocked         map[string]time.Time // owners that have used their share of memory, and when their lanes may be claimed again
 	endpoints       map[endpointName]*endpoint
 	hosts           map[string]*host   // by address
 	waking          map[*endpoint]bool // endpoints whose lanes are being woken, and possibly others
@@ -188,7 +188,7 @@ type limits struct {
 func newLimits(cfg Config) limits {
 	return limits{
 		inFlight: cfg.InFlight, perHost: cfg.PerEndpoint, perEndpoint: cfg.PerEndpoint - cfg.PerEndpoint/8, perOwner: cfg.PerOwner,
-		owners: make(map[string]int), starved: make(map[string]time.Time), endpoints: make(map[endpointName]*endpoint), hosts: make(map[string]*host), waking: make(map[*endpoint]bool),
+		owners: make(map[string]int), blocked: make(map[string]time.Time), endpoints: make(map[endpointName]*endpoint), hosts: make(map[string]*host), waking: make(map[*endpoint]bool),
 	}
 }
 
@@ -214,9 +214,9 @@ func (m *limits) ownersAtLimit(now time.Time) (owners []string) {
 			owners = append(owners, owner)
 		}
 	}
-	for owner, until := range m.starved {
+	for owner, until := range m.blocked {
 		if !now.Before(until) {
-			delete(m.starved, owner)
+			delete(m.blocked, owner)
 		} else if m.owners[owner] < m.perOwner {
 			owners = append(owners, owner)
 		}

@@ -24,8 +24,9 @@ const (
 	// smallTask is the maximum size of a task's log, in bytes, for which each lane keeps its
 	// own copy of the task's state.
 	smallTask = 1 << 20
-	// foldedPerByte is the memory to build the body of a task per byte of its log: the log
-	// as read, the state, and the body without the second copy of the newest message.
+	// foldedPerByte is the number of bytes of memory needed per byte of a task's log to build
+	// its body: the log as read, the task's state, and the body. It does not include the
+	// second copy of the newest message.
 	foldedPerByte = store.MemoryPerStoredByte + 1
 	// bodySlack is the size of a body in addition to its events, in bytes.
 	bodySlack = 4 << 10

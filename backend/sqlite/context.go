@@ -40,13 +40,11 @@ const (
 )
 
 // The bucket of a context is the value by which lists and counters group contexts. It
-// is the context's status, with these exceptions: contexts that were never saved by
-// SaveContext, which are in bucketUsed if they were updated after their creation and
-// otherwise in bucketNew, and contexts whose deletion is pending.
+// is the context's status, with three exceptions.
 const (
-	bucketNew      = "active.new"
-	bucketUsed     = "active.used"
-	bucketDeleting = ""
+	bucketNew      = "active.new"  // not saved by SaveContext, not updated after its creation
+	bucketUsed     = "active.used" // not saved by SaveContext, updated after its creation
+	bucketDeleting = ""            // the deletion is pending
 )
 
 // statusOf returns the status of the contexts in a bucket.

@@ -34,7 +34,8 @@ const (
 		WHERE owner = ?2 AND id = ?3`
 )
 
-// How the deletion of a task or context finds its idempotency records (column lookup).
+// Values of the column lookup of an idempotency record: how the deletion of its task or context
+// finds the record.
 const (
 	lookupByLog     int64 = iota // by the keys in the task's log rows
 	lookupByTask                 // by the index on task_id

@@ -11,10 +11,15 @@ import (
 )
 
 // contextWalk builds a statement that reads positions in a list of contexts, from one
-// bucket, in the index of the list's order. Its arguments are: ?1 the owner, ?2 the
-// limit, ?3 the bucket, ?4 to ?6 the name, time and id after which the page starts, ?7
-// the label by whose index it reads, ?8 the JSON array of the other labels and ?9 their
-// number, ?10 and ?11 the bounds of the creation time (after <= time < before).
+// bucket, in the index of the list's order. Its arguments are:
+//
+//	?1        owner
+//	?2        limit
+//	?3        bucket
+//	?4 ?5 ?6  name, time and id after which the page starts
+//	?7        label by whose index it reads
+//	?8 ?9     JSON array of the other labels, and their number
+//	?10 ?11   bounds of the creation time: ?10 <= time < ?11
 type contextWalk struct {
 	sort       store.ContextSort
 	ascending  bool

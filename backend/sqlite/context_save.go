@@ -126,12 +126,12 @@ func (w *contextWriter) hasUnfinishedTasks(k store.ContextKey) (unfinished bool,
 	return unfinished, err
 }
 
-// readAncestors adds to into the context id, which is to be the parent of the context of,
-// and the ancestors of id.
-func (w *contextWriter) readAncestors(into *rules.Ancestors, of store.ContextKey, id string) error {
-	for {
-		parent, found, err := w.parentOf(store.ContextKey{Owner: of.Owner, ID: id})
-		if err != nil || !found || !into.Add(of.ID, id, parent) {
+// readAncestors adds the context parentID, the new parent of child, and its ancestors to
+// ancestors.
+func (w *contextWriter) readAncestors(ancestors *rules.Ancestors, child store.ContextKey, parentID string) error {
+	for id := parentID; ; {
+		parent, found, err := w.parentOf(store.ContextKey{Owner: child.Owner, ID: id})
+		if err != nil || !found || !ancestors.Add(child.ID, id, parent) {
 			return err
 		}
 		id = parent

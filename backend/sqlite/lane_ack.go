@@ -111,7 +111,7 @@ func (w *laneWriter) ack(a *ack) (held bool, err error) {
 	return true, nil
 }
 
-// applyVerdict writes what an acknowledgement or a release made of a lane.
+// applyVerdict writes the lane after an acknowledgement or a release.
 func (w *laneWriter) applyVerdict(l *laneRow, after rules.Lane, v rules.LaneVerdict, at time.Time) error {
 	switch v {
 	case rules.LaneAcked, rules.LaneReleased:

@@ -28,8 +28,8 @@ var (
 		WHERE phase = {ready} AND owner = ? AND due_at <= ? ORDER BY due_at, task_id, id LIMIT ?`
 	sqlReadyBeyond = `SELECT due_at, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_ready
 		WHERE phase = {ready} AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
-	// The third argument of sqlLeasedLaneDue is a worker whose leases are omitted, for a
-	// takeover; null omits none.
+	// The third argument of sqlLeasedLaneDue is, during a takeover, the worker whose own leases
+	// are excluded, otherwise null.
 	sqlLeasedLaneDue = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
 		WHERE phase = {leased} AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlLeasedLaneBeyond = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased

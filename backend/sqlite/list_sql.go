@@ -6,11 +6,16 @@ import "strings"
 // have the orders of lists: by status time within each state and by creation time, for
 // an owner and for a context.
 //
-// The arguments of all these statements are: ?1 the owner, ?2 the limit, ?3 the far
-// bound of the time by which the list is sorted, ?4 and ?5 the time and id after which
-// the page starts, ?6 the state, or the JSON array of states, empty for all, ?7 the
-// context, ?8 and ?9 the bounds of the other time (after <= time < before), ?10 the
-// maximum number of rows to read.
+// The arguments of all these statements are:
+//
+//	?1     owner
+//	?2     limit
+//	?3     far bound of the time by which the list is sorted
+//	?4 ?5  time and id after which the page starts
+//	?6     state, or the JSON array of states, empty for all
+//	?7     context
+//	?8 ?9  bounds of the other time: ?8 <= time < ?9
+//	?10    maximum number of rows to read
 type taskWalk struct {
 	created   bool // sorted by creation
 	context   bool

@@ -251,8 +251,8 @@ func migrateFile(ctx context.Context, path, synchronous string) (err error) {
 	if err != nil {
 		return err
 	}
-	// The driver sorts pragmas by name but applies _auto_vacuum first. It has no effect
-	// once the file has a page.
+	// auto_vacuum must be set before the first page is written. The driver sorts pragmas by name,
+	// but applies _auto_vacuum first.
 	db, err := sql.Open("sqlite", dataSource(path, "busy_timeout(5000)", fmt.Sprintf("application_id(%d)", applicationID),
 		"journal_mode(wal)", "synchronous("+synchronous+")")+"&_txlock=immediate&_auto_vacuum=INCREMENTAL")
 	if err != nil {

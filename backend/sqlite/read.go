@@ -72,8 +72,8 @@ func (s *taskStore) Task(ctx context.Context, key store.Key, opts store.TaskOpti
 	return t, nil
 }
 
-// readTask applies the rows of a task's log, starting at its checkpoint: the newest row
-// with a snapshot or, if there is none, the first row.
+// readTask applies the rows of a task's log, starting at the row that [sqlrow.Task] names in
+// Checkpoint: the newest row with a snapshot or, if there is none, the first row.
 func (r *reader) readTask(text string, opts store.TaskOptions, args ...any) (*store.Task, error) {
 	var t *store.Task
 	var row taskRow

@@ -22,7 +22,7 @@ const (
 var _ store.Store = (*Store)(nil)
 
 // Store is a store.Store that keeps its data in one SQLite file. Its parts implement the
-// contract by concern. Each has its own state, and names the parts below it.
+// contract by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
 	*database
 	*changeWriter

@@ -13,7 +13,8 @@ var (
 
 func (b *timeBounds) widen(until int64) { b.min, b.max = min(b.min, until), max(b.max, until) }
 
-// mayBeDue reports whether one of the times may have passed, or may be after horizon.
+// mayBeDue reports whether one of the times may have passed, or may be after horizon: such times
+// count as due, see [store.ClaimParams].
 func (b *timeBounds) mayBeDue(now, horizon int64) bool { return b.min <= now || b.max > horizon }
 
 // load sets the bounds to the result of a statement.

@@ -94,8 +94,8 @@ func (p *deliveryPage[V]) start() (at any, err error) {
 	return p.after.At + attemptSpan, nil
 }
 
-// full reports whether the page and the first record after it are known: rows with the
-// time at, and older rows, contain only later records.
+// full reports whether the page is complete and the first record after it is known, so that rows
+// with the time at and older rows need not be read.
 func (p *deliveryPage[V]) full(at int64) bool {
 	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
 }
