@@ -177,7 +177,7 @@ func TestDocumentsNameExistingFiles(t *testing.T) {
 	for _, page := range documents(t) {
 		for _, name := range regexp.MustCompile("`(\\w[\\w./-]*/[\\w.-]+\\.(?:go|sql|sh|py|js|conf|yaml|md|txt))`").FindAllStringSubmatch(read(t, page), -1) {
 			_, err := os.Stat(name[1])
-			if _, beside := os.Stat(filepath.Join(filepath.Dir(page), name[1])); err != nil && beside != nil {
+			if _, relativeErr := os.Stat(filepath.Join(filepath.Dir(page), name[1])); err != nil && relativeErr != nil {
 				t.Errorf("%s names %s: no such file", page, name[1])
 			}
 		}

@@ -520,7 +520,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-func TestDiscoverPassesWhatIsNoCard(t *testing.T) {
+func TestDiscoverWithoutACard(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string

@@ -258,7 +258,7 @@ func TestRestartedReceiverContinuesAtItsPositions(t *testing.T) {
 	}
 }
 
-func TestReceiverAsksForAnEventAgainAfterAnError(t *testing.T) {
+func TestReceiverRequestsRedeliveryAfterAnError(t *testing.T) {
 	t.Parallel()
 	box := &inbox{fail: errors.New("no database")}
 	var rejected error

@@ -264,9 +264,9 @@ func (a *acknowledged) repeatAll(p *process) map[string]bool {
 	return ids
 }
 
-// settleAll follows all tasks to their end, on different servers, and asserts that they are
+// awaitAll follows all tasks to their end, on different servers, and asserts that they are
 // completed or wait for input.
-func (c *cluster) settleAll(ids map[string]bool) {
+func (c *cluster) awaitAll(ids map[string]bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), await.Limit)
 	defer cancel()

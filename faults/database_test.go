@@ -45,7 +45,7 @@ func (c *cluster) loadDuring(f func() (tasks map[string]bool)) {
 	for id := range sends.repeatAll(c.any) {
 		ids[id] = true
 	}
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	c.t.Logf("%d sends, %d acknowledged, %d refused; healed after %s, all over after %s", len(sends.sent), sends.answered(), refused, healing, time.Since(over))
 	for _, p := range c.replicas {
 		select {
@@ -237,7 +237,7 @@ func TestConnectionPoolIsExhausted(t *testing.T) {
 	if refused == 0 {
 		t.Error("nobody was refused: the pool was not exhausted")
 	}
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	t.Logf("all over %s after the lock", time.Since(free))
 	c.prove(ids)
 	wantOnce(t, c.done())

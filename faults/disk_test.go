@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.startOnSmallDisk("40m")
-	finished := d.settle(d.send("chunks 5 1ms"))
+	finished := d.awaitEnd(d.send("chunks 5 1ms"))
 	var running []string
 	for _, text := range []string{"work 1s", "chunks 100 10ms", "steps 20 50ms"} {
 		running = append(running, d.send(text))
@@ -131,10 +131,10 @@ func TestFullDisk(t *testing.T) {
 	free()
 	started := time.Now()
 	for _, id := range append(running, acknowledged...) {
-		wantState(t, d.settle(id), a2a.StateCompleted)
+		wantState(t, d.awaitEnd(id), a2a.StateCompleted)
 	}
 	t.Logf("%d tasks over %s after there was space", len(running)+len(acknowledged), time.Since(started))
-	wantState(t, d.settle(d.send("work 1ms")), a2a.StateCompleted)
+	wantState(t, d.awaitEnd(d.send("work 1ms")), a2a.StateCompleted)
 	await.Success(t, func() error {
 		var health struct{ Status string }
 		if d.getJSON("health", &health); health.Status != "ok" {
@@ -255,7 +255,7 @@ func TestKillOnFullDisk(t *testing.T) {
 	free()
 	p = launch(t, s.addr, exec.Command(agentBin, args...))
 	for _, id := range append(acknowledged, id) {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
 	p.kill()
 	s.prove()

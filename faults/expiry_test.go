@@ -125,7 +125,7 @@ func (f *fleet) awaitExpired() {
 
 func wantGone(err error, code a2a.Code, id string) error {
 	if err == nil {
-		return errors.New("it is still there")
+		return errors.New("it still exists")
 	}
 	if a2a.CodeOf(err) != code || !strings.Contains(err.Error(), fmt.Sprintf("%q not found", id)) {
 		return fmt.Errorf("error = %w (%s), want %s: %q not found", err, a2a.CodeOf(err), code, id)

@@ -102,17 +102,17 @@ func (f *fleet) prove(ids map[string]bool) *check.Report {
 		f.kill(0)
 		report = f.site.prove()
 	}
-	there := make(map[laneName]bool)
+	stored := make(map[laneName]bool)
 	for _, l := range report.Lanes {
-		there[laneName{l.Webhook.Task.ID, l.Webhook.ID}] = true
+		stored[laneName{l.Webhook.Task.ID, l.Webhook.ID}] = true
 	}
 	for _, s := range f.sends.sent {
-		if hook := s.config.PushNotificationConfig.ID; s.id != "" && !there[laneName{s.id, hook}] && !f.r.isDeleted(hook) {
-			f.t.Errorf("webhook %s came with task %s, was acknowledged and is lost", hook, s.id)
+		if hook := s.config.PushNotificationConfig.ID; s.id != "" && !stored[laneName{s.id, hook}] && !f.r.isDeleted(hook) {
+			f.t.Errorf("webhook %s of task %s was acknowledged and is lost", hook, s.id)
 		}
 	}
 	for _, name := range f.late {
-		if !there[name] && !f.r.isDeleted(name.hook) {
+		if !stored[name] && !f.r.isDeleted(name.hook) {
 			f.t.Errorf("webhook %s of task %s was acknowledged and is lost", name.hook, name.task)
 		}
 	}

@@ -23,15 +23,15 @@ func TestPanicFailsOnlyItsTask(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := s.start()
-	beside := p.send("chunks 50 10ms")
+	otherTask := p.send("chunks 50 10ms")
 	for range 20 {
-		task := p.settle(p.send("panic"))
+		task := p.awaitEnd(p.send("panic"))
 		wantState(t, task, a2a.StateFailed)
 		if said(task) == "" {
 			t.Error("the failed task does not say why")
 		}
 	}
-	wantState(t, p.settle(beside), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(otherTask), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 }
@@ -45,9 +45,9 @@ func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 		blocked = append(blocked, p.send("block"))
 	}
 	for _, id := range blocked {
-		wantState(t, p.settle(id), a2a.StateFailed)
+		wantState(t, p.awaitEnd(id), a2a.StateFailed)
 	}
-	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(p.send("work 1ms")), a2a.StateCompleted)
 	var health struct{ Abandoned int }
 	p.getJSON("health", &health)
 	if health.Abandoned != 4 {
@@ -73,7 +73,7 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 		if ended := slices.ContainsFunc(s.done(), func(e effect) bool { return e.task == id && e.what == "end" }); ended && text != "leak" {
 			t.Errorf("cancel of %q has waited for its handler", text)
 		}
-		wantState(t, p.settle(id), a2a.StateCanceled)
+		wantState(t, p.awaitEnd(id), a2a.StateCanceled)
 		if text == "leak" {
 			s.await("refused", id, "")
 		}
@@ -106,9 +106,9 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 		s.spawn().exit(await.Limit) // the server may end before it responds
 	}
 	p = s.start()
-	task := p.settle(id)
+	task := p.awaitEnd(id)
 	wantState(t, task, a2a.StateFailed)
-	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(p.send("work 1ms")), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 	started := 0
@@ -223,7 +223,7 @@ func TestConcurrentCancelAndCompletionHaveOneWinner(t *testing.T) {
 		won[id] = winners.Load()
 	}
 	for id := range won {
-		p.settle(id)
+		p.awaitEnd(id)
 	}
 	p.kill()
 	report := s.prove()
@@ -263,9 +263,9 @@ func TestTasksBeyondTheQueueLimitAreRejected(t *testing.T) {
 	s.release("refused")
 	wantCode(t, refused, a2a.CodeExhausted)
 	for _, id := range ids {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
-	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(p.send("work 1ms")), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 }

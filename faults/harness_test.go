@@ -262,8 +262,8 @@ func (p *process) task(id string) *a2a.Task {
 	return task
 }
 
-// settle follows a task to its end and returns it.
-func (p *process) settle(id string) *a2a.Task {
+// awaitEnd follows a task until it is final and returns it.
+func (p *process) awaitEnd(id string) *a2a.Task {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), await.Limit)
 	defer cancel()

@@ -27,7 +27,7 @@ func TestKillDuringARunningTask(t *testing.T) {
 	s.release("killed")
 	started := time.Now()
 	p = s.start()
-	wantState(t, p.settle(id), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	t.Logf("answered %s after the start, task over after %s", p.ready, time.Since(started))
 	p.kill()
 	s.prove()
@@ -50,7 +50,7 @@ func TestKillBetweenDurableSteps(t *testing.T) {
 				}
 				p.kill()
 				p = s.start()
-				task := p.settle(id)
+				task := p.awaitEnd(id)
 				wantState(t, task, a2a.StateCompleted)
 				if got, want := said(task), fmt.Sprintf("sum %d", steps*(steps-1)/2); got != want {
 					t.Errorf("reply = %q, want %q: results of steps got lost", got, want)
@@ -238,7 +238,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 	}
 	ids := sends.repeat(t, p)
 	for id := range ids {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
 	t.Logf("%d sends, %d of them acknowledged", len(sends.sent), sends.answered())
 	p.kill()
@@ -280,7 +280,7 @@ func TestKillWithAThousandQueuedTasks(t *testing.T) {
 	started := time.Now()
 	p = s.start()
 	for _, id := range ids {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
 	t.Logf("answered %s after the start, %d tasks over after %s", p.ready, n, time.Since(started))
 	p.kill()
@@ -317,7 +317,7 @@ func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
 	started := time.Now()
 	ids := sends.repeat(t, p)
 	for id := range ids {
-		task := p.settle(id)
+		task := p.awaitEnd(id)
 		if state := task.Status.State; state != a2a.StateCompleted && state != a2a.StateInputRequired {
 			t.Errorf("task %s is %s (%s)", id, state, said(task))
 		}
@@ -344,7 +344,7 @@ func TestInboxMessageSurvivesKill(t *testing.T) {
 	p.kill()
 	s.release("killed")
 	p = s.start()
-	task := p.settle(id)
+	task := p.awaitEnd(id)
 	wantState(t, task, a2a.StateCompleted)
 	received := 0
 	for _, m := range task.History {
@@ -373,7 +373,7 @@ func TestDelayedRetrySurvivesKill(t *testing.T) {
 	})
 	p.kill()
 	p = s.start()
-	wantState(t, p.settle(id), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 	wantOnce(t, s.done())

@@ -93,7 +93,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatalf("send of 9 MiB = %q, %v", id, err)
 	}
 	ids <- id
-	p.settle(id)
+	p.awaitEnd(id)
 	one := peakMemory(t, pid)
 	started := time.Now()
 	var wg sync.WaitGroup
@@ -145,7 +145,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if err != nil || status != http.StatusRequestEntityTooLarge {
 		t.Errorf("send of 11 MiB in chunks = %d %.200s, %v; want 413", status, answer, err)
 	}
-	wantState(t, p.settle(p.send("work 1ms")), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(p.send("work 1ms")), a2a.StateCompleted)
 	p.kill()
 	started = time.Now()
 	s.prove()

@@ -45,7 +45,7 @@ func TestFrozenDatabaseChargesNoAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			answers := time.Now()
-			c.settleAll(ids)
+			c.awaitAll(ids)
 			t.Logf("all tasks over %s after the database answers again", time.Since(answers))
 			again, running := 0, make(map[string]bool)
 			for _, e := range c.done() {

@@ -38,8 +38,8 @@ func TestSecondProcessIsRejected(t *testing.T) {
 	if log := p.log.String(); !strings.Contains(log, "process "+strconv.Itoa(first.cmd.Process.Pid)) || !strings.Contains(log, s.dir) {
 		t.Errorf("log = %q, want it to name the directory and process %d", log, first.cmd.Process.Pid)
 	}
-	wantState(t, first.settle(id), a2a.StateCompleted)
-	wantState(t, first.settle(first.send("after")), a2a.StateCompleted)
+	wantState(t, first.awaitEnd(id), a2a.StateCompleted)
+	wantState(t, first.awaitEnd(first.send("after")), a2a.StateCompleted)
 	first.kill()
 	third := launch(t, second.addr, second.holdfast("--agent", "echo")) // the lock of a killed process is void
 	wantState(t, third.task(id), a2a.StateCompleted)
@@ -73,7 +73,7 @@ func TestStopUnderLoad(t *testing.T) {
 	p = s.start()
 	ids := sends.repeat(t, p)
 	for id := range ids {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
 	t.Logf("%d sends, %d of them acknowledged", len(sends.sent), sends.answered())
 	p.kill()
@@ -95,7 +95,7 @@ func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
 		p = s.start()
 	}
 	s.release("stopped")
-	wantState(t, p.settle(id), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	p.kill()
 	s.prove()
 }
@@ -160,7 +160,7 @@ func TestSuspendedProcessResumes(t *testing.T) {
 		p.signal(syscall.SIGCONT)
 	}
 	for _, id := range ids {
-		wantState(t, p.settle(id), a2a.StateCompleted)
+		wantState(t, p.awaitEnd(id), a2a.StateCompleted)
 	}
 	p.kill()
 	s.prove()
@@ -198,14 +198,14 @@ func TestProgramsThatAreKilledOrHang(t *testing.T) {
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	task := p.settle(killed)
+	task := p.awaitEnd(killed)
 	wantState(t, task, a2a.StateFailed)
 	if !strings.Contains(said(task), "kill") {
 		t.Errorf("message = %q, want it to say that the program was killed", said(task))
 	}
 	hung := p.send("hello")
 	child = awaitChild(t, p.cmd.Process.Pid)
-	task = p.settle(hung)
+	task = p.awaitEnd(hung)
 	wantState(t, task, a2a.StateFailed)
 	if !strings.Contains(said(task), "8s") {
 		t.Errorf("message = %q, want the limit in it", said(task))
@@ -241,7 +241,7 @@ func TestSummarizerResumesAtItsPage(t *testing.T) {
 	awaitPage(t, p, task.ID, 3)
 	p.kill()
 	p = launch(t, s.addr, cmd())
-	wantState(t, p.settle(task.ID), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(task.ID), a2a.StateCompleted)
 	p.kill()
 	report := s.prove()
 	read := make(map[string]int)
@@ -310,7 +310,7 @@ func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	await.Success(t, func() error {
 		if state := processState(pid); state != "" && state != "Z" {
-			return fmt.Errorf("process %d is still there (%s)", pid, state)
+			return fmt.Errorf("process %d still exists (%s)", pid, state)
 		}
 		return nil
 	})
@@ -419,7 +419,7 @@ func TestServerRecoversFromFileDescriptorLimit(t *testing.T) {
 		_, err := p.trySend(t.Context(), client.Text("work 1ms"), "")
 		return err
 	})
-	wantState(t, p.settle(running), a2a.StateCompleted)
+	wantState(t, p.awaitEnd(running), a2a.StateCompleted)
 	s.wantOneAttempt([]string{running})
 	p.kill()
 	s.prove()

@@ -45,8 +45,8 @@ type receiver struct {
 	zombies bool      // a process without a lease may still send requests
 	wrong   int
 
-	requests, accepted, again, looked, overlaps int
-	lastAt                                      time.Time // when an event was last accepted
+	requests, accepted, again, tasksChecked, overlaps int
+	lastAt                                            time.Time // when an event was last accepted
 }
 
 // hook is a webhook of the receiver.
@@ -236,7 +236,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.t.Errorf("receiver: body %.200q: %v", body, err)
 		return
 	}
-	came := time.Now()
+	receivedAt := time.Now()
 	if r.isDeleted(d.hook) {
 		// The sender may have canceled the request before.
 		select {
@@ -245,9 +245,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		case <-time.After(10 * time.Second):
 		}
 	}
-	l, look := r.arrive(d, body, req.Header, came)
-	if look {
-		r.look(req.Context(), d)
+	l, readTask := r.arrive(d, body, req.Header, receivedAt)
+	if readTask {
+		r.checkTask(req.Context(), d)
 	}
 	var a answer
 	if r.policy != nil {
@@ -280,8 +280,9 @@ func (r *receiver) isDeleted(id string) bool {
 	return h != nil && !h.deleted.IsZero()
 }
 
-// arrive checks a request against the earlier ones. look reports whether to read its task.
-func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came time.Time) (l *deliveries, look bool) {
+// arrive checks a request against the earlier ones. readTask reports whether to
+// read its task.
+func (r *receiver) arrive(d *delivery, body []byte, header http.Header, receivedAt time.Time) (l *deliveries, readTask bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests++
@@ -290,7 +291,7 @@ func (r *receiver) arrive(d *delivery, body []byte, header http.Header, came tim
 		r.failf("request for %q, which is no webhook", d.hook)
 		h = &hook{}
 	}
-	if !h.deleted.IsZero() && came.After(h.deleted) {
+	if !h.deleted.IsZero() && receivedAt.After(h.deleted) {
 		r.failf("webhook %s is called %s after it was deleted", d.hook, time.Since(h.deleted))
 	}
 	r.checkHeader(d, header)
@@ -346,8 +347,8 @@ func (r *receiver) checkHeader(d *delivery, header http.Header) {
 	}
 }
 
-// look reads the task, which must be in the state of the event or a later one.
-func (r *receiver) look(ctx context.Context, d *delivery) {
+// checkTask reads the task, which must be in the state of the event or a later one.
+func (r *receiver) checkTask(ctx context.Context, d *delivery) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	task, err := r.read(ctx, d.TaskID)
@@ -356,7 +357,7 @@ func (r *receiver) look(ctx context.Context, d *delivery) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked++
+	r.tasksChecked++
 	at, err := time.Parse(time.RFC3339Nano, d.Timestamp)
 	switch {
 	case err != nil:
@@ -425,7 +426,7 @@ func (r *receiver) summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.t.Logf("%d requests to %d webhooks, %d events accepted, %d again after that, %d while another was in progress, %d tasks read",
-		r.requests, len(r.lanes), r.accepted, r.again, r.overlaps, r.looked)
+		r.requests, len(r.lanes), r.accepted, r.again, r.overlaps, r.tasksChecked)
 }
 
 // learnAll gets the secrets of webhooks that were registered with messages, so that their

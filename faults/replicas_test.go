@@ -143,7 +143,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 	t.Logf("answered for what runs elsewhere: blocking after %s, stream of 200ms after %s", blocking, time.Since(started))
 	wantState(t, a.task(busy), a2a.StateWorking)
 	c.release("served")
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	wantWholeChunks(t, c.prove(ids))
 }
 
@@ -167,7 +167,7 @@ func TestFollowUpReachesRunOnOtherReplica(t *testing.T) {
 	}
 	wg.Wait()
 	c.release("joined")
-	task := c.replicas[2].settle(id)
+	task := c.replicas[2].awaitEnd(id)
 	wantState(t, task, a2a.StateCompleted)
 	received := 0
 	for _, m := range task.History {
@@ -209,7 +209,7 @@ func TestKillReplicaUnderLoad(t *testing.T) {
 	cancel()
 	refused := <-loaded
 	ids := sends.repeatAll(c.any)
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	all := time.Since(deaths[len(deaths)-1].at)
 	took, more := c.healed()
 	for id := range more {
@@ -257,7 +257,7 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 	cancel()
 	refused, over := <-loaded, time.Now()
 	ids := sends.repeatAll(c.any)
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	t.Logf("%d sends, %d acknowledged, %d refused; the slowest server ended after %s, all over after %s", len(sends.sent), sends.answered(), refused, slowest, time.Since(over))
 	wantWholeChunks(t, c.prove(ids))
 	wantRecordedOnce(t, c.done())
@@ -291,7 +291,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 		a.signal(syscall.SIGCONT) // while others run its tasks
 		woken := time.Now()
 		c.lb.leaveOut()
-		c.settleAll(ids)
+		c.awaitAll(ids)
 		t.Logf("%d runs were taken over within %s (lease %s), over %s after the sleeper woke", len(round), slowest, lease, time.Since(woken))
 		for _, id := range []string{steps, round[0]} {
 			await.Success(t, func() error {
@@ -342,7 +342,7 @@ func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
 		wg.Wait()
 		t.Logf("%d sends of one task answered after %s", senders, time.Since(started))
 	}
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	report := c.prove(ids)
 	for id, events := range report.Logs {
 		received := 0
@@ -478,7 +478,7 @@ func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
 	}
 	agree(int64(len(ids) - len(c.replicas))) // each replica runs one
 	c.release("counted")
-	c.settleAll(ids)
+	c.awaitAll(ids)
 	agree(0)
 	c.prove(ids)
 }

@@ -96,15 +96,15 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 		besideFlood := measure()
 		wg.Wait()
 		_, flood, _ := flooded.count()
-		f.t.Logf("events of a healthy webhook arrive after p50 %s p99 %s alone, p50 %s p99 %s beside a dead endpoint, p50 %s p99 %s beside that and a flood (%d events)",
+		f.t.Logf("events of a healthy webhook arrive after p50 %s p99 %s alone, p50 %s p99 %s with a dead endpoint, p50 %s p99 %s with that and a flood (%d events)",
 			part(alone, 0.5), part(alone, 0.99), part(besideDead, 0.5), part(besideDead, 0.99), part(besideFlood, 0.5), part(besideFlood, 0.99), flood)
 		// Attempts to a dead endpoint take 30 s each; no event may wait for one of them. The
 		// limit allows for other load on the same two cores.
 		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideDead, 0.99) > limit {
-			f.t.Errorf("p99 beside a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
+			f.t.Errorf("p99 with a dead endpoint = %s, want at most %s", part(besideDead, 0.99), limit)
 		}
 		if limit := 2*part(alone, 0.99) + 10*time.Second; part(besideFlood, 0.99) > limit {
-			f.t.Errorf("p99 beside a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
+			f.t.Errorf("p99 with a flood = %s, want at most %s", part(besideFlood, 0.99), limit)
 		}
 	}, "-owner", "healthy", "-owner", "flooding", "-owner", "dead", "-webhook-timeout", "30s", "-webhook-lease", "1m")
 }
@@ -215,7 +215,7 @@ func TestWebhooksOnFullDisk(t *testing.T) {
 	free()
 	ids := f.ids()
 	for _, id := range taken {
-		wantState(t, d.settle(id), a2a.StateCompleted)
+		wantState(t, d.awaitEnd(id), a2a.StateCompleted)
 	}
 	took := f.drained(ids, await.Limit)
 	after, _, again := f.r.count()
@@ -258,7 +258,7 @@ func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
 			}
 		}
 		listed := f.ids()
-		f.cluster.settleAll(ids)
+		f.cluster.awaitAll(ids)
 		for id := range ids {
 			listed[id] = true
 		}

@@ -23,7 +23,7 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
 			f.t.Errorf("%d requests delivered %d events, %d of them again; want each once", requests, accepted, again)
 		}
-		if f.r.looked == 0 {
+		if f.r.tasksChecked == 0 {
 			f.t.Error("no task was read when an event of it arrived")
 		}
 	}, "-webhook-timeout", "20s", "-webhook-lease", "1m", "-lease", "1m")

@@ -222,7 +222,7 @@ func TestOurClientResumesALostStream(t *testing.T) {
 	}, lostScenario)
 }
 
-func TestOurClientSeesTheEndOfATaskThatFinishedMeanwhile(t *testing.T) {
+func TestClientReadsTheFinalStateAfterReconnect(t *testing.T) {
 	t.Parallel()
 	eachForeign(t, func(t *testing.T, _ string, cfg client.Config, g *gates) {
 		other := connect(t, cfg)

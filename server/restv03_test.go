@@ -182,7 +182,7 @@ func TestRESTStreamsEndWithAnErrorEvent(t *testing.T) {
 	}
 }
 
-func TestRESTV03RefusesInItsOwnForm(t *testing.T) {
+func TestRESTV03ReportsErrorsInItsOwnForm(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, twoTokens)
 	for _, path := range []string{"/v1/card", "/v1/tasks", "/v1/nope"} {

@@ -139,7 +139,7 @@ func TestMessageAnswersInPlaceOfTheTask(t *testing.T) {
 }
 
 // The client gets the task where a message alone would not do.
-func TestTaskAnswersWhereAMessageMayNot(t *testing.T) {
+func TestSendReturnsTheTaskIfAMessageIsNotEnough(t *testing.T) {
 	t.Parallel()
 	st := newStore()
 	webhooks := withWebhook(t, st)

@@ -63,7 +63,7 @@ func TestStreamSendsTaskThenEvents(t *testing.T) {
 	}
 }
 
-func TestResubscribeReplaysWhatWasMissed(t *testing.T) {
+func TestResubscribeReplaysMissedEvents(t *testing.T) {
 	t.Parallel()
 	st := newStore()
 	first := startOn(t, st, echo, nil)

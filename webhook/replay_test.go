@@ -89,7 +89,7 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	}
 }
 
-func TestAttemptsWithoutAnAnswerLookTheSameToOwners(t *testing.T) {
+func TestOwnersSeeOneOutcomeForAllUnansweredAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := store.DeliveryAttempt{WebhookID: "w", Sequence: 2, Attempt: 3, At: taskCreated, Duration: 15 * time.Second, Address: "10.0.0.1:80", Detail: "i/o timeout"}
 	want := a2a.PushAttempt{ConfigID: "w", EventID: "e", Sequence: 2, Attempt: 3, At: taskCreated, Outcome: "no-answer"}

@@ -77,7 +77,7 @@ func TestProtoJSONHasTheMembersOfTheProtocolBuffers(t *testing.T) {
 	}
 }
 
-func TestProtoJSONDecodesWhatItEncodes(t *testing.T) {
+func TestProtoJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	raw, err := v03.ProtoCodec{Extensions: true}.AppendEvent(nil, protoTask())
 	if err != nil {

@@ -58,8 +58,8 @@ func TestStoresNotifyEachOther(t *testing.T) {
 		s.outbox.idleCheck = 10 * time.Millisecond // check idle connections often
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	own, other, stranger := recordWatch(ctx, a), recordWatch(ctx, b), recordWatch(ctx, elsewhere)
-	for _, e := range []*watchRecorder{own, other, stranger} {
+	own, other, unrelated := recordWatch(ctx, a), recordWatch(ctx, b), recordWatch(ctx, elsewhere)
+	for _, e := range []*watchRecorder{own, other, unrelated} {
 		e.await(t, "the first notification", func() bool { return e.lost == 1 })
 	}
 	time.Sleep(100 * time.Millisecond) // the idle connections are checked, which leaves no signal
@@ -72,13 +72,13 @@ func TestStoresNotifyEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	own.await(t, "the claim of the other store", func() bool { return slices.Contains(own.tasks, taskKey(1)) && !own.work })
-	stranger.mu.Lock()
-	if len(stranger.tasks) > 0 {
-		t.Errorf("a store on another schema was notified of %v", stranger.tasks)
+	unrelated.mu.Lock()
+	if len(unrelated.tasks) > 0 {
+		t.Errorf("a store on another schema was notified of %v", unrelated.tasks)
 	}
-	stranger.mu.Unlock()
+	unrelated.mu.Unlock()
 	leave()
-	for _, e := range []*watchRecorder{own, other, stranger} {
+	for _, e := range []*watchRecorder{own, other, unrelated} {
 		if err := <-e.ended; err != nil {
 			t.Errorf("Watch() = %v, want nil when its context is done", err)
 		}

@@ -287,11 +287,11 @@ func TestStoresNotifyEachOtherOfLanes(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	e := recordWatch(ctx, b)
 	e.await(t, "the first notification", func() bool { return e.lost == 1 })
-	var here, there atomic.Int64
-	a.WatchLanes(func() { here.Add(1) })
-	stop := b.WatchLanes(func() { there.Add(1) })
+	var ofSame, ofOther atomic.Int64
+	a.WatchLanes(func() { ofSame.Add(1) })
+	stop := b.WatchLanes(func() { ofOther.Add(1) })
 	tasks := 1
-	settle := func() { // waits for a notification that follows all earlier ones
+	awaitEarlierNotifications := func() { // waits for a notification that follows them
 		t.Helper()
 		awaitNotified(t, a)
 		tasks++
@@ -300,15 +300,15 @@ func TestStoresNotifyEachOtherOfLanes(t *testing.T) {
 	}
 	wantNotified := func(what string, f func() error) {
 		t.Helper()
-		was, wasHere := there.Load(), here.Load()
+		otherBefore, sameBefore := ofOther.Load(), ofSame.Load()
 		must(t, f())
-		if here.Load() == wasHere {
+		if ofSame.Load() == sameBefore {
 			t.Errorf("%s: watchers in this process were not notified", what)
 		}
-		e.await(t, what, func() bool { return there.Load() > was })
-		settle()
+		e.await(t, what, func() bool { return ofOther.Load() > otherBefore })
+		awaitEarlierNotifications()
 	}
-	settle()
+	awaitEarlierNotifications()
 	wantNotified("a webhook", func() error {
 		_, err := a.SaveWebhook(bg, webhook(1, "p", "http://x"), store.WebhookCursor{}, testStart)
 		return err
@@ -318,15 +318,15 @@ func TestStoresNotifyEachOtherOfLanes(t *testing.T) {
 		_, err := a.ReplayWebhook(bg, taskKey(1), "p", store.WebhookCursor{}, testStart)
 		return err
 	})
-	was := there.Load()
-	settle()
-	if there.Load() != was {
+	was := ofOther.Load()
+	awaitEarlierNotifications()
+	if ofOther.Load() != was {
 		t.Error("lane watchers were notified of a task without webhooks")
 	}
 	stop()
 	must(t, commitOne(a, progress(1)))
-	settle()
-	if there.Load() != was {
+	awaitEarlierNotifications()
+	if ofOther.Load() != was {
 		t.Error("a stopped watcher was notified")
 	}
 	leave()

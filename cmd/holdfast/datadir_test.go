@@ -14,7 +14,7 @@ import (
 
 // A server rejects new tasks after its data directory was deleted or replaced: they would be lost
 // at the next start.
-func TestServerRejectsWorkOnceItsDataIsGone(t *testing.T) {
+func TestServerRejectsTasksAfterItsDataWasDeleted(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows cannot remove open files")

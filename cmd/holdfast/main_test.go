@@ -337,7 +337,7 @@ func TestSIGTERMFailsReadiness(t *testing.T) {
 	}
 }
 
-func TestSIGTERMLetsRunningTasksFinish(t *testing.T) {
+func TestSIGTERMWaitsForRunningTasks(t *testing.T) {
 	t.Parallel()
 	args := []string{"--addr", anyPort, "--data", t.TempDir(), "--stop-grace", "4m", "--exec", "sh -c 'read -r x; sleep 1; echo well done'", "--exec-plain"}
 	s := serve(t, args...)

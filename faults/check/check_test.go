@@ -26,7 +26,7 @@ func log(states ...a2a.TaskState) []store.Event {
 	return events
 }
 
-func TestLogFindsWhatIsWrong(t *testing.T) {
+func TestLogFindsViolations(t *testing.T) {
 	t.Parallel()
 	good := log(a2a.StateSubmitted, a2a.StateWorking, a2a.StateWorking, a2a.StateCompleted)
 	if err := check.Log(good); err != nil {
@@ -102,7 +102,7 @@ func TestDirFindsATaskThatIsForgotten(t *testing.T) {
 	}
 }
 
-func TestPostgresFindsWhatIsWrong(t *testing.T) {
+func TestPostgresFindsViolations(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	schema := pgtest.Schema(t, url)
@@ -221,7 +221,7 @@ func deliveries() (events []store.Event, at []store.WebhookCursor) {
 	return events, at
 }
 
-func TestLaneOfFindsWhatIsWrong(t *testing.T) {
+func TestLaneOfFindsViolations(t *testing.T) {
 	t.Parallel()
 	events, at := deliveries()
 	dead := func(cursor store.WebhookCursor, seq int64) map[int64]store.DeadLetter {
@@ -292,7 +292,7 @@ func TestDirFindsAWebhookThatIsForgotten(t *testing.T) {
 	}
 }
 
-func TestDirFindsWhatADeletionLeft(t *testing.T) {
+func TestDirFindsRowsOfDeletedTasks(t *testing.T) {
 	t.Parallel()
 	for insert, want := range map[string]string{
 		"task_log (id, n, events, large) VALUES (77 << 24, 1, '[]', 0)":                                     "1 changes in logs of no task",

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/content"
 )
 
-// shelf finds values that were cut.
-func shelf(values []content.Value) func(hash []byte) ([]byte, error) {
+// lookupIn returns a function that finds cut values by their hash.
+func lookupIn(values []content.Value) func(hash []byte) ([]byte, error) {
 	return func(hash []byte) ([]byte, error) {
 		for _, v := range values {
 			if bytes.Equal(v.Hash[:], hash) {
@@ -64,7 +64,7 @@ func TestLargeValuesAreCutAndPutBack(t *testing.T) {
 			if len(values) != test.cut || test.cut > 0 && len(cut) > content.Size || !json.Valid([]byte(cut)) {
 				t.Errorf("Cut() = %d bytes and %d values, want little JSON and %d values", len(cut), len(values), test.cut)
 			}
-			got, err := content.Join([]byte(cut), false, shelf(values))
+			got, err := content.Join([]byte(cut), false, lookupIn(values))
 			if err != nil || string(got) != text {
 				t.Errorf("Join(Cut()) = %d bytes, %v, want the %d bytes cut", len(got), err, len(text))
 			}
@@ -72,7 +72,7 @@ func TestLargeValuesAreCutAndPutBack(t *testing.T) {
 			if want == "" {
 				want = text
 			}
-			got, err = content.Join([]byte(cut), true, shelf(values))
+			got, err = content.Join([]byte(cut), true, lookupIn(values))
 			if err != nil || string(got) != want {
 				t.Errorf("Join() without artifacts = %.200s, %v, want %.200s", got, err, want)
 			}
@@ -87,7 +87,7 @@ func TestNothingThatIsSentReadsAsAReference(t *testing.T) {
 	ref := fmt.Sprintf(`\u001AM%s`, hex.EncodeToString(values[0].Hash[:]))
 	for _, text := range []string{`["` + ref + `"]`, `["\\` + ref + `"]`, `["\"` + ref + `"]`, `[{"` + ref + `":1}]`, `["` + ref + `",` + encode(t, long) + `]`} {
 		cut, more := content.Cut(text, values)
-		got, err := content.Join([]byte(cut), false, shelf(more))
+		got, err := content.Join([]byte(cut), false, lookupIn(more))
 		if err != nil || !sameJSON(t, got, []byte(text)) {
 			t.Errorf("Join(Cut(%.90s)) = %.90s, %v, want the same", text, got, err)
 		}
@@ -107,7 +107,7 @@ func TestMissingContentIsAnError(t *testing.T) {
 	t.Parallel()
 	cut, _ := content.Cut(encode(t, []string{strings.Repeat("x", content.Size)}), nil)
 	for _, text := range []string{cut, cut[:len(cut)-5], strings.Replace(cut, "M", "M~", 1)} {
-		if got, err := content.Join([]byte(text), false, shelf(nil)); err == nil {
+		if got, err := content.Join([]byte(text), false, lookupIn(nil)); err == nil {
 			t.Errorf("Join(%s) = %s, want an error", text, got)
 		}
 	}
@@ -123,7 +123,7 @@ func FuzzCut(f *testing.F) {
 		}
 		text = encode(t, []any{v, map[string]any{"data": v, "text": strings.Repeat(`\"`, n)}, v})
 		cut, values := content.Cut(text, nil)
-		got, err := content.Join([]byte(cut), false, shelf(values))
+		got, err := content.Join([]byte(cut), false, lookupIn(values))
 		if err != nil || string(got) != text || !json.Valid([]byte(cut)) {
 			t.Fatalf("Join(Cut(%s)) = %s, %v", text, got, err)
 		}

@@ -46,7 +46,7 @@ func TestOneOwnerHoldsAtMostHalf(t *testing.T) {
 	})
 }
 
-func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
+func TestLargestHoldOfAnOwnerIsServedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New(140)
@@ -88,7 +88,7 @@ func TestWhoHoldsMostOfAnOwnerGoesFirst(t *testing.T) {
 	})
 }
 
-func TestTheOwnerThatHoldsLeastGoesFirst(t *testing.T) {
+func TestOwnerWithLeastMemoryIsServedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100)
@@ -150,7 +150,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForItsOwnShareTakesNothingFromOthers(t *testing.T) {
+func TestWaitingForTheOwnShareDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100)

@@ -35,7 +35,7 @@ func TestSharedServerHasSchemas(t *testing.T) {
 	}
 }
 
-func TestAcknowledgedIsThereAfterAnImmediateStop(t *testing.T) {
+func TestAcknowledgedRowsSurviveAnImmediateStop(t *testing.T) {
 	t.Parallel()
 	s, err := Start(Config{Fsync: true, Settings: map[string]string{"shared_buffers": "16MB"}})
 	if err != nil {

@@ -115,7 +115,7 @@ func TestTableIsTheRule(t *testing.T) {
 	}
 }
 
-func TestTableRefusesWhatAnotherGuardRefuses(t *testing.T) {
+func TestAddressTableRefusesAllThatSSRFRefuses(t *testing.T) {
 	t.Parallel()
 	guard := ssrf.New(ssrf.WithAnyPort())
 	p := Policy{Local: func() ([]netip.Addr, error) { return nil, nil }}
@@ -316,7 +316,7 @@ func TestOwnAddressesThatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestRememberAsksSeldomAndKeepsWhatItKnows(t *testing.T) {
+func TestRememberCachesAddressesAndKeepsThemAfterErrors(t *testing.T) {
 	t.Parallel()
 	calls, fail := 0, false
 	source := func() ([]netip.Addr, error) {

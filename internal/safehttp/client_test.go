@@ -160,7 +160,7 @@ func TestIdleConnectionsDoNotOutliveARefusal(t *testing.T) {
 	}
 }
 
-func TestDialOnlyGoesWhereTheAttemptMay(t *testing.T) {
+func TestDialRefusesAddressesThatTheAttemptMayNotUse(t *testing.T) {
 	t.Parallel()
 	var accepted atomic.Int64
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -318,7 +318,7 @@ func TestSessionsAreResumed(t *testing.T) {
 	}
 }
 
-func TestPostRefusesWhatCannotBeSent(t *testing.T) {
+func TestPostRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	dialer := &recorder{}
 	c := newClient(t, ClientConfig{Dialer: dialer})
@@ -430,7 +430,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestNamesAreLookedUpAsComplete(t *testing.T) {
+func TestOnlyAllowedHostsUseSearchDomains(t *testing.T) {
 	t.Parallel()
 	names := &resolver{}
 	var asked []string

@@ -98,7 +98,7 @@ func TestFetchOfAnEndlessFileEndsAtTheLimit(t *testing.T) {
 // granted has memory for everything.
 func granted(context.Context, int64) error { return nil }
 
-func TestFetchAsksForMemoryBeforeItReads(t *testing.T) {
+func TestFetchReservesMemoryBeforeItReads(t *testing.T) {
 	t.Parallel()
 	const size = 300 << 10
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,10 +32,10 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			started, goOn := make(chan struct{}, 2*most), make(chan struct{})
+			started, release := make(chan struct{}, 2*most), make(chan struct{})
 			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				started <- struct{}{}
-				<-goOn
+				<-release
 			}))
 			t.Cleanup(server.Close)
 			names := &resolver{answer: func(_ string, n int64) ([]netip.Addr, error) { return x.answer(int(n)), nil }}
@@ -54,7 +54,7 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 			if x.busy {
 				late = post(most)
 				if outcome(late) != OutcomeBusy {
-					t.Errorf("Post beside %d others = %v, want outcome busy", most, late)
+					t.Errorf("Post with %d others in progress = %v, want outcome busy", most, late)
 				}
 				if n := len(dialer.seen()); n != most {
 					t.Errorf("%d connects, want none for what is busy", n)
@@ -63,7 +63,7 @@ func TestRequestsToOneAddressAreBounded(t *testing.T) {
 				go func() { done <- post(most) }()
 				<-started
 			}
-			close(goOn)
+			close(release)
 			for range most {
 				if err := <-done; err != nil {
 					t.Errorf("Post = %v", err)

@@ -30,7 +30,7 @@ func TestParsePolicy(t *testing.T) {
 	}
 }
 
-func TestParsePolicyNamesWhatIsWrong(t *testing.T) {
+func TestParsePolicyNamesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	_, err := ParsePolicy(PolicyParams{AllowNets: []string{"10.0.0.0/8", "net-one"}, AllowHosts: []string{"host-two"}, NAT64: []string{"three"}})
 	for _, want := range []string{"net-one", "host-two", "three"} {
@@ -55,7 +55,7 @@ func TestParsePolicyNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNewRefusesPoliciesThatParsePolicyWouldNotMake(t *testing.T) {
+func TestNewRejectsInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Policy{
 		"host in upper case":  {AllowHosts: []string{"Localhost:80"}},
@@ -139,7 +139,7 @@ func TestAllowlist(t *testing.T) {
 	}
 }
 
-func TestDomainsOfSitesAreRefusedWhole(t *testing.T) {
+func TestSpecialDomainsAreRefusedWithTheirSubdomains(t *testing.T) {
 	t.Parallel()
 	var p Policy
 	for _, name := range append(slices.Clone(suffixesRefused), namesRefused...) {

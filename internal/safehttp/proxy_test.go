@@ -115,7 +115,7 @@ func TestEgressProxyIsGivenTheAddress(t *testing.T) {
 	}
 }
 
-func TestEgressProxyIsNotAskedForWhatIsRefused(t *testing.T) {
+func TestRefusedURLsDoNotReachTheEgressProxy(t *testing.T) {
 	t.Parallel()
 	p := newEgress(t, "")
 	c := newClient(t, ClientConfig{Resolver: fixed("10.0.0.1"), EgressProxy: p.url})

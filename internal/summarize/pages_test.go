@@ -85,7 +85,7 @@ func TestPagesSniffsPDF(t *testing.T) {
 	}
 }
 
-func TestPagesRefuses(t *testing.T) {
+func TestPagesRejectsUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	binary := make([]byte, 4096)
 	for i := range binary {

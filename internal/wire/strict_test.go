@@ -21,7 +21,7 @@ type strict struct {
 	Shape    shape             `json:"shape"`
 }
 
-func TestStrictRefusesWhatJSONLeavesUndefined(t *testing.T) {
+func TestStrictRejectsUndefinedJSON(t *testing.T) {
 	t.Parallel()
 	const lone = `a lone surrogate (an escape from \ud800 to \udfff without its pair)`
 	const beyond = "which is out of the range of a 64-bit float"
@@ -73,7 +73,7 @@ func TestStrictRefusesWhatJSONLeavesUndefined(t *testing.T) {
 	}
 }
 
-func TestStrictAcceptsWhatIsDefined(t *testing.T) {
+func TestStrictAcceptsDefinedJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{"taskId":"a","task_id":"b"}`,

@@ -99,7 +99,7 @@ func stubBench(t *testing.T, broken string) (b *bench, pids func() []int) {
 	}
 }
 
-func TestCompareMeasuresWhatThereIs(t *testing.T) {
+func TestCompareReportsMissingServersAndMeasuresTheOthers(t *testing.T) {
 	b, pids := stubBench(t, "sqlite")
 	out, err := b.compare(t.Context(), slices.DeleteFunc(contenders(), func(c contender) bool { return c.program == refserver || c.binding != "" }))
 	if err != nil {

@@ -132,8 +132,8 @@ func (d *database) usage(ctx context.Context) (u usage, err error) {
 	return u, err
 }
 
-func (u usage) since(begin usage) usage {
-	return usage{cpu: u.cpu - begin.cpu, commits: u.commits - begin.commits, wal: u.wal - begin.wal}
+func (u usage) since(before usage) usage {
+	return usage{cpu: u.cpu - before.cpu, commits: u.commits - before.commits, wal: u.wal - before.wal}
 }
 
 // holdSnapshot starts a transaction that keeps its snapshot until it is released. Vacuum cannot

@@ -31,7 +31,7 @@ func openTest(t *testing.T) *database {
 	return db
 }
 
-func TestPgbenchCountsWhatTheDatabaseHas(t *testing.T) {
+func TestPgbenchCountsCommittedRows(t *testing.T) {
 	t.Parallel()
 	db := openTest(t)
 	if !strings.Contains(db.about, "fsync on, synchronous_commit on") {
@@ -75,7 +75,7 @@ func TestHeldSnapshotKeepsDeadRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	look := func() (p period) {
+	inspect := func() (p period) {
 		t.Helper()
 		if err := db.inspect(t.Context(), schema, &p); err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestHeldSnapshotKeepsDeadRows(t *testing.T) {
 	execute("DELETE FROM " + schema + ".many")
 	execute("SELECT pg_stat_force_next_flush()")
 	execute("VACUUM " + schema + ".many")
-	if p := look(); p.Dead["many"] != 100 || p.Age == 0 || p.TableSize == 0 {
+	if p := inspect(); p.Dead["many"] != 100 || p.Age == 0 || p.TableSize == 0 {
 		t.Errorf("with a snapshot held: %+v, want 100 dead rows", p)
 	}
 	if err := release(); err != nil {
@@ -99,7 +99,7 @@ func TestHeldSnapshotKeepsDeadRows(t *testing.T) {
 	}
 	await.Success(t, func() error {
 		execute("VACUUM " + schema + ".many")
-		if p := look(); p.Dead["many"] > 0 || p.Age > 0 {
+		if p := inspect(); p.Dead["many"] > 0 || p.Age > 0 {
 			return fmt.Errorf("after its release: %+v, want no dead rows", p)
 		}
 		return nil

@@ -149,8 +149,8 @@ func (h *hooked) here(int) string { return h.to.url() }
 // measured runs f and returns its results and its cost.
 func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, err error) {
 	m := meter{db: h.db, servers: []*server{h.server}}
-	m.begin(ctx)
-	events, wrong, begin := h.to.events.Load(), h.to.wrong.Load(), time.Now()
+	m.start(ctx)
+	events, wrong, started := h.to.events.Load(), h.to.wrong.Load(), time.Now()
 	if err := f(); err != nil {
 		if why := h.exited(); why != nil {
 			return s, why
@@ -159,7 +159,7 @@ func (h *hooked) measured(ctx context.Context, f func() error) (s hookSample, er
 	}
 	var spent sample
 	err = m.end(ctx, &spent)
-	s.Elapsed = time.Since(begin)
+	s.Elapsed = time.Since(started)
 	s.Events, s.Wrong = h.to.events.Load()-events, h.to.wrong.Load()-wrong
 	s.PerSecond = float64(s.Events) / s.Elapsed.Seconds()
 	s.ServerCPU, s.DatabaseCPU = spent.ServerCPU, spent.DatabaseCPU
@@ -196,9 +196,9 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 		defer cancel()
 		sleepUntil(length, time.Now().Add(b.duration/5))
 		s, measuring = h.measured(ctx, func() error {
-			begin, events := time.Now(), h.to.events.Load()
-			for until := begin.Add(b.duration); sleepUntil(length, until) && h.to.events.Load() == events; until = until.Add(time.Millisecond) {
-				if time.Since(begin) > drainTimeout {
+			started, events := time.Now(), h.to.events.Load()
+			for until := started.Add(b.duration); sleepUntil(length, until) && h.to.events.Load() == events; until = until.Add(time.Millisecond) {
+				if time.Since(started) > drainTimeout {
 					return errNotDelivered
 				}
 			}
@@ -223,8 +223,8 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 // time of each event to its arrival.
 func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample, error) {
 	interval := time.Second * taskEvents / time.Duration(perSecond)
-	begin := time.Now()
-	from, until := begin.Add(b.duration/5), begin.Add(b.duration/5+b.duration)
+	started := time.Now()
+	from, until := started.Add(b.duration/5), started.Add(b.duration/5+b.duration)
 	var s hookSample
 	var mu sync.Mutex
 	var tasks []string
@@ -239,7 +239,7 @@ func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample
 		})
 		s.Latency = h.to.times(false)
 	})
-	for due := begin; due.Before(until) && sleepUntil(ctx, due); due = due.Add(interval) {
+	for due := started; due.Before(until) && sleepUntil(ctx, due); due = due.Add(interval) {
 		wg.Go(func() {
 			task, err := h.send(ctx, taskText(taskChunks, chunkBytes, pacedApart), h.to.url(), false)
 			mu.Lock()
@@ -261,17 +261,17 @@ func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample
 // outage sends messages at a fixed rate until the receiver responds again, which done over reports.
 // It measures from then until all events are delivered.
 func (h *hooked) outage(ctx, over context.Context) (hookSample, error) {
-	begin := time.Now()
+	started := time.Now()
 	interval := time.Second * taskEvents / outageRate
 	var tasks []string
-	for due := begin; sleepUntil(over, due); due = due.Add(interval) {
+	for due := started; sleepUntil(over, due); due = due.Add(interval) {
 		task, err := h.send(ctx, taskText(taskChunks, chunkBytes, 0), h.to.url(), true)
 		if err != nil {
 			return hookSample{}, err
 		}
 		tasks = append(tasks, task)
 	}
-	return h.untilDelivered(ctx, tasks, time.Since(begin)+drainTimeout)
+	return h.untilDelivered(ctx, tasks, time.Since(started)+drainTimeout)
 }
 
 // untilDelivered measures until all events of tasks are delivered. Other tasks may use the same
@@ -297,8 +297,8 @@ func (h *hooked) addDeadEndpoints(ctx context.Context, tasks, endpoints, chunks,
 // bareLoad posts bodies of the given size with a bare client.
 func (b *bench) bareLoad(ctx context.Context, client *server, to *receiver, size int) (s hookSample, err error) {
 	m := meter{servers: []*server{client}}
-	m.begin(ctx)
-	begin, posted := time.Now(), to.bare.Load()
+	m.start(ctx)
+	started, posted := time.Now(), to.bare.Load()
 	url := fmt.Sprintf("%srun?url=http://%s%s&bytes=%d&connections=%d&for=%s", client.url, to.addr, barePath, size, hookConnections, b.duration)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -318,7 +318,7 @@ func (b *bench) bareLoad(ctx context.Context, client *server, to *receiver, size
 	}
 	var spent sample
 	err = m.end(ctx, &spent)
-	s.Elapsed, s.Events, s.ServerCPU = time.Since(begin), to.bare.Load()-posted, spent.ServerCPU
+	s.Elapsed, s.Events, s.ServerCPU = time.Since(started), to.bare.Load()-posted, spent.ServerCPU
 	s.PerSecond = float64(n) / s.Elapsed.Seconds()
 	return s, err
 }

@@ -227,9 +227,9 @@ func (h *hookBench) dead(ctx context.Context) {
 		if !h.wants(hookDead) || ctx.Err() != nil {
 			continue
 		}
-		beside, err := h.startAgent(ctx, alone.storage, "dead-"+alone.storage, h.to)
+		withDead, err := h.startAgent(ctx, alone.storage, "dead-"+alone.storage, h.to)
 		if err == nil {
-			err = beside.addDeadEndpoints(ctx, sizes(h.short).dead, sizes(h.short).dead, taskChunks, chunkBytes)
+			err = withDead.addDeadEndpoints(ctx, sizes(h.short).dead, sizes(h.short).dead, taskChunks, chunkBytes)
 		}
 		if err != nil {
 			h.add(hookRow{Load: hookDead, Storage: alone.storage}, hookSample{}, err)
@@ -240,11 +240,11 @@ func (h *hookBench) dead(ctx context.Context) {
 			}
 			s, liveErr := alone.live(ctx, h.bench)
 			h.add(hookRow{Load: hookAlone, Storage: alone.storage}, s, liveErr)
-			s, liveErr = beside.live(ctx, h.bench)
+			s, liveErr = withDead.live(ctx, h.bench)
 			h.add(hookRow{Load: hookDead, Storage: alone.storage}, s, liveErr)
 		}
-		if beside != nil {
-			beside.stop()
+		if withDead != nil {
+			withDead.stop()
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (l hookLoad) text() string {
 	case hookAlone:
 		return "live, before the next"
 	case hookDead:
-		return "live, beside dead endpoints"
+		return "live, with dead endpoints"
 	case hookOutage:
 		return "after an outage"
 	case hookMemory:

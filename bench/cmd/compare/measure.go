@@ -173,7 +173,7 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 	m := meter{db: db, servers: servers}
 	reports := make([]loadgen.Report, len(servers))
 	errs := make([]error, len(servers))
-	var begin sync.Once
+	var once sync.Once
 	var wg sync.WaitGroup
 	for i, server := range servers {
 		wg.Go(func() {
@@ -185,7 +185,7 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 				Duration:     b.duration,
 				PayloadBytes: b.payload,
 				WarmUp:       b.duration / 5,
-				OnStart:      func() { begin.Do(func() { m.begin(ctx) }) },
+				OnStart:      func() { once.Do(func() { m.start(ctx) }) },
 			})
 		})
 	}
@@ -218,7 +218,7 @@ func (m *meter) serverCPU() (sum time.Duration) {
 	return sum
 }
 
-func (m *meter) begin(ctx context.Context) {
+func (m *meter) start(ctx context.Context) {
 	if m.db != nil {
 		m.used, m.err = m.db.usage(ctx)
 	}

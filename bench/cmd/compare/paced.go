@@ -34,20 +34,20 @@ func (p pacer) run(ctx context.Context, m *meter) (sample, error) {
 	var took []time.Duration
 	var inWindow, failed int64
 	why := ""
-	begin := time.Now()
-	from, until := begin.Add(p.warmUp), begin.Add(p.warmUp+p.duration)
+	started := time.Now()
+	from, until := started.Add(p.warmUp), started.Add(p.warmUp+p.duration)
 	interval := time.Duration(float64(time.Second) / p.perSecond)
-	series := fmt.Sprintf("paced-%d", begin.UnixNano())
+	series := fmt.Sprintf("paced-%d", started.UnixNano())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if sleepUntil(ctx, from) {
-			m.begin(ctx)
+			m.start(ctx)
 		}
 	})
 	for worker := range p.connections {
 		wg.Go(func() {
 			for n := worker; ; n += p.connections {
-				due := begin.Add(time.Duration(n) * interval)
+				due := started.Add(time.Duration(n) * interval)
 				if !due.Before(until) || !sleepUntil(ctx, due) {
 					return
 				}

@@ -26,7 +26,7 @@ func deliverAll(t *testing.T, r *receiver, sequence int, signed, final bool) {
 	_ = resp.Body.Close()
 }
 
-func TestReceiverCountsWhatIsInOrder(t *testing.T) {
+func TestReceiverCountsEventsInOrder(t *testing.T) {
 	t.Parallel()
 	r, err := newReceiver(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +133,7 @@ func TestWebhooksAreMeasured(t *testing.T) {
 	if err := out.write(&text, o); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"bare client", "backlog  ", "live  ", "live, beside dead endpoints", "pending events"} {
+	for _, want := range []string{"bare client", "backlog  ", "live  ", "live, with dead endpoints", "pending events"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, text.String())
 		}

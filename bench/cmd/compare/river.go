@@ -119,8 +119,8 @@ func (q *riverQueue) stop() (err error) {
 // and length. A job that is completed after warmUp counts if it was inserted before the end, so
 // each caller completes at least one, even on a slow machine.
 func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, length time.Duration) (sample, error) {
-	begin := time.Now()
-	from, until := begin.Add(warmUp), begin.Add(warmUp+length)
+	started := time.Now()
+	from, until := started.Add(warmUp), started.Add(warmUp+length)
 	limited, cancel := context.WithDeadlineCause(ctx, until.Add(loadgen.DefaultTimeout), errors.New("a job of River is not completed"))
 	defer cancel()
 	m := meter{db: q.db}
@@ -130,7 +130,7 @@ func (q *riverQueue) run(ctx context.Context, callers, payload int, warmUp, leng
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if sleepUntil(limited, from) {
-			m.begin(limited)
+			m.start(limited)
 		}
 	})
 	// A short round lasts until at least one job is completed.

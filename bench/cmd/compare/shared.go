@@ -144,7 +144,7 @@ func (o outcome) writeShared(w io.Writer) {
 	if len(o.Shared) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\none database: blocking message/send beside pgbench, which inserts a row per commit, and River, whose callers wait for a job\n")
+	fmt.Fprintf(w, "\none database: blocking message/send concurrently with pgbench, which inserts a row per commit, and River, whose callers wait for a job\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "  load\treq/s\tp50\tp99\terrors\tcpu/req\tcommits/s\tx pgbench\tWAL/req\tgoal\n")
 	base := median(o.load(inserts).Samples, rate)

@@ -50,13 +50,13 @@ func (b *bench) held(ctx context.Context, out *outcome) error {
 		return err
 	}
 	defer s.stop()
-	begin := time.Now()
+	started := time.Now()
 	measure := func(held bool) error {
 		sample, err := b.sample(ctx, loadgen.Send, s)
 		if err != nil {
 			return err
 		}
-		one := period{sample: sample, Held: held, Since: time.Since(begin)}
+		one := period{sample: sample, Held: held, Since: time.Since(started)}
 		if err := b.db.inspect(ctx, schema, &one); err != nil {
 			return err
 		}

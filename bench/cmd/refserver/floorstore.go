@@ -142,8 +142,8 @@ func (s *sqliteFloor) apply(group []*floorWrite) error {
 			_, err = s.insert.ExecContext(ctx, w.id, w.text)
 		}
 		if err != nil {
-			_, undone := s.conn.ExecContext(ctx, "ROLLBACK")
-			return errors.Join(err, undone)
+			_, rollbackErr := s.conn.ExecContext(ctx, "ROLLBACK")
+			return errors.Join(err, rollbackErr)
 		}
 	}
 	_, err := s.commit.ExecContext(ctx)

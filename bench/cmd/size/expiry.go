@@ -35,9 +35,9 @@ func measureExpiry(ctx context.Context, name string, s store.Store, n int, creat
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Stop(context.WithoutCancel(ctx))) }()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for ; ; <-look.C {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		if e.Health(ctx).Expired.Tasks >= int64(n) {
 			break
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAnswerFindsWhatIsAtItsPlace(t *testing.T) {
+func TestAnswerReadsMembersAtTheirLevelOnly(t *testing.T) {
 	t.Parallel()
 	var a answer
 	err := a.scan([]byte(` {"jsonrpc":"2.0","x":[{"id":"no"},"]}\\"],"result" : {"artifacts":[{"id":"no","status":{"state":"no"},"kind":"no"}],

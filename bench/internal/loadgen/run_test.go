@@ -136,7 +136,7 @@ func runWith(t *testing.T, good *agent, s Scenario, method, result string) Repor
 	return r
 }
 
-func TestContextsAsksForEachListAlike(t *testing.T) {
+func TestContextsRequestsAllListsEquallyOften(t *testing.T) {
 	a := &agent{}
 	r, err := Run(t.Context(), Config{URL: serve(t, a), Scenario: Contexts, Concurrency: 3, Requests: 150, Tasks: 21})
 	if err != nil {
@@ -248,7 +248,7 @@ func TestRunSurvivesConnectionsClosedByTheServer(t *testing.T) {
 	}
 }
 
-func TestRunReconnectsWhenAnIdleConnectionIsGone(t *testing.T) {
+func TestRunReconnectsAfterAnIdleConnectionWasClosed(t *testing.T) {
 	url := serveRaw(t, func(nc net.Conn) {
 		for range 3 { // then the server closes the connection without notice
 			if !rawAnswer(nc) {
