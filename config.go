@@ -14,7 +14,7 @@ import (
 )
 
 // Config configures an [Agent]. Only Name is required. Zero fields have the documented
-// default. It is one flat struct because most programs set few fields, without nested literals.
+// default. It has many fields because each is one setting.
 type Config struct {
 	// Name, Description and Version appear on the agent card.
 	Name        string

@@ -70,7 +70,7 @@ type Reconnect struct {
 }
 
 // Client is a client of one agent. Create it with [Discover] or [New]. It is safe for
-// concurrent use. It has many methods because each method of the protocol has one.
+// concurrent use. It has many methods because it has one for each method of the protocol.
 type Client struct {
 	cfg     Config
 	url     *url.URL // Config.URL, or that of the endpoint

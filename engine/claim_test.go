@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -91,24 +90,6 @@ func TestLeasesOfLostClaimExpireOnSingleReplica(t *testing.T) {
 	})
 }
 
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // A task whose log is damaged is tried once per lease period without counting attempts. It runs
 // after the log is repaired.
 func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
@@ -137,7 +118,7 @@ func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 		}
 	}
 	write("[{")
-	var log syncBuffer
+	var log await.Buffer
 	const lease = 300 * time.Millisecond
 	startedAt := time.Now()
 	start(t, engine.Config{

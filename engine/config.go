@@ -17,8 +17,8 @@ import (
 // ctx is done.
 type Handler func(ctx context.Context, t *Turn) error
 
-// Config configures an Engine. Zero fields have the documented default. It is one flat struct because
-// each field is one setting, which holdfast.Config and the command name alike.
+// Config configures an Engine. Zero fields have the documented default. It has many fields
+// because each is one setting.
 type Config struct {
 	// Store stores all data. Required.
 	Store Store

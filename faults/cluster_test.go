@@ -73,7 +73,7 @@ func newEmptyCluster(t *testing.T, db string, replicas int) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.any = &process{t: t, client: through, log: new(syncBuffer)}
+	c.any = &process{t: t, client: through, log: new(processLog)}
 	return c
 }
 

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -90,7 +89,7 @@ type process struct {
 	cmd    *exec.Cmd
 	url    string
 	client *client.Client
-	log    *syncBuffer
+	log    *processLog
 	exited chan struct{} // closed when the process has ended
 	err    error         // result of Wait, valid after exited is closed
 	// ready is the time from the start of the process to its first response.
@@ -140,7 +139,7 @@ func launch(t *testing.T, addr string, cmd *exec.Cmd) *process {
 // spawn runs a server. The test kills it at its end.
 func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, cmd: cmd, url: "http://" + addr + "/", log: new(syncBuffer), exited: make(chan struct{})}
+	p := &process{t: t, cmd: cmd, url: "http://" + addr + "/", log: new(processLog), exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -196,25 +195,10 @@ func (p *process) exit(within time.Duration) int {
 	}
 }
 
-// syncBuffer is a bytes.Buffer for concurrent use.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// processLog is the output of a process.
+type processLog struct{ await.Buffer }
 
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *syncBuffer) tail(n int) string {
+func (b *processLog) tail(n int) string {
 	s := b.String()
 	return s[max(0, len(s)-n):]
 }

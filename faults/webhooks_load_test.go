@@ -42,7 +42,7 @@ func (f *fleet) as(owner string) *process {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return &process{t: f.t, client: c, log: new(syncBuffer)}
+	return &process{t: f.t, client: c, log: new(processLog)}
 }
 
 // sendAs creates a task of an owner with a webhook.

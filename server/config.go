@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// Config configures a [Server]. Zero fields have the documented default. It is one flat struct because
-// each field is one setting, which holdfast.Config and the command name alike.
+// Config configures a [Server]. Zero fields have the documented default. It has many fields
+// because each is one setting.
 type Config struct {
 	// Engine executes tasks. Required. The caller starts and stops it.
 	Engine *engine.Engine

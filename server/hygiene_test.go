@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,7 +196,7 @@ func TestOversizedBodyResponseIsSentBeforeClose(t *testing.T) {
 
 func TestIncompleteBodiesAreNotLoggedAsErrors(t *testing.T) {
 	t.Parallel()
-	var logged syncBuffer
+	var logged await.Buffer
 	e := startEngine(t, newStore(), echo, func(c *server.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	})
@@ -414,7 +413,7 @@ func TestInternalErrorsAreNotExposed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var logged syncBuffer
+			var logged await.Buffer
 			e := startOn(t, faultyStore{newStore(), test.task}, echo, func(c *server.Config) {
 				c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			})
@@ -472,7 +471,7 @@ func TestHealthCountsExpiredTasks(t *testing.T) {
 
 func TestLogsHoldNoSecrets(t *testing.T) {
 	t.Parallel()
-	var logged syncBuffer
+	var logged await.Buffer
 	e := start(t, echo, func(c *server.Config) {
 		twoTokens(c)
 		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -491,24 +490,6 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 			t.Errorf("log lacks %q: %s", want, text)
 		}
 	}
-}
-
-// syncBuffer is a buffer for concurrent use.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func TestNewReportsAllConfigErrors(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -98,7 +99,7 @@ func brokenStore(broken *atomic.Bool) store.Store {
 
 func TestNoMethodExposesInternalErrors(t *testing.T) {
 	t.Parallel()
-	var logged syncBuffer
+	var logged await.Buffer
 	var broken atomic.Bool
 	st := brokenStore(&broken)
 	e := startOn(t, st, echo, func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })

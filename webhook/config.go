@@ -26,8 +26,8 @@ type Sender interface {
 	Check(ctx context.Context, rawURL string) error
 }
 
-// Config configures a Service. Zero fields have the documented default. It is one flat struct because
-// each field is one setting, which operators know under its name.
+// Config configures a Service. Zero fields have the documented default. It has many fields
+// because each is one setting.
 type Config struct {
 	// Store holds tasks, webhooks and delivery state. Required.
 	Store Store

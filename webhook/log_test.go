@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -23,7 +24,7 @@ func TestFailedDeliveriesAreLogged(t *testing.T) {
 		"delivered":    {200, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var logged lockedBuffer
+			var logged await.Buffer
 			inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
 				var down atomic.Bool
 				down.Store(true)
@@ -58,7 +59,7 @@ func TestFailedDeliveriesAreLogged(t *testing.T) {
 }
 
 func TestLogsHaveNoSecretsAndFewLines(t *testing.T) {
-	var logged lockedBuffer
+	var logged await.Buffer
 	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
 		w.setDown("endpoint-0.example.com", true)
 		task := store.Key{Owner: "alice", ID: "t"}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -164,7 +165,7 @@ func TestRestartKeepsRetriesAndBreakers(t *testing.T) {
 }
 
 func TestEndpointIsDisabledAfterFiveDaysAndEnabledAgain(t *testing.T) {
-	var logged lockedBuffer
+	var logged await.Buffer
 	inBubble(t, plan{config: func(c *Config) {
 		c.Poll, c.Lease = time.Minute, time.Hour
 		c.Schedule = []time.Duration{time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour, 12 * time.Hour}
@@ -322,7 +323,7 @@ func TestPanicInALaneIsRetried(t *testing.T) {
 
 // Another replica may have the key.
 func TestUndecryptableWebhooksWait(t *testing.T) {
-	var logged lockedBuffer
+	var logged await.Buffer
 	inBubble(t, plan{config: func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }}, func(w *world) {
 		task := store.Key{Owner: "alice", ID: "t"}
 		w.create(task, store.NewWebhook{ID: "bad", Endpoint: "https://x:443", Data: []byte(`{"url":"https://x","sealed":"c2VhbGVk"}`)})
@@ -409,23 +410,6 @@ func TestStoreOutageLosesAndRepeatsNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func TestStopIsBoundedWhenTheStoreFails(t *testing.T) {

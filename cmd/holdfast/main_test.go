@@ -60,24 +60,6 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// syncBuffer is a buffer that may be read while a process writes to it.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // waitForLog waits until the server has logged a text n times.
 func (s *server) waitForLog(t *testing.T, text string, n int) {
 	t.Helper()
@@ -94,7 +76,7 @@ type server struct {
 	cmd    *exec.Cmd
 	banner string
 	url    string
-	stderr syncBuffer
+	stderr await.Buffer
 	done   chan struct{}
 }
 

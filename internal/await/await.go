@@ -1,4 +1,4 @@
-// Package await lets tests wait for what other goroutines, processes and databases do. A test whose
+// Package await lets tests wait for other goroutines, processes and databases, and read their output. A test whose
 // goroutines are all its own uses testing/synctest or a channel instead.
 package await
 

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -280,24 +279,6 @@ func TestStreamsHaveTheIDOfTheirFirstEvent(t *testing.T) {
 	}
 }
 
-// logs collects log lines.
-type logs struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // byHeader is an authenticator by the header X-User.
 type byHeader struct{}
 
@@ -326,7 +307,7 @@ func (byHeader) Security() (map[string]a2a.SecurityScheme, []map[string][]string
 }
 
 func TestPanicsAreInternalErrorsAndLogged(t *testing.T) {
-	var log logs
+	var log await.Buffer
 	e := start(t, func(c *holdfast.Config) {
 		c.Authenticator, c.Logger = byHeader{}, slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -424,7 +424,7 @@ func TestTooLargeStepFailsTheTask(t *testing.T) {
 
 func TestStderrIsLoggedAndBounded(t *testing.T) {
 	t.Parallel()
-	var log syncBuilder
+	var log await.Buffer
 	cfg := shell(`yes "a line of errors" | head -n 100000 >&2; head -c 100000 /dev/zero | tr '\0' e >&2; echo '{"type":"result","text":"fine"}'`)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	task := newRunner(t, cfg).Send("go")
@@ -454,7 +454,7 @@ func TestExitStatusIsLogged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var log syncBuilder
+			var log await.Buffer
 			cfg := shell(c.script)
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			task := newRunner(t, cfg).Send("go")
@@ -472,23 +472,6 @@ func TestExitStatusIsLogged(t *testing.T) {
 			t.Errorf("log has no line with %q:\n%s", c.want, log.String())
 		})
 	}
-}
-
-type syncBuilder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuilder) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuilder) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func TestUnreadStdinDoesNotBlock(t *testing.T) {
