@@ -49,7 +49,7 @@ type Config struct {
 	// a stream. Default 128 MiB.
 	MaxResponseBytes int `default:"128MiB" min:"1"`
 	// Reconnects is the maximum number of consecutive attempts of a stream to
-	// reconnect. A received event resets the count. Default 12, about a minute; a
+	// reconnect. A received event resets the count. Default 12, which take about a minute; a
 	// negative value disables reconnects.
 	Reconnects int `default:"12"`
 	// OnReconnect is called before each of these attempts, if set, by the goroutine
@@ -253,8 +253,8 @@ func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
 
 // Invoke calls a method with params of package a2a and decodes the result into the value that
 // result points to. The name of the method is that of A2A 0.3, such as [a2a.MethodGet]. It
-// returns the result also as the agent sent it. The methods with more specific functions
-// include all of A2A.
+// also returns the result as the agent sent it. For each method of A2A, Client has a more
+// specific function.
 func (c *Client) Invoke(ctx context.Context, method string, params, result any) (json.RawMessage, error) {
 	raw, err := c.encode(params)
 	if err != nil {
@@ -273,8 +273,8 @@ func (c *Client) Invoke(ctx context.Context, method string, params, result any) 
 }
 
 // Call calls any method with a single result and returns the result, which may
-// be null. Params and result are JSON in the version of [Client.Interface]. The
-// name of A2A 0.3 of a method stands for that of the version; other names are sent
+// be null. Params and result are JSON in the version of [Client.Interface]. A
+// method name of A2A 0.3 is replaced by the name in that version; other names are sent
 // unchanged. If params is nil, the request has no params.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	return c.call(ctx, newRequest(method, params))

@@ -37,7 +37,7 @@ type ReceiverConfig struct {
 	// recognize events that another one processed.
 	Positions Positions
 	// Tolerance is the maximum difference between the time of a signature and the clock.
-	// Default 5 m.
+	// Default 5 min.
 	Tolerance time.Duration `default:"5m" min:"1s"`
 	// MaxBodyBytes is the maximum size of a request. Default 16 MiB.
 	MaxBodyBytes int `default:"16MiB" min:"1"`

@@ -12,7 +12,8 @@ func (c *Client) SetWebhook(ctx context.Context, p a2a.TaskPushNotificationConfi
 	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushSet, p)
 }
 
-// GetWebhook returns a webhook of a task. Without an id it returns the only one.
+// GetWebhook returns a webhook of a task. Without an id, Holdfast returns the newest
+// one.
 func (c *Client) GetWebhook(ctx context.Context, p a2a.GetTaskPushNotificationConfigParams) (*a2a.TaskPushNotificationConfig, error) {
 	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushGet, p)
 }

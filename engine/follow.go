@@ -15,7 +15,8 @@ const eventPage = 256
 
 // Update is one item of a task's stream.
 type Update struct {
-	// Seq identifies the update. A reader that has received it resumes after it.
+	// Seq identifies the update. To resume after it, a reader passes Seq to
+	// [Engine.Follow].
 	Seq int64
 	// Task is set if the update is the whole task, Event if it is a change.
 	Task  *store.Task

@@ -157,7 +157,7 @@ func (t *Turn) Inbox() []a2a.Message {
 }
 
 // Receive waits for messages and returns them like Inbox. It returns an error when ctx is done
-// or the run has ended.
+// or the turn has ended.
 func (t *Turn) Receive(ctx context.Context) ([]a2a.Message, error) {
 	for {
 		if err := t.usable(); err != nil {

@@ -43,7 +43,7 @@ type Config struct {
 	// concurrent use. If nil, the agent has no extended card.
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
 	// CardKeys are Ed25519 keys, or ECDSA keys on P-256. The first signs the agent cards. The key set
-	// at /.well-known/jwks.json has all, so that cards that the others signed remain valid.
+	// at /.well-known/jwks.json contains all of them, so that cards signed with the others remain valid.
 	// Default: cards are not signed.
 	CardKeys []crypto.Signer
 	// Codecs are the protocol versions that the server supports, the default first. Default:

@@ -368,7 +368,7 @@ type DeliveryAttemptPage struct {
 
 // Endpoint is the circuit breaker of an endpoint that fails, or that is disabled.
 type Endpoint struct {
-	Name string // such as Webhook.Endpoint
+	Name string // Webhook.Endpoint, followed by a space and the owner if it is of one owner
 	// Failures is the number of failures since the last success.
 	Failures int
 	FailedAt time.Time // of the first of these failures

@@ -36,6 +36,7 @@ type Config struct {
 	// Sender makes the requests. Default: a safehttp.Client that applies Policy and
 	// makes up to PerEndpoint requests at a time to a public address.
 	Sender Sender
+	// Policy determines the URLs that webhooks may have, and the addresses of the default Sender.
 	Policy safehttp.Policy
 	// UserAgent is the value of the User-Agent header, in printable ASCII; see [UserAgent].
 	// Default "holdfast".

@@ -21,7 +21,7 @@ type Inline struct {
 // Prepare validates the webhook of a message. The task need not exist yet. c may be nil. The
 // signing secret of such a webhook is returned by the first call of Set for it. Errors:
 // invalid_params for an invalid webhook, with a field in
-// configuration.pushNotificationConfig. Webhooks returns the errors that depend on the time of
+// configuration.pushNotificationConfig. [Inline.Webhooks] returns the errors that depend on the time of
 // the call: the address of the URL and the number of webhooks saved in this minute. A
 // repeated message thus gets the same response as before.
 func (reg *registrar) Prepare(ctx context.Context, p a2a.Principal, c *a2a.MessageSendConfiguration) (*Inline, error) {
