@@ -2,6 +2,7 @@ package inmem
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -15,6 +16,8 @@ type Store struct {
 	*contextStore
 	*feedbackStore
 	*webhookStore
+
+	history *historyStore
 }
 
 var _ store.Store = (*Store)(nil)
@@ -25,7 +28,10 @@ func New() *Store {
 	feedbacks, webhooks := &feedbackStore{database: db}, &webhookStore{database: db, webhookState: newWebhookState()}
 	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks}
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
-	return &Store{database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks}
+	return &Store{
+		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
+		history: newHistoryStore(db, time.Now),
+	}
 }
 
 // Ping implements [store.Maintenance].
@@ -44,6 +50,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
+	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -65,6 +66,14 @@ type hotQuery struct {
 }
 
 func hotQueries() []hotQuery {
+	all := taskQueries()
+	for _, q := range sqlkit.HistoryStatements() {
+		all = append(all, hotQuery{name: q[0], text: q[1]})
+	}
+	return all
+}
+
+func taskQueries() []hotQuery {
 	states := []a2a.TaskState{a2a.StateFailed}
 	return []hotQuery{
 		{"commit: contexts", stmtContexts.text, ""},

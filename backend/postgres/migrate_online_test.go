@@ -382,8 +382,8 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 				must(t, older.Close())
 				all, err := Migrations(bg, cfg)
 				must(t, err)
-				if len(all) != 1+len(test.more) || all[1].Name != "209901010000_column" || all[1].Applied.IsZero() {
-					t.Errorf("Migrations() = %d, want those of the newer program included as applied", len(all))
+				if newer := len(all) - len(test.more); newer < 1 || all[newer].Name != "209901010000_column" || all[newer].Applied.IsZero() {
+					t.Errorf("Migrations() = %+v, want those of the newer program included as applied", all)
 				}
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -173,6 +174,14 @@ func webhookQueries() (all []hotQuery) {
 	return all
 }
 
+// kitQueries returns the statements of package sqlkit.
+func kitQueries() (all []hotQuery) {
+	for _, q := range sqlkit.HistoryStatements() {
+		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
+	}
+	return all
+}
+
 // TestHotQueriesKeepTheirPlans compares the query plans with testdata/plans.txt.
 // UPDATE_GOLDEN=1 rewrites it.
 func TestHotQueriesKeepTheirPlans(t *testing.T) {
@@ -182,7 +191,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
-	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries()) {
+	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries(), kitQueries()) {
 		plan := explain(t, db, q.text)
 		plans.WriteString(q.name + "\n" + plan)
 		for line := range strings.Lines(plan) {

@@ -20,11 +20,12 @@ const (
 
 // children are the tasks of child processes.
 var children = map[string]func(dir string) error{
-	"hold":   childOpens,
-	"write":  childWrites,
-	"ack":    childAcks,
-	"delete": childDeletes,
-	"expire": childExpires,
+	"history": childAppends,
+	"hold":    childOpens,
+	"write":   childWrites,
+	"ack":     childAcks,
+	"delete":  childDeletes,
+	"expire":  childExpires,
 }
 
 func TestMain(m *testing.M) {

@@ -249,7 +249,7 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 	}
 	all, err := Migrations(t.Context(), dir)
 	must(t, err)
-	if len(all) != 2 || all[1].Name != "999912312359_future" || all[1].Applied.IsZero() {
-		t.Errorf("Migrations() = %d, want 2, the last applied by the newer program", len(all))
+	if last := all[len(all)-1]; len(all) < 2 || last.Name != "999912312359_future" || last.Applied.IsZero() {
+		t.Errorf("Migrations() = %+v, want the last one applied by the newer program", all)
 	}
 }

@@ -31,6 +31,7 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
+	kit     *kit
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
 
@@ -46,7 +47,7 @@ func newStore(cfg Config) *Store {
 	changes := &changeWriter{database: db}
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
-		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
+		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes}, kit: &kit{changeWriter: changes},
 	}
 }
 

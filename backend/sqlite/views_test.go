@@ -98,7 +98,7 @@ var viewTests = []struct{ query, want string }{
 		`["` + taskID(2) + `","p","did:key:z6MkhaXgBZDvotDkL5257",{"id":"p","url":"https://hooks.example/p"},` +
 			`"2026-11-20T12:00:00.000Z","2026-11-20T12:00:01.000Z"]`,
 	},
-	{`SELECT json_group_array(version) FROM schema_migrations`, `["202611221300"]`},
+	{`SELECT json_array(min(version)) FROM schema_migrations`, `["202611221300"]`},
 }
 
 func messageJSON(id, role, text string) string {

@@ -9,6 +9,11 @@ CREATE INDEX context_rows_updated ON context_rows (owner, bucket, updated_at, id
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
 CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
 CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
+CREATE UNIQUE INDEX history_messages_key ON history_messages (owner, agent, session, key) WHERE key <> '';
+CREATE INDEX history_messages_run ON history_messages (owner, agent, session, run) WHERE run <> '';
+CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_at, session);
+CREATE INDEX history_sessions_expiry ON history_sessions (expires_at) WHERE expires_at > 0;
+CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_at, agent, session);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
@@ -84,6 +89,44 @@ CREATE TABLE heartbeat (
   pk    INTEGER PRIMARY KEY,
   beats INTEGER NOT NULL
 );
+CREATE TABLE history_fences (
+  owner   TEXT NOT NULL,
+  agent   TEXT NOT NULL,
+  session TEXT NOT NULL,
+  run     TEXT NOT NULL,
+  fence   INTEGER NOT NULL,
+  PRIMARY KEY (owner, agent, session, run)
+) WITHOUT ROWID;
+CREATE TABLE history_messages (
+  owner        TEXT NOT NULL,
+  agent        TEXT NOT NULL,
+  session      TEXT NOT NULL,
+  seq          INTEGER NOT NULL,
+  run          TEXT NOT NULL,
+  role         TEXT NOT NULL,
+  created_at   INTEGER NOT NULL,
+  tool_calls   TEXT NOT NULL,
+  tool_results TEXT NOT NULL,
+  body         TEXT NOT NULL,
+  search_text  TEXT NOT NULL,
+  key          TEXT NOT NULL,
+  key_last     INTEGER NOT NULL,
+  PRIMARY KEY (owner, agent, session, seq)
+);
+CREATE TABLE history_sessions (
+  owner      TEXT NOT NULL,
+  agent      TEXT NOT NULL,
+  session    TEXT NOT NULL,
+  last_seq   INTEGER NOT NULL,
+  newest     INTEGER NOT NULL,
+  messages   INTEGER NOT NULL,
+  bytes      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  ttl        INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (owner, agent, session)
+) WITHOUT ROWID;
 CREATE TABLE idempotency_indexed (
   pk      INTEGER PRIMARY KEY,
   task_pk INTEGER NOT NULL

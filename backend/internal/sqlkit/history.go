@@ -1,0 +1,236 @@
+package sqlkit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+// History stores transcripts: package history documents its methods. A session is a row with
+// totals, which every change locks first; a message is a row.
+type History struct {
+	db  DB
+	now func() time.Time
+}
+
+var (
+	_ history.Provider      = (*History)(nil)
+	_ history.Editor        = (*History)(nil)
+	_ history.Pruner        = (*History)(nil)
+	_ history.Searcher      = (*History)(nil)
+	_ history.SessionLister = (*History)(nil)
+)
+
+// NewHistory returns the transcripts in a database. now is the clock for expiry.
+func NewHistory(db DB, now func() time.Time) *History { return &History{db: db, now: now} }
+
+// errExpired: the session has expired and must be purged before the append.
+var errExpired = errors.New("session has expired")
+
+// repeatedError is the result of an earlier append with the same idempotency key.
+type repeatedError struct{ history.AppendResult }
+
+func (repeatedError) Error() string { return "append was repeated" }
+
+// args returns the arguments of a statement of a session.
+func args(k history.Key, more ...any) []any {
+	return append([]any{k.Owner, k.Agent, k.Session}, more...)
+}
+
+// Append implements history.Provider.
+func (h *History) Append(ctx context.Context, k history.Key, p history.AppendParams) (history.AppendResult, error) {
+	if err := p.Check(k); err != nil {
+		return history.AppendResult{}, err
+	}
+	rows := messageRows(&p)
+	var result history.AppendResult
+	err := h.unexpired(ctx, k, func(now int64) error {
+		return h.db.Write(ctx, func(tx Tx) (err error) {
+			result, err = appendMessages(tx, k, &p, rows, now)
+			return err
+		})
+	})
+	if repeated, ok := errors.AsType[repeatedError](err); ok {
+		if err := h.raiseFence(ctx, k, p.Run, p.Fence); err != nil {
+			return history.AppendResult{}, err
+		}
+		return repeated.AppendResult, nil
+	}
+	return result, err
+}
+
+// appendMessages appends in a transaction. It reserves sequences first, which locks the session.
+func appendMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any, now int64) (history.AppendResult, error) {
+	expected := int64(-1)
+	if p.Expected != nil {
+		expected = *p.Expected
+	}
+	var size, last int64
+	for i := range p.Messages {
+		size += int64(len(p.Messages[i].Body))
+	}
+	n := int64(len(p.Messages))
+	found, err := queryOne(tx, sqlHistoryAdvance, func(r Row) { last = r.Int(0) },
+		args(k, now, n, size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)...)
+	if err == nil && !found {
+		err = rejection(tx, k, p, expected, now)
+	} else if err == nil {
+		err = checkAppend(tx, k, p)
+	}
+	if err != nil {
+		return history.AppendResult{}, err
+	}
+	result := history.AppendResult{First: last - n + 1, Last: last}
+	if result.First == 1 && expected > 0 {
+		return history.AppendResult{}, &history.ConflictError{Expected: expected}
+	}
+	if err := insertMessages(tx, k, p, rows, result, now); err != nil {
+		return history.AppendResult{}, err
+	}
+	return result, nil
+}
+
+// checkAppend checks and raises the fence of a run, and then the idempotency key.
+func checkAppend(tx Tx, k history.Key, p *history.AppendParams) error {
+	if p.Run != "" {
+		if err := checkFence(tx, k, p.Run, p.Fence); err != nil {
+			return err
+		}
+	}
+	if p.IdempotencyKey == "" {
+		return nil
+	}
+	first := history.AppendResult{Repeated: true}
+	found, err := queryOne(tx, sqlHistoryKey, func(r Row) { first.First, first.Last = r.Int(0), r.Int(1) }, args(k, p.IdempotencyKey)...)
+	if found && err == nil {
+		err = repeatedError{first}
+	}
+	return err
+}
+
+// checkFence returns ErrFenced if the run has a higher fence, and else sets it.
+func checkFence(tx Tx, k history.Key, run string, fence int64) error {
+	var current int64
+	if _, err := queryOne(tx, sqlHistoryFence, func(r Row) { current = r.Int(0) }, args(k, run)...); err != nil {
+		return err
+	}
+	switch {
+	case fence < current:
+		return history.ErrFenced
+	case fence == current:
+		return nil
+	}
+	_, err := tx.Exec(sqlHistorySetFence, args(k, run, fence)...)
+	return err
+}
+
+// raiseFence sets the fence of a run of a session that exists.
+func (h *History) raiseFence(ctx context.Context, k history.Key, run string, fence int64) error {
+	if fence == 0 {
+		return nil
+	}
+	return h.db.Write(ctx, func(tx Tx) error {
+		return edit(tx, k, h.now().UnixMilli(), func(lockedSession) error { return checkFence(tx, k, run, fence) })
+	})
+}
+
+// rejection returns why an append got no sequences. The session is locked.
+func rejection(tx Tx, k history.Key, p *history.AppendParams, expected, now int64) error {
+	s, live, err := lockSession(tx, k, now)
+	switch {
+	case err != nil:
+		return err
+	case !live:
+		return errExpired
+	}
+	if err := checkAppend(tx, k, p); err != nil {
+		return err
+	}
+	return &history.ConflictError{Expected: expected, Newest: s.Newest}
+}
+
+// messageRows returns the columns of messages that do not depend on the session: role, creation
+// time, calls, results, body and text.
+func messageRows(p *history.AppendParams) [][]any {
+	rows := make([][]any, len(p.Messages))
+	for i := range p.Messages {
+		m := &p.Messages[i]
+		var created any
+		if !m.CreatedAt.IsZero() {
+			created = m.CreatedAt.UnixMilli()
+		}
+		rows[i] = []any{m.Role, created, encodeIDs(m.ToolCalls), encodeIDs(m.ToolResults), string(m.Body), history.Text(m.Body)}
+	}
+	return rows
+}
+
+func insertMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any, result history.AppendResult, now int64) error {
+	for i := 0; i < len(rows); {
+		n := 1
+		for _, size := range []int{8, 64} {
+			if len(rows)-i >= size {
+				n = size
+			}
+		}
+		values := args(k, p.Run)
+		for _, row := range rows[i : i+n] {
+			created, key := row[1], ""
+			if created == nil {
+				created = now
+			}
+			if i == 0 {
+				key = p.IdempotencyKey
+			}
+			values = append(values, result.First+int64(i), row[0], created, row[2], row[3], row[4], row[5], key, result.Last)
+			i++
+		}
+		if _, err := tx.Exec(historyInserts[n], values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queryOne runs a statement and calls each for its row, if there is one.
+func queryOne(q Querier, text string, each func(r Row), values ...any) (found bool, err error) {
+	err = q.Query(text, func(r Row) error {
+		found = true
+		each(r)
+		return nil
+	}, values...)
+	return found, err
+}
+
+// lockSession locks a session that has not expired and returns it with its last sequence.
+func lockSession(tx Tx, k history.Key, now int64) (s lockedSession, found bool, err error) {
+	found, err = queryOne(tx, sqlHistoryLock, func(r Row) { s = lockedSession{scanSession(r), r.Int(9)} }, args(k, now)...)
+	return s, found, err
+}
+
+type lockedSession struct {
+	history.Session
+	lastSeq int64
+}
+
+// encodeIDs returns ids as a JSON array, or "".
+func encodeIDs(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(ids) // strings
+	return string(text)
+}
+
+func decodeIDs(text string) (ids []string, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &ids)
+	}
+	return ids, err
+}
+
+// maxSeq is greater than every sequence.
+const maxSeq = math.MaxInt64
