@@ -40,6 +40,8 @@ var rows = map[string]int{
 	"store/encoding":                  4,
 	"store/history":                   4,
 	"store/history/historytest":       5,
+	"store/blob":                      3,
+	"store/blob/blobtest":             5,
 	"internal/cardsig":                2,
 	"client":                          4,
 	"internal/transfer":               4,
@@ -62,7 +64,7 @@ var rows = map[string]int{
 }
 
 // standardOnly are the packages that import only the standard library and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/history", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/cardsig", "internal/config", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/history", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/cardsig", "internal/config", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()
@@ -327,17 +329,19 @@ func TestTheLibraryLinksFewModules(t *testing.T) {
 	}
 }
 
-// The module of gRPC is separate so that other programs need neither gRPC nor protobuf.
-func TestTheMainModuleHasNoGRPC(t *testing.T) {
+// The modules of gRPC and of S3 are separate so that other programs need neither.
+func TestTheMainModuleHasNoGRPCAndNoS3(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"go.mod", "go.sum"} {
-		for line := range strings.Lines(read(t, file)) {
-			if strings.Contains(line, "google.golang.org/") {
-				t.Errorf("%s: %s", file, strings.TrimSpace(line))
+	for module, required := range map[string]string{"server/grpc": "google.golang.org/", "backend/s3": "github.com/minio/"} {
+		for _, file := range []string{"go.mod", "go.sum"} {
+			for line := range strings.Lines(read(t, file)) {
+				if strings.Contains(line, required) {
+					t.Errorf("%s: %s", file, strings.TrimSpace(line))
+				}
 			}
 		}
-	}
-	if !strings.Contains(read(t, "server/grpc/go.mod"), "google.golang.org/grpc ") {
-		t.Error("server/grpc/go.mod does not require gRPC: this test checks nothing")
+		if !strings.Contains(read(t, module+"/go.mod"), required) {
+			t.Errorf("%s/go.mod does not require %s: this test checks nothing", module, required)
+		}
 	}
 }

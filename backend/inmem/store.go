@@ -18,6 +18,7 @@ type Store struct {
 	*webhookStore
 
 	history *historyStore
+	blobs   *blobRefs
 }
 
 var _ store.Store = (*Store)(nil)
@@ -30,7 +31,7 @@ func New() *Store {
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
-		history: newHistoryStore(db, time.Now),
+		history: newHistoryStore(db, time.Now), blobs: newBlobRefs(),
 	}
 }
 
@@ -51,6 +52,7 @@ func (s *Store) Close() error {
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
 	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
+	s.blobs.close()
 	return nil
 }
 

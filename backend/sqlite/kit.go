@@ -116,10 +116,16 @@ func kitArgs(args []any) []any {
 // kitRow is a row of SQLite.
 type kitRow record
 
-func (r kitRow) Text(i int) string  { return record(r).text(i) }
-func (r kitRow) Int(i int) int64    { return record(r).int(i) }
-func (r kitRow) Bytes(i int) []byte { return []byte(record(r).text(i)) }
-func (r kitRow) Null(i int) bool    { return record(r).null(i) }
+func (r kitRow) Text(i int) string { return record(r).text(i) }
+func (r kitRow) Int(i int) int64   { return record(r).int(i) }
+func (r kitRow) Null(i int) bool   { return record(r).null(i) }
+
+func (r kitRow) Bytes(i int) []byte {
+	if b, ok := r[i].([]byte); ok {
+		return b // the driver has copied it
+	}
+	return []byte(record(r).text(i))
+}
 
 func (r kitRow) Float(i int) float64 {
 	switch v := r[i].(type) {

@@ -31,7 +31,9 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
-	kit     *kit
+	kit   *kit
+	blobs *blobFiles
+
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
 
@@ -47,7 +49,8 @@ func newStore(cfg Config) *Store {
 	changes := &changeWriter{database: db}
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
-		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes}, kit: &kit{changeWriter: changes},
+		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
+		kit: &kit{changeWriter: changes}, blobs: newBlobFiles(db),
 	}
 }
 

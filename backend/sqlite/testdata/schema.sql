@@ -1,3 +1,8 @@
+CREATE INDEX blob_chunks_object ON blob_chunks (owner, object) WHERE n = 1;
+CREATE INDEX blob_contents_freed ON blob_contents (freed_at) WHERE refs = 0;
+CREATE INDEX blob_contents_object ON blob_contents (object);
+CREATE INDEX blob_refs_expires ON blob_refs (expires_at) WHERE expires_at > 0;
+CREATE UNIQUE INDEX blob_refs_key ON blob_refs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX context_labels_created ON context_labels (owner, label, bucket, created_at, id);
 CREATE INDEX context_labels_name ON context_labels (owner, label, bucket, name, created_at, id);
 CREATE INDEX context_labels_updated ON context_labels (owner, label, bucket, updated_at, id);
@@ -38,6 +43,42 @@ CREATE INDEX webhook_lanes_leased ON webhook_lanes (owner, lease_until, task_id,
 CREATE UNIQUE INDEX webhook_lanes_name ON webhook_lanes (owner, task_id, id);
 CREATE INDEX webhook_lanes_ready ON webhook_lanes (owner, due_at, task_id, id) WHERE phase = 1;
 CREATE INDEX webhook_lanes_waiting ON webhook_lanes (due_at) WHERE phase = 3;
+CREATE TABLE blob_chunks (
+  owner  TEXT NOT NULL,
+  object TEXT NOT NULL,
+  n      INTEGER NOT NULL,
+  data   BLOB NOT NULL,
+  PRIMARY KEY (owner, object, n)
+);
+CREATE TABLE blob_contents (
+  owner    TEXT NOT NULL,
+  digest   BLOB NOT NULL,
+  size     INTEGER NOT NULL,
+  object   TEXT NOT NULL,
+  inline   INTEGER NOT NULL,
+  refs     INTEGER NOT NULL,
+  freed_at INTEGER NOT NULL,
+  PRIMARY KEY (owner, digest)
+) WITHOUT ROWID;
+CREATE TABLE blob_owners (
+  owner TEXT NOT NULL PRIMARY KEY,
+  blobs INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE blob_refs (
+  owner           TEXT NOT NULL,
+  ref             TEXT NOT NULL,
+  digest          BLOB NOT NULL,
+  size            INTEGER NOT NULL,
+  content_type    TEXT NOT NULL,
+  name            TEXT NOT NULL,
+  created_at      INTEGER NOT NULL,
+  expires_at      INTEGER NOT NULL,
+  ttl             INTEGER NOT NULL,
+  holders         TEXT NOT NULL,
+  idempotency_key TEXT,
+  PRIMARY KEY (owner, ref)
+);
 CREATE TABLE context_labels (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,

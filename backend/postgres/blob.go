@@ -1,0 +1,22 @@
+package postgres
+
+import (
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store/blob"
+)
+
+// blobInline is the size in bytes up to which the content of a blob is written in the
+// transaction of its ref.
+const blobInline = 128 << 10
+
+// Blobs returns the blobs of the store. Their contents are rows of about 1 MiB, so reads and
+// writes need constant memory.
+func (s *Store) Blobs(cfg blob.Config) *blob.Blobs {
+	if cfg.Inline == 0 {
+		cfg.Inline = blobInline
+	}
+	return blob.New(cfg, s.BlobRefs(), sqlkit.BlobChunks(&kit{s.database}))
+}
+
+// BlobRefs returns the rows of blobs, for a blob.Store with other contents.
+func (s *Store) BlobRefs() blob.Refs { return sqlkit.BlobRefs(&kit{s.database}) }

@@ -1,0 +1,115 @@
+package blob
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// change runs f with a live ref of the owner.
+func (b *Blobs) change(ctx context.Context, owner, ref string, f func(tx Tx, row *RefRow, now time.Time) error) error {
+	if err := checkOwner(owner); err != nil {
+		return err
+	}
+	if !validID(ref) {
+		return ErrNotFound
+	}
+	return b.refs.Update(ctx, owner, func(tx Tx) error {
+		now := b.now()
+		row, err := tx.Ref(ref)
+		if err != nil {
+			return err
+		}
+		if !row.live(now) {
+			return ErrNotFound
+		}
+		return f(tx, &row, now)
+	})
+}
+
+// Delete implements Store.
+func (b *Blobs) Delete(ctx context.Context, owner, ref string) error {
+	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error { return removeRef(tx, row, now) })
+}
+
+// removeRef removes a ref. Its content remains for the grace period.
+func removeRef(tx Tx, row *RefRow, now time.Time) error {
+	usage, err := tx.Usage()
+	if err != nil {
+		return err
+	}
+	if err := tx.SetUsage(Usage{Blobs: usage.Blobs - 1, Bytes: usage.Bytes - row.Size}); err != nil {
+		return err
+	}
+	content, err := tx.Content(row.Digest)
+	if err != nil {
+		return err
+	}
+	if err := tx.SetRefs(row.Digest, content.Refs-1, now); err != nil {
+		return err
+	}
+	return tx.DeleteRef(row.Ref)
+}
+
+// Touch implements Store.
+func (b *Blobs) Touch(ctx context.Context, owner, ref string, ttl time.Duration) (info Info, err error) {
+	if err := checkTTL(ttl); err != nil {
+		return Info{}, err
+	}
+	err = b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error {
+		if info = row.Info; info.Expires.IsZero() {
+			return nil
+		}
+		if ttl == 0 {
+			ttl = row.TTL
+		}
+		if later := expiry(now, ttl); later.After(info.Expires) {
+			info.Expires = later
+			return tx.SetHolders(ref, info.Holders, later)
+		}
+		return nil
+	})
+	if err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// expiry returns the time at which a TTL that starts now ends.
+func expiry(now time.Time, ttl time.Duration) time.Time {
+	return now.Add(ttl).Truncate(time.Millisecond)
+}
+
+// Pin implements Store.
+func (b *Blobs) Pin(ctx context.Context, owner, ref, holder string) error {
+	if err := checkHolder(holder); err != nil {
+		return err
+	}
+	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, _ time.Time) error {
+		switch {
+		case slices.Contains(row.Holders, holder):
+			return nil
+		case len(row.Holders) >= MaxHolders:
+			return ErrHolders
+		}
+		return tx.SetHolders(ref, append(slices.Clip(row.Holders), holder), time.Time{})
+	})
+}
+
+// Unpin implements Store.
+func (b *Blobs) Unpin(ctx context.Context, owner, ref, holder string) error {
+	if err := checkHolder(holder); err != nil {
+		return err
+	}
+	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error {
+		i := slices.Index(row.Holders, holder)
+		if i < 0 {
+			return nil
+		}
+		holders, expires := slices.Concat(row.Holders[:i], row.Holders[i+1:]), time.Time{}
+		if len(holders) == 0 {
+			expires = expiry(now, row.TTL)
+		}
+		return tx.SetHolders(ref, holders, expires)
+	})
+}
