@@ -78,7 +78,7 @@ func TestBackendsPageListsEveryTable(t *testing.T) {
 			}
 		}
 		for _, file := range files {
-			for _, name := range regexp.MustCompile(`(?m)^CREATE TABLE (?:\{s\}\.)?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+			for _, name := range regexp.MustCompile(`(?m)^CREATE (?:VIRTUAL )?TABLE (?:\{s\}\.)?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
 				made[name[1]] = true
 			}
 		}

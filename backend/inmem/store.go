@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Store is a [store.Store] that keeps its data in memory. Its parts implement the contract by
@@ -19,6 +20,7 @@ type Store struct {
 
 	history *historyStore
 	blobs   *blobRefs
+	facts   factStore
 }
 
 var _ store.Store = (*Store)(nil)
@@ -31,7 +33,7 @@ func New() *Store {
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
-		history: newHistoryStore(db, time.Now), blobs: newBlobRefs(),
+		history: newHistoryStore(db, time.Now), blobs: newBlobRefs(), facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)},
 	}
 }
 
@@ -50,6 +52,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
+	s.facts.byScope = nil
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
 	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
 	s.blobs.close()

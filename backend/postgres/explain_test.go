@@ -229,7 +229,11 @@ func explainAll(t *testing.T, s *Store, plans *strings.Builder) (version int) {
 	conn, err := s.pool.Acquire(bg)
 	must(t, err)
 	defer conn.Release()
-	for i, q := range hotQueries() {
+	all := hotQueries()
+	for _, x := range sqlkit.LongTermStatements(sqlkit.PostgreSQL) {
+		all = append(all, hotQuery{x.Name, x.Text, ""})
+	}
+	for i, q := range all {
 		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.qualify(q.text))
 		plans.WriteString(q.name + "\n" + plan)
 		checkPlan(t, &q, plan)

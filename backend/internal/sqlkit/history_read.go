@@ -244,5 +244,3 @@ func scanSession(r Row) history.Session {
 func expired(s *history.Session, now int64) bool {
 	return !s.ExpiresAt.IsZero() && s.ExpiresAt.UnixMilli() <= now
 }
-
-func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -21,6 +21,9 @@ CREATE INDEX history_sessions_expiry ON history_sessions (expires_at) WHERE expi
 CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_at, agent, session);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
+CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
+CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
+CREATE INDEX memory_keys_id ON memory_keys (owner, agent, namespace, id);
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
@@ -181,6 +184,38 @@ CREATE TABLE idempotency_keys (
   created_at INTEGER NOT NULL,
   lookup     INTEGER NOT NULL,
   PRIMARY KEY (owner, key)
+) WITHOUT ROWID;
+CREATE TABLE memory_facts (
+  pk          INTEGER PRIMARY KEY,
+  owner       TEXT NOT NULL,
+  agent       TEXT NOT NULL,
+  namespace   TEXT NOT NULL,
+  id          TEXT NOT NULL,
+  version     INTEGER NOT NULL,
+  head        INTEGER NOT NULL,
+  key         TEXT NOT NULL,
+  content     TEXT NOT NULL,
+  metadata    TEXT NOT NULL,
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL,
+  replaced_at INTEGER NOT NULL,
+  valid_from  INTEGER NOT NULL,
+  valid_to    INTEGER NOT NULL,
+  expires_at  INTEGER NOT NULL,
+  UNIQUE (owner, agent, namespace, id, version)
+);
+CREATE VIRTUAL TABLE memory_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");
+CREATE TABLE 'memory_index_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+CREATE TABLE 'memory_index_data'(id INTEGER PRIMARY KEY, block BLOB);
+CREATE TABLE 'memory_index_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGER);
+CREATE TABLE 'memory_index_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+CREATE TABLE memory_keys (
+  owner     TEXT NOT NULL,
+  agent     TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  key       TEXT NOT NULL,
+  id        TEXT NOT NULL,
+  PRIMARY KEY (owner, agent, namespace, key)
 ) WITHOUT ROWID;
 CREATE TABLE records (
   owner     TEXT NOT NULL,

@@ -1,0 +1,352 @@
+package inmem
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// LongTerm returns the long-term memory of the store. now returns the current time; nil means
+// time.Now. The memories of one store share their facts.
+func (s *Store) LongTerm(now func() time.Time) memory.LongTermStore {
+	if now == nil {
+		now = time.Now
+	}
+	return &longTerm{database: s.database, facts: &s.facts, now: now}
+}
+
+// factStore holds the facts of all owners. Its lock is that of the database.
+type factStore struct {
+	byScope map[memory.Scope]*scopeFacts
+}
+
+// scopeFacts are the facts of a scope.
+type scopeFacts struct {
+	byID  map[string]*fact
+	byKey map[string]*fact
+}
+
+// fact has its versions, oldest first. A version is replaced, never modified.
+type fact struct{ versions []version }
+
+// version is a version of a fact. Its Metadata is nil.
+type version struct {
+	memory.Memory
+	metadata string // JSON
+	stems    map[string]bool
+	grams    map[string]bool
+}
+
+type longTerm struct {
+	*database
+	facts *factStore
+	now   func() time.Time
+}
+
+func newVersion(m memory.Memory, metadata string) version {
+	v := version{Memory: m, metadata: metadata, stems: make(map[string]bool), grams: make(map[string]bool)}
+	text := recall.Analyze(m.Content)
+	for _, s := range text.Stems {
+		v.stems[s] = true
+	}
+	for _, g := range recall.Trigrams(text.Words...) {
+		v.grams[g] = true
+	}
+	return v
+}
+
+// memory returns a copy of the version for a caller.
+func (v *version) memory() memory.Memory {
+	m := v.Memory
+	m.Metadata = memory.DecodeMetadata(v.metadata)
+	return m
+}
+
+func (f *fact) head() *version { return &f.versions[len(f.versions)-1] }
+
+// expired reports whether the fact does not exist any more.
+func (f *fact) expired(now time.Time) bool {
+	at := f.head().ExpiresAt
+	return !at.IsZero() && !at.After(now)
+}
+
+// at returns the version that is valid at a time, or nil.
+func (f *fact) at(now, at time.Time) *version {
+	if f == nil || f.expired(now) {
+		return nil
+	}
+	for i := range f.versions {
+		v := &f.versions[i]
+		if v.ReplacedAt.IsZero() && (v.ValidFrom.IsZero() || !v.ValidFrom.After(at)) && (v.ValidTo.IsZero() || v.ValidTo.After(at)) {
+			return v
+		}
+	}
+	return nil
+}
+
+// in returns the facts of a scope, which may be nil.
+func (s *longTerm) in(scope memory.Scope) *scopeFacts { return s.facts.byScope[scope] }
+
+func (s *scopeFacts) fact(id string) *fact {
+	if s == nil {
+		return nil
+	}
+	return s.byID[id]
+}
+
+func (s *longTerm) remove(scope memory.Scope, f *fact) {
+	in, head := s.in(scope), f.head()
+	delete(in.byID, head.ID)
+	if head.Key != "" {
+		delete(in.byKey, head.Key)
+	}
+	if len(in.byID) == 0 {
+		delete(s.facts.byScope, scope)
+	}
+}
+
+// Save implements memory.LongTerm.
+func (s *longTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (string, error) {
+	next, metadata, err := memory.NewFact(scope, content, p, s.now())
+	if err != nil {
+		return "", err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", err
+	}
+	next.ID = id.String()
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return "", err
+	}
+	in := s.in(next.Scope)
+	if in == nil {
+		in = &scopeFacts{byID: make(map[string]*fact), byKey: make(map[string]*fact)}
+		s.facts.byScope[next.Scope] = in
+	}
+	if f := in.byKey[next.Key]; f != nil && next.Key != "" {
+		if !f.expired(next.UpdatedAt) {
+			return f.head().ID, s.save(f, next, metadata)
+		}
+		s.remove(next.Scope, f)
+		s.facts.byScope[next.Scope] = in
+	}
+	f := &fact{versions: []version{newVersion(next, metadata)}}
+	in.byID[next.ID] = f
+	if next.Key != "" {
+		in.byKey[next.Key] = f
+	}
+	return next.ID, nil
+}
+
+// save replaces the newest version of a fact by next, unless both are equal.
+func (s *longTerm) save(f *fact, next memory.Memory, metadata string) error {
+	next, changed, err := memory.Replacement(f.head().Memory, next)
+	if err != nil {
+		return err
+	}
+	if changed || f.head().metadata != metadata {
+		s.replace(f, next, metadata)
+	}
+	for i := range f.versions {
+		f.versions[i].ExpiresAt = next.ExpiresAt
+	}
+	return nil
+}
+
+// replace adds a version that corrects the newest one.
+func (s *longTerm) replace(f *fact, next memory.Memory, metadata string) {
+	f.head().ReplacedAt = next.UpdatedAt
+	f.versions = append(f.versions, newVersion(next, metadata))
+}
+
+// Update implements memory.Editor.
+func (s *longTerm) Update(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams) (memory.Memory, error) {
+	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
+		s.replace(f, next, metadata)
+		return nil
+	})
+}
+
+// Supersede implements memory.Editor.
+func (s *longTerm) Supersede(ctx context.Context, scope memory.Scope, id string, at time.Time, p memory.UpdateParams) (memory.Memory, error) {
+	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
+		next, err := memory.Succession(next, at)
+		if err == nil {
+			f.head().ValidTo = next.ValidFrom
+			f.versions = append(f.versions, newVersion(next, metadata))
+		}
+		return err
+	})
+}
+
+func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams,
+	apply func(f *fact, next memory.Memory, metadata string) error,
+) (memory.Memory, error) {
+	scope, metadata, err := memory.CheckUpdate(scope, id, p)
+	if err != nil {
+		return memory.Memory{}, err
+	}
+	now := s.now()
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return memory.Memory{}, err
+	}
+	f := s.in(scope).fact(id)
+	if f == nil || f.expired(now) {
+		return memory.Memory{}, memory.ErrFactNotFound
+	}
+	next, err := memory.NextVersion(f.head().Memory, p, now)
+	if err != nil {
+		return memory.Memory{}, err
+	}
+	if p.Metadata == nil {
+		metadata = f.head().metadata
+	}
+	if err := apply(f, next, metadata); err != nil {
+		return memory.Memory{}, err
+	}
+	return f.head().memory(), nil
+}
+
+// Get implements memory.LongTerm.
+func (s *longTerm) Get(ctx context.Context, scope memory.Scope, id string) (memory.Memory, error) {
+	return s.GetAsOf(ctx, scope, id, time.Time{})
+}
+
+// GetAsOf implements memory.Historian.
+func (s *longTerm) GetAsOf(ctx context.Context, scope memory.Scope, id string, at time.Time) (memory.Memory, error) {
+	scope, err := memory.CheckGet(scope, id, at)
+	if err != nil {
+		return memory.Memory{}, err
+	}
+	now := s.now()
+	if at.IsZero() {
+		at = now
+	}
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return memory.Memory{}, err
+	}
+	v := s.in(scope).fact(id).at(now, at)
+	if v == nil {
+		return memory.Memory{}, memory.ErrFactNotFound
+	}
+	return v.memory(), nil
+}
+
+// History implements memory.Historian.
+func (s *longTerm) History(ctx context.Context, scope memory.Scope, id string) (all []memory.Memory, err error) {
+	if scope, err = memory.CheckGet(scope, id, time.Time{}); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	f := s.in(scope).fact(id)
+	if f == nil || f.expired(now) {
+		return nil, memory.ErrFactNotFound
+	}
+	for i := range f.versions {
+		all = append(all, f.versions[i].memory())
+	}
+	return all, nil
+}
+
+// Delete implements memory.LongTerm.
+func (s *longTerm) Delete(ctx context.Context, scope memory.Scope, id string) (bool, error) {
+	scope, err := memory.CheckGet(scope, id, time.Time{})
+	if err != nil {
+		return false, err
+	}
+	now := s.now()
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return false, err
+	}
+	f := s.in(scope).fact(id)
+	if f == nil {
+		return false, nil
+	}
+	s.remove(scope, f)
+	return !f.expired(now), nil
+}
+
+// Clear implements memory.LongTerm.
+func (s *longTerm) Clear(ctx context.Context, scope memory.Scope) (removed int, err error) {
+	if scope, err = scope.Check(); err != nil {
+		return 0, err
+	}
+	now := s.now()
+	report, err := s.removeFacts(ctx, -1, func(in memory.Scope, f *fact) bool { return in == scope }, now)
+	return report.Facts, err
+}
+
+// ForgetSubject implements memory.Forgetter.
+func (s *longTerm) ForgetSubject(ctx context.Context, owner string) (memory.ForgetReport, error) {
+	if err := memory.CheckOwner(owner); err != nil {
+		return memory.ForgetReport{}, err
+	}
+	return s.removeFacts(ctx, -1, func(in memory.Scope, f *fact) bool { return in.Owner == owner }, time.Time{})
+}
+
+// Expire implements memory.Expirer.
+func (s *longTerm) Expire(ctx context.Context, now time.Time, limit int) (int, error) {
+	report, err := s.removeFacts(ctx, limit, func(_ memory.Scope, f *fact) bool { return f.expired(now) }, time.Time{})
+	return report.Facts, err
+}
+
+// removeFacts removes up to limit facts, or all if limit is negative, and counts those that had
+// not expired at a time.
+func (s *longTerm) removeFacts(ctx context.Context, limit int, selected func(memory.Scope, *fact) bool, now time.Time) (report memory.ForgetReport, err error) {
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return report, err
+	}
+	for scope, in := range s.facts.byScope {
+		for _, f := range in.byID {
+			if !selected(scope, f) || report.Facts == limit {
+				continue
+			}
+			s.remove(scope, f)
+			if !f.expired(now) {
+				report.Facts++
+				report.Versions += len(f.versions)
+			}
+		}
+	}
+	return report, nil
+}
+
+// Namespaces implements memory.NamespaceLister.
+func (s *longTerm) Namespaces(ctx context.Context, q memory.NamespaceQuery) (all []string, err error) {
+	if q, err = q.Check(); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	for scope, in := range s.facts.byScope {
+		if scope.Owner != q.Owner || scope.Agent != q.Agent || scope.Namespace <= q.After || !memory.Below(scope.Namespace, q.Prefix) {
+			continue
+		}
+		for _, f := range in.byID {
+			if !f.expired(now) {
+				all = append(all, scope.Namespace)
+				break
+			}
+		}
+	}
+	slices.Sort(all)
+	return all[:min(len(all), q.Limit)], nil
+}

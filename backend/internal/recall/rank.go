@@ -1,0 +1,171 @@
+package recall
+
+import (
+	"math"
+	"slices"
+)
+
+// Parameters of BM25, and of the fusion by reciprocal rank.
+const (
+	saturation    = 1.2
+	lengthWeight  = 0.75
+	fusionRank    = 60
+	minSimilarity = 0.3 // of two words by their trigrams
+)
+
+// idf returns the weight of a term that n of all texts contain.
+func idf(n, all int) float64 {
+	return math.Log(1 + (float64(max(all, n)-n)+0.5)/(float64(n)+0.5))
+}
+
+// weighted is a term of a query.
+type weighted struct {
+	term   string
+	weight float64
+}
+
+// lexical returns the BM25 score of each text, relative to that of a text of average length with
+// each term once.
+func lexical(texts []Text, terms []weighted) []float64 {
+	scores := make([]float64, len(texts))
+	var words, once float64
+	for i := range texts {
+		words += float64(len(texts[i].Stems))
+	}
+	weights := make(map[string]float64, len(terms))
+	for _, t := range terms {
+		weights[t.term] = t.weight
+		once += t.weight
+	}
+	average := words / float64(max(1, len(texts)))
+	for i := range texts {
+		counts := make(map[string]float64, len(terms))
+		for _, s := range texts[i].Stems {
+			if _, ok := weights[s]; ok {
+				counts[s]++
+			}
+		}
+		length := saturation * (1 - lengthWeight + lengthWeight*float64(len(texts[i].Stems))/average)
+		for _, t := range terms { // in this order, so that equal texts have equal scores
+			n := counts[t.term]
+			scores[i] += t.weight * n * (saturation + 1) / (n + length) / once
+		}
+	}
+	return scores
+}
+
+// fuzzy returns for each text the share of words that it has a similar word for. A word counts
+// more if few texts have one.
+func fuzzy(texts []Text, words []string) []float64 {
+	best := similarities(texts, words)
+	weights, sum := make([]float64, len(words)), 0.0
+	for w := range words {
+		n := 0
+		for i := range texts {
+			if best[i][w] > 0 {
+				n++
+			}
+		}
+		weights[w] = idf(n, len(texts))
+		sum += weights[w]
+	}
+	scores := make([]float64, len(texts))
+	for i := range texts {
+		for w := range words {
+			scores[i] += weights[w] * best[i][w] / sum
+		}
+	}
+	return scores
+}
+
+// similarities returns, for each text and each of words, the similarity of the most similar word
+// of the text, or 0 if that is too low.
+func similarities(texts []Text, words []string) [][]float64 {
+	grams := make([]map[string]bool, len(words))
+	for w, word := range words {
+		grams[w] = make(map[string]bool)
+		for _, g := range Trigrams(word) {
+			grams[w][g] = true
+		}
+	}
+	known := make(map[string][]float64) // by word of a text
+	best := make([][]float64, len(texts))
+	for i := range texts {
+		best[i] = make([]float64, len(words))
+		for _, word := range texts[i].Words {
+			found, ok := known[word]
+			if !ok {
+				found = make([]float64, len(words))
+				all := Trigrams(word)
+				for w := range words {
+					found[w] = similarity(grams[w], all)
+				}
+				known[word] = found
+			}
+			for w := range words {
+				best[i][w] = max(best[i][w], found[w])
+			}
+		}
+	}
+	return best
+}
+
+// similarity returns the share of trigrams that two words have in common.
+func similarity(a map[string]bool, b []string) float64 {
+	common := 0
+	for _, g := range b {
+		if a[g] {
+			common++
+		}
+	}
+	if s := float64(common) / float64(len(a)+len(b)-common); s >= minSimilarity {
+		return s
+	}
+	return 0
+}
+
+// ranks returns the rank of each score from 1, and 0 for the score 0. Equal scores have the same
+// rank.
+func ranks(scores []float64) []int {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return 0
+	})
+	all := make([]int, len(scores))
+	for n, i := range order {
+		switch {
+		case scores[i] == 0:
+		case n > 0 && scores[i] == scores[order[n-1]]:
+			all[i] = all[order[n-1]]
+		default:
+			all[i] = n + 1
+		}
+	}
+	return all
+}
+
+// fuse returns the fusion of scores by reciprocal rank, from 0 to 1. A part in which no text has a
+// score does not count.
+func fuse(parts ...[]float64) []float64 {
+	fused := make([]float64, len(parts[0]))
+	parts = slices.DeleteFunc(parts, func(scores []float64) bool {
+		return !slices.ContainsFunc(scores, func(s float64) bool { return s > 0 })
+	})
+	for _, scores := range parts {
+		for i, r := range ranks(scores) {
+			if r > 0 {
+				fused[i] += (fusionRank + 1) / float64(fusionRank+r) / float64(len(parts))
+			}
+		}
+	}
+	return fused
+}

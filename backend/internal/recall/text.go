@@ -1,0 +1,135 @@
+package recall
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxWord is the number of runes of a word that are indexed.
+const maxWord = 64
+
+// Text is an analyzed text.
+type Text struct {
+	Words []string // in their order: lower case, without accents
+	Stems []string // of the words
+}
+
+// kind is the part that a character has in a text.
+type kind int
+
+const (
+	separator kind = iota
+	letter         // of a word: a letter, digit or mark
+	accent         // ignored
+	ideograph      // a word of its own
+)
+
+// accented are letters with accents, after each letter without one. Accents that are characters
+// of their own are ignored.
+const accented = "aàáâãäåāăą cçćĉċč dďđ eèéêëēĕėęě gĝğġģ hĥħ iìíîïĩīĭįı jĵ kķ lĺļľŀł nñńņň oòóôõöøōŏő rŕŗř sśŝşš tţťŧ uùúûüũūŭůűų wŵ yýÿŷ zźżž"
+
+var unaccented = func() map[rune]rune {
+	m := make(map[rune]rune)
+	for group := range strings.SplitSeq(accented, " ") {
+		for _, r := range group[1:] {
+			m[r] = rune(group[0])
+		}
+	}
+	return m
+}()
+
+// fold returns a character in lower case and without accent.
+func fold(r rune) rune {
+	r = unicode.ToLower(r)
+	if r < utf8.RuneSelf {
+		return r
+	}
+	if plain, ok := unaccented[r]; ok {
+		return plain
+	}
+	return r
+}
+
+func kindOf(r rune) kind {
+	switch {
+	case r < utf8.RuneSelf:
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return letter
+		}
+		return separator
+	case r >= 0x300 && r <= 0x36f:
+		return accent
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		return ideograph
+	case unicode.In(r, unicode.L, unicode.N, unicode.M):
+		return letter
+	}
+	return separator
+}
+
+// Analyze returns the words of a text. Each ideograph is a word, and so is each pair of adjacent
+// ones, because their scripts do not separate words.
+func Analyze(text string) Text {
+	var a Text
+	var word []rune
+	var before rune // the ideograph before, or 0
+	for _, r := range text + " " {
+		r = fold(r)
+		k := kindOf(r)
+		if k == accent {
+			continue
+		}
+		if k == letter && len(word) < maxWord {
+			word = append(word, r)
+		}
+		if k != letter && len(word) > 0 {
+			a.add(string(word))
+			word = word[:0]
+		}
+		if k != ideograph {
+			before = 0
+			continue
+		}
+		a.add(string(r))
+		if before != 0 {
+			a.add(string([]rune{before, r}))
+		}
+		before = r
+	}
+	return a
+}
+
+func (a *Text) add(word string) {
+	a.Words, a.Stems = append(a.Words, word), append(a.Stems, stem(word))
+}
+
+// Trigrams returns the distinct trigrams of words, each with a mark for the start and the end of
+// the word, as in "_wo", "wor", "ord" and "rd_".
+func Trigrams(words ...string) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for _, w := range words {
+		runes := []rune("_" + w + "_")
+		for i := 0; i+3 <= len(runes); i++ {
+			if g := string(runes[i : i+3]); !seen[g] {
+				seen[g] = true
+				all = append(all, g)
+			}
+		}
+	}
+	return all
+}
+
+// distinct returns the distinct elements of all, in their order, up to limit.
+func distinct(all []string, limit int) []string {
+	var kept []string
+	seen := make(map[string]bool)
+	for _, s := range all {
+		if !seen[s] && len(kept) < limit {
+			seen[s] = true
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}

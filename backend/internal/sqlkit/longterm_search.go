@@ -1,0 +1,128 @@
+package sqlkit
+
+import (
+	"context"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+const (
+	sqlRecent = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0
+		AND f.updated_at <= $6::bigint AND (f.updated_at < $6::bigint OR f.id > $7::text)
+		ORDER BY f.updated_at DESC, f.id LIMIT $8::bigint`
+	sqlCountScope = `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0 LIMIT $6::bigint) s`
+)
+
+// firstBatch is the number of facts that a search with a filter reads first. Each further batch
+// is larger, so that a selective filter needs few.
+const firstBatch = 200
+
+// Search implements memory.LongTerm.
+func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (found []memory.Memory, err error) {
+	scope, err = scope.Check()
+	if err == nil {
+		p, err = p.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := l.now()
+	if p.AsOf.IsZero() {
+		p.AsOf = now
+	}
+	err = l.db.Read(ctx, func(q Querier) (err error) {
+		s := factSearch{q: q, dialect: l.db.Dialect(), text: l.text, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
+		if p.Query == "" {
+			found, err = s.recent()
+		} else {
+			found, err = recall.Search(&s, p)
+		}
+		return err
+	})
+	return found, err
+}
+
+// factSearch is one search. It implements recall.Index.
+type factSearch struct {
+	q       Querier
+	dialect Dialect
+	text    *textIndex
+	scope   memory.Scope
+	now, at int64
+	p       memory.SearchParams
+}
+
+// args returns the arguments of whereScope and whereFound, and more.
+func (s *factSearch) args(more ...any) []any {
+	return append([]any{s.scope.Owner, s.scope.Agent, s.scope.Namespace, s.now, s.at}, more...)
+}
+
+// recent returns the newest facts.
+func (s *factSearch) recent() (found []memory.Memory, err error) {
+	size := s.p.Limit
+	if !s.p.Filter.IsZero() {
+		size = max(size, firstBatch)
+	}
+	before, after := int64(math.MaxInt64), ""
+	for ; ; size *= 8 {
+		read := 0
+		err := s.q.Query(sqlRecent, func(r Row) error {
+			read++
+			m := scanFact(s.scope, r).Memory
+			before, after = m.UpdatedAt.UnixMilli(), m.ID
+			if len(found) < s.p.Limit && s.p.Filter.Match(m.Metadata) {
+				m.Score = 1
+				found = append(found, m)
+			}
+			return nil
+		}, s.args(before, after, size)...)
+		if err != nil || read < size || len(found) == s.p.Limit {
+			return found, err
+		}
+	}
+}
+
+// Count implements recall.Index.
+func (s *factSearch) Count(stems []string) (counts []int, all int, err error) {
+	count := func(text string, more ...any) (n int, err error) {
+		err = s.q.Query(text, func(r Row) error {
+			n = int(r.Int(0))
+			return nil
+		}, s.args(append(more, recall.MaxCount)...)...)
+		return n, err
+	}
+	counts = make([]int, len(stems))
+	for i := range stems {
+		if counts[i], err = count(s.text.count, s.dialect.match(s.scope, recall.Stems, stems[i:i+1])); err != nil {
+			return nil, 0, err
+		}
+	}
+	all, err = count(sqlCountScope)
+	return counts, all, err
+}
+
+// Candidates implements recall.Index. It filters each batch that it reads, and reads more until
+// it has enough.
+func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found []memory.Memory, err error) {
+	match := s.dialect.match(s.scope, part, terms)
+	seen := make(map[string]bool)
+	for size, offset := n, 0; ; offset, size = offset+size, size*8 {
+		read := 0
+		err := s.q.Query(s.text.candidates, func(r Row) error {
+			read++
+			m := scanFact(s.scope, r).Memory
+			if len(found) < n && !seen[m.ID] && s.p.Filter.Match(m.Metadata) {
+				seen[m.ID] = true
+				found = append(found, m)
+			}
+			return nil
+		}, s.args(match, size, offset)...)
+		if err != nil || read < size || len(found) == n {
+			return found, err
+		}
+	}
+}
+
+var _ recall.Index = (*factSearch)(nil)

@@ -1,0 +1,146 @@
+package sqlkit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// The conditions of statements on memory_facts f.
+const (
+	whereScope   = ` f.owner = $1::text AND f.agent = $2::text AND f.namespace = $3::text`
+	whereFact    = whereScope + ` AND f.id = $4::text`
+	whereNewest  = whereFact + ` AND f.version = $5::bigint AND f.head = 1`
+	factColumns  = ` f.namespace, f.id, f.key, f.content, f.metadata, f.version, f.created_at, f.updated_at, f.replaced_at, f.valid_from, f.valid_to, f.expires_at`
+	insertColumn = `owner, agent, namespace, id, version, head, key, content, metadata, created_at, updated_at, replaced_at, valid_from, valid_to, expires_at`
+	insertValues = `$1::text, $2::text, $3::text, $4::text, $5::bigint, 1, $6::text, $7::text, $8::text, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint`
+	// whereFound selects the versions that a search may return, at two times, among those with
+	// terms: versions that were replaced have none. A condition for these would let the planner
+	// walk memory_facts_recent.
+	whereFound = ` AND f.expires_at > $4::bigint AND f.valid_from <= $5::bigint AND f.valid_to > $5::bigint`
+)
+
+// textIndex is the full-text index of a dialect.
+type textIndex struct {
+	insert  string // adds a version; with its terms if index is empty
+	index   string // adds the terms of a version
+	replace string // ends a version; with its terms if unindex is empty
+	unindex string // removes the terms of a version
+	// remove removes the terms of versions by whereFact and a bound of expires_at, removeUpTo
+	// those of a scope up to an id. Both are empty if the terms are in the row.
+	remove, removeUpTo string
+	count, candidates  string
+}
+
+var sqliteIndex = textIndex{
+	insert: `INSERT INTO {s}.memory_facts (` + insertColumn + `) VALUES (` + insertValues + `)`,
+	index: `INSERT INTO memory_index (rowid, terms)
+		SELECT f.pk, $6::text FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint`,
+	replace:    `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint WHERE` + whereNewest,
+	unindex:    `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereNewest + `)`,
+	remove:     `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.expires_at <= $5::bigint)`,
+	removeUpTo: `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereScope + ` AND f.id <= $4::text)`,
+	count: `SELECT count(*) FROM (SELECT 1 FROM memory_index CROSS JOIN {s}.memory_facts f ON f.pk = memory_index.rowid
+		WHERE memory_index MATCH $6::text AND` + whereScope + whereFound + ` LIMIT $7::bigint)`,
+	// Only the rows of the result are read as a whole.
+	candidates: `SELECT` + factColumns + ` FROM (SELECT f.pk AS pk, bm25(memory_index) AS score
+		FROM memory_index CROSS JOIN {s}.memory_facts f ON f.pk = memory_index.rowid
+		WHERE memory_index MATCH $6::text AND` + whereScope + whereFound + `
+		ORDER BY score, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint) s CROSS JOIN {s}.memory_facts f ON f.pk = s.pk`,
+}
+
+// On PostgreSQL, the collation keeps the planner from reading all facts of the scope: an index
+// serves only its own collation. ts_rank ignores the proximity of words, which ts_rank_cd would
+// prefer to the number of different ones.
+const wherePostgres = ` f.terms @@ $6::text::tsquery AND f.owner = $1::text COLLATE "POSIX" AND f.agent = $2::text COLLATE "POSIX"
+	AND f.namespace = $3::text COLLATE "POSIX"` + whereFound
+
+var postgresIndex = textIndex{
+	insert:  `INSERT INTO {s}.memory_facts (` + insertColumn + `, terms) VALUES (` + insertValues + `, $15::text::tsvector)`,
+	replace: `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, terms = '' WHERE` + whereNewest,
+	count:   `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + wherePostgres + ` LIMIT $7::bigint) s`,
+	candidates: `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + wherePostgres + `
+		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint`,
+}
+
+// scopePrefix returns the start of the terms of a scope. Scopes may share it: statements also
+// compare the scope.
+func scopePrefix(s memory.Scope) string {
+	sum := sha256.Sum256([]byte(s.Owner + "\x00" + s.Agent + "\x00" + s.Namespace))
+	return hex.EncodeToString(sum[:5])
+}
+
+// marks are the letters between the prefix of a term and its text.
+var marks = [...]string{recall.Stems: "w", recall.Grams: "g"}
+
+// document returns the terms of a fact as text: a document for SQLite, a tsvector for PostgreSQL,
+// in which stems have positions so that they are counted.
+func (d Dialect) document(s memory.Scope, text recall.Text) string {
+	stem, gram, prefix := "%s%s%s ", "%s%s%s ", scopePrefix(s)
+	if d == PostgreSQL {
+		stem, gram = "'%s%s%s':%d ", "'%s%s%s' "
+	}
+	var b strings.Builder
+	for i, t := range text.Stems {
+		args := []any{prefix, marks[recall.Stems], t, i + 1}
+		fmt.Fprintf(&b, stem, args[:strings.Count(stem, "%")]...)
+	}
+	for _, g := range recall.Trigrams(text.Words...) {
+		fmt.Fprintf(&b, gram, prefix, marks[recall.Grams], g)
+	}
+	return b.String()
+}
+
+// match returns the condition for one of terms.
+func (d Dialect) match(s memory.Scope, part recall.Part, terms []string) string {
+	quote, or := `"`, " OR "
+	if d == PostgreSQL {
+		quote, or = "'", " | "
+	}
+	prefix := quote + scopePrefix(s) + marks[part]
+	return prefix + strings.Join(terms, quote+or+prefix) + quote
+}
+
+// Statement is a statement whose cost does not depend on the size of the database. Tests check
+// its plan.
+type Statement struct{ Name, Text string }
+
+// LongTermStatements returns the statements of long-term memory that reads and writes run.
+func LongTermStatements(d Dialect) []Statement {
+	x := &sqliteIndex
+	if d == PostgreSQL {
+		x = &postgresIndex
+	}
+	all := []Statement{
+		{"fact: newest version", sqlFactHead},
+		{"fact: version at a time", sqlFactAt},
+		{"fact: history", sqlFactHistory},
+		{"fact: replace", x.replace},
+		{"fact: end its validity", sqlEndValidity},
+		{"fact: set the expiry", sqlSetExpiry},
+		{"fact: set the key", sqlSetKey},
+		{"fact: remove", sqlRemoveFact},
+		{"fact: remove the key", sqlRemoveFactKey},
+		{"facts: newest", sqlRecent},
+		{"facts: count in the scope", sqlCountScope},
+		{"facts: count with a word", x.count},
+		{"facts: candidates", x.candidates},
+		{"facts: first batch", sqlLastID},
+		{"facts: count of a batch", sqlCountUpTo},
+		{"facts: remove a batch", sqlRemoveFactsUpTo},
+		{"facts: remove keys of a batch", sqlRemoveKeysUpTo},
+		{"facts: a scope of an owner", sqlFirstScope},
+		{"facts: expired", sqlExpired},
+		{"facts: next namespace", sqlNextNamespace},
+	}
+	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo}} {
+		if s.Text != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}

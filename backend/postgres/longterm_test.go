@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+func TestLongTermRecall(t *testing.T) {
+	t.Parallel()
+	if underRace {
+		t.Skip("too slow under the race detector; TestLongTerm runs the same code")
+	}
+	documents, err := memorytest.Documents()
+	if err != nil {
+		t.Skipf("no source of the standard library: %v", err)
+	}
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(nil), documents, 100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d documents: clean %v, misspelt %v", len(documents), clean, misspelt)
+	if clean.At10 < 0.890 || misspelt.At10 < 0.578 {
+		t.Errorf("recall of clean queries = %v, of misspelt ones %v, want at least 0.890 and 0.578", clean, misspelt)
+	}
+}
+
+func TestLongTerm(t *testing.T) {
+	t.Parallel()
+	all, h := newSchemas(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }), harness
+	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
+}
+
+func TestLongTermRanksAsInMemory(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	memorytest.CompareLongTerm(storetest.Wrap(t),
+		func(now func() time.Time) memory.LongTerm { return inmem.New().LongTerm(now) },
+		func(now func() time.Time) memory.LongTerm { return s.LongTerm(now) })
+}
+
+func TestLongTermOnPartitionedTables(t *testing.T) {
+	t.Parallel()
+	all, h := newSchemas(t, func(t storetest.T) Config { return partitioned(t, Config{}) }), harness
+	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
+}
+
+// BenchmarkLongTermSearch searches 20,000 facts in 100 scopes.
+func BenchmarkLongTermSearch(b *testing.B) {
+	s := open(storetest.Wrap(b), freshConfig(storetest.Wrap(b), Config{}))
+	memorytest.BenchLongTerm(b, s.LongTerm(nil), 100, nil)
+}

@@ -1,0 +1,45 @@
+-- migrate: compatible with 202611221300
+
+-- Long-term memory
+
+-- One row per version of a fact. head is 1 for the newest one. replaced_at is when a newer
+-- version replaced this one, 0 if none did: then it is valid from valid_from until before
+-- valid_to. A time without bound is the smallest or greatest integer. All versions of a fact
+-- have the same expires_at.
+--
+-- terms are those of a version that was not replaced. The program splits the text. A lexeme
+-- starts with a hash of the scope, so that a search reads only entries of its scope, however
+-- many facts others have. Then w and the stem of a word follow, or g and three letters of a word.
+CREATE TABLE {s}.memory_facts (
+  owner       text COLLATE "C" NOT NULL,
+  agent       text COLLATE "C" NOT NULL,
+  namespace   text COLLATE "C" NOT NULL,
+  id          text COLLATE "C" NOT NULL,
+  version     bigint NOT NULL,
+  head        integer NOT NULL,
+  key         text COLLATE "C" NOT NULL,
+  content     text NOT NULL,
+  metadata    text NOT NULL,
+  created_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  replaced_at bigint NOT NULL,
+  valid_from  bigint NOT NULL,
+  valid_to    bigint NOT NULL,
+  expires_at  bigint NOT NULL,
+  terms       tsvector NOT NULL
+);
+CREATE UNIQUE INDEX memory_facts_id ON {s}.memory_facts (owner, agent, namespace, id, version);
+CREATE INDEX memory_facts_recent ON {s}.memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
+CREATE INDEX memory_facts_expiry ON {s}.memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
+CREATE INDEX memory_facts_terms ON {s}.memory_facts USING gin (terms) WITH (fastupdate = off);
+
+-- The ids of facts by their keys.
+CREATE TABLE {s}.memory_keys (
+  owner     text COLLATE "C" NOT NULL,
+  agent     text COLLATE "C" NOT NULL,
+  namespace text COLLATE "C" NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  id        text COLLATE "C" NOT NULL
+);
+CREATE UNIQUE INDEX memory_keys_key ON {s}.memory_keys (owner, agent, namespace, key);
+CREATE INDEX memory_keys_id ON {s}.memory_keys (owner, agent, namespace, id);

@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+func TestLongTermRecall(t *testing.T) {
+	t.Parallel()
+	if underRace {
+		t.Skip("too slow under the race detector; TestLongTerm runs the same code")
+	}
+	documents, err := memorytest.Documents()
+	if err != nil {
+		t.Skipf("no source of the standard library: %v", err)
+	}
+	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(nil), documents, 100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d documents: clean %v, misspelt %v", len(documents), clean, misspelt)
+	if clean.At10 < 0.890 || misspelt.At10 < 0.578 {
+		t.Errorf("recall of clean queries = %v, of misspelt ones %v, want at least 0.890 and 0.578", clean, misspelt)
+	}
+}
+
+// BenchmarkLongTermSearch searches 200,000 facts in 1,000 scopes.
+func BenchmarkLongTermSearch(b *testing.B) {
+	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(nil)
+	memorytest.BenchLongTerm(b, l, 1000, processorTime)
+}
+
+func TestLongTerm(t *testing.T) {
+	t.Parallel()
+	memorytest.RunLongTerm(t, memorytest.LongTermOf(harness))
+}
+
+func TestLongTermRanksAsInMemory(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: t.TempDir()})
+	memorytest.CompareLongTerm(storetest.Wrap(t),
+		func(now func() time.Time) memory.LongTerm { return inmem.New().LongTerm(now) },
+		func(now func() time.Time) memory.LongTerm { return s.LongTerm(now) })
+}

@@ -1,0 +1,46 @@
+-- migrate: compatible with 202611221300
+
+-- Long-term memory
+
+-- One row per version of a fact. head is 1 for the newest one. replaced_at is when a newer
+-- version replaced this one, 0 if none did: then it is valid from valid_from until before
+-- valid_to. A time without bound is the smallest or greatest integer. All versions of a fact
+-- have the same expires_at.
+CREATE TABLE memory_facts (
+  pk          INTEGER PRIMARY KEY,
+  owner       TEXT NOT NULL,
+  agent       TEXT NOT NULL,
+  namespace   TEXT NOT NULL,
+  id          TEXT NOT NULL,
+  version     INTEGER NOT NULL,
+  head        INTEGER NOT NULL,
+  key         TEXT NOT NULL,
+  content     TEXT NOT NULL,
+  metadata    TEXT NOT NULL,
+  created_at  INTEGER NOT NULL,
+  updated_at  INTEGER NOT NULL,
+  replaced_at INTEGER NOT NULL,
+  valid_from  INTEGER NOT NULL,
+  valid_to    INTEGER NOT NULL,
+  expires_at  INTEGER NOT NULL,
+  UNIQUE (owner, agent, namespace, id, version)
+);
+CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
+CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
+
+-- The ids of facts by their keys.
+CREATE TABLE memory_keys (
+  owner     TEXT NOT NULL,
+  agent     TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  key       TEXT NOT NULL,
+  id        TEXT NOT NULL,
+  PRIMARY KEY (owner, agent, namespace, key)
+) WITHOUT ROWID;
+CREATE INDEX memory_keys_id ON memory_keys (owner, agent, namespace, id);
+
+-- The terms of the versions that were not replaced, by memory_facts.pk. The program splits the
+-- text. A term starts with a hash of the scope, so that a search reads only entries of its
+-- scope, however many facts others have. Then w and the stem of a word follow, or g and three
+-- letters of a word.
+CREATE VIRTUAL TABLE memory_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");

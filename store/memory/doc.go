@@ -1,0 +1,9 @@
+// Package memory is the contract of what an agent remembers, apart from the messages of a
+// conversation.
+//
+//   - ShortTerm stores the state of one session: a JSON object that is changed by merge
+//     patches, such as the items of a cart.
+//   - [LongTerm] stores facts that outlive a session and finds them by their text.
+//
+// An operator's own implementation must pass the suite of package memorytest.
+package memory

@@ -1,0 +1,226 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/filter"
+)
+
+// Errors of long-term memory.
+var (
+	// ErrFactNotFound: the fact does not exist in the scope, has expired, or is not valid at
+	// the time of the read. It is a store.ErrNotFound.
+	ErrFactNotFound = fmt.Errorf("memory: fact %w", store.ErrNotFound)
+	// ErrFactConflict: the version of the fact differs from the expected one.
+	ErrFactConflict error = a2a.Errorf(a2a.CodeConflict, "memory: fact version conflict")
+	// ErrNoEmbedder: the search mode needs an embedder.
+	ErrNoEmbedder error = a2a.Errorf(a2a.CodeUnsupported, "memory: mode: no embedder is configured")
+	// ErrNoGraph: the search mode needs a graph store.
+	ErrNoGraph error = a2a.Errorf(a2a.CodeUnsupported, "memory: mode: no graph store is configured")
+)
+
+// DefaultNamespace is the namespace of a [Scope] that names none.
+const DefaultNamespace = "default"
+
+// Scope is the set of facts that an operation reads or changes. Facts of other scopes do not
+// exist for it.
+type Scope struct {
+	// Owner is the principal that the facts belong to. Required.
+	Owner string
+	// Namespace divides the facts of an agent, as in "users/ravi". A slash separates its
+	// levels. "" means [DefaultNamespace].
+	Namespace string
+	// Agent is the agent that keeps the facts. Required.
+	Agent string
+}
+
+// Memory is a version of a fact.
+type Memory struct {
+	// ID identifies the fact within its scope, in all its versions.
+	ID    string
+	Scope Scope
+	// Key is the name that the fact was saved under, "" if it has none.
+	Key     string
+	Content string
+	// Metadata is a JSON object, nil if it is empty. Numbers are float64 or, if a float64 is
+	// not exact, json.Number. It belongs to the caller.
+	Metadata map[string]any
+	// Version is 1 for a new fact. Each change increments it.
+	Version int64
+	// CreatedAt is when the fact was saved, UpdatedAt when this version was.
+	CreatedAt, UpdatedAt time.Time
+	// ReplacedAt is when Update or Save replaced this version. Only History returns such
+	// versions.
+	ReplacedAt time.Time
+	// ValidFrom and ValidTo are the interval in which this version is true: from ValidFrom,
+	// until before ValidTo. The zero time means no bound.
+	ValidFrom, ValidTo time.Time
+	// ExpiresAt is when the fact is removed with all its versions. The zero time means never.
+	ExpiresAt time.Time
+	// Score is the relevance to the query, from 0 to 1. It is set by Search only.
+	Score float64
+	// Scores explains Score.
+	Scores Scores
+}
+
+// Scores are the parts of a score, each from 0 to 1. A part that the search did not use, or in
+// which the fact has no rank, is 0. Score is their fusion by reciprocal rank, so it depends on
+// the ranks of the fact in each part and not on these values.
+type Scores struct {
+	// Lexical is the BM25 score, relative to that of a fact that contains each word of the
+	// query once; at most 1.
+	Lexical float64
+	// Trigram is the similarity of the fact's words to words of the query that no fact of the
+	// scope contains, such as misspelt ones.
+	Trigram float64
+}
+
+// Mode is a kind of search.
+type Mode string
+
+// The modes. "" means lexical.
+const (
+	ModeLexical  Mode = "lexical"  // by words, and by their trigrams for unknown words
+	ModeSemantic Mode = "semantic" // by meaning; needs an embedder
+	ModeGraph    Mode = "graph"    // by linked entities; needs a graph store
+	ModeHybrid   Mode = "hybrid"   // all of them
+)
+
+// SaveParams are the parameters of Save. The zero value saves a fact that is valid and kept
+// without limit.
+type SaveParams struct {
+	// TTL is how long the fact is stored. 0 stores it without limit.
+	TTL time.Duration
+	// Metadata is a JSON object.
+	Metadata map[string]any
+	// Key names the fact. If the scope has a fact of this name, Save replaces its newest
+	// version. "" adds a fact without a name.
+	Key string
+	// ValidFrom and ValidTo limit the time in which the fact is true; see Memory. If Save
+	// replaces a version, the zero time keeps its bound, and ValidFrom must not be before it.
+	ValidFrom, ValidTo time.Time
+}
+
+// SearchParams are the parameters of Search.
+type SearchParams struct {
+	// Query is the text to search. If it is empty, Search returns the most recent facts, with
+	// score 1.
+	Query string
+	// Limit is the maximum number of results. 0 and less mean [DefaultLimit]; more than
+	// [MaxLimit] means MaxLimit.
+	Limit int
+	// Filter selects facts by their metadata.
+	Filter filter.Filter
+	// MinScore excludes facts with a lower score.
+	MinScore float64
+	// AsOf searches the versions that were valid at this time. The zero time means now.
+	AsOf time.Time
+	// Mode is the kind of search.
+	Mode Mode
+}
+
+// LongTerm stores facts and finds them by their text. Methods are safe for concurrent use.
+// Arguments are copied, and results belong to the caller.
+//
+// Every method returns an error with code invalid_params that names the parameter and the rule
+// if a parameter is not valid. Any other error that is not documented is one of the store; the
+// outcome of a write is then unknown. A fact that has expired does not exist for any method,
+// also before [Expirer] removes it.
+type LongTerm interface {
+	// Save stores a fact and returns its id. A repeated Save with the same key and the same
+	// content, metadata and validity adds no version, but sets the time of expiry anew.
+	Save(ctx context.Context, scope Scope, content string, p SaveParams) (id string, err error)
+	// Search returns the facts that match, by falling score. Facts of the same score are
+	// ordered by UpdatedAt, newest first, then by id. Search returns fewer than the limit only
+	// if no more facts match. It returns ErrNoEmbedder or ErrNoGraph for a mode that lacks its
+	// store.
+	Search(ctx context.Context, scope Scope, p SearchParams) ([]Memory, error)
+	// Get returns the version of a fact that is valid now, or ErrFactNotFound.
+	Get(ctx context.Context, scope Scope, id string) (Memory, error)
+	// Delete removes a fact with all its versions, and reports whether it existed.
+	Delete(ctx context.Context, scope Scope, id string) (deleted bool, err error)
+	// Clear removes all facts of the scope and returns their number. Namespaces below that of
+	// the scope are not affected. Facts that are saved meanwhile may remain. After an error,
+	// some facts may have been removed.
+	Clear(ctx context.Context, scope Scope) (removed int, err error)
+}
+
+// UpdateParams are the parameters of Update and Supersede.
+type UpdateParams struct {
+	// Content is the new content. "" keeps that of the newest version.
+	Content string
+	// Metadata replaces the metadata. nil keeps that of the newest version.
+	Metadata map[string]any
+	// Version must equal the version of the fact. 0 changes any version.
+	Version int64
+}
+
+// Editor changes facts.
+type Editor interface {
+	// Update corrects a fact: it replaces the newest version by one with the same validity, and
+	// returns that. It returns ErrFactNotFound, or ErrFactConflict.
+	Update(ctx context.Context, scope Scope, id string, p UpdateParams) (Memory, error)
+	// Supersede changes a fact from a time on: it ends the validity of the newest version at
+	// this time, and adds one that is valid from then on. The zero time means now. Reads as of
+	// an earlier time still find the version before. It returns the new version,
+	// ErrFactNotFound, or ErrFactConflict. at must be after ValidFrom of the newest version and
+	// before its ValidTo, which the new version inherits.
+	Supersede(ctx context.Context, scope Scope, id string, at time.Time, p UpdateParams) (Memory, error)
+}
+
+// Historian reads earlier versions of facts.
+type Historian interface {
+	// History returns all versions of a fact, oldest first, or ErrFactNotFound.
+	History(ctx context.Context, scope Scope, id string) ([]Memory, error)
+	// GetAsOf returns the version of a fact that was valid at a time, or ErrFactNotFound.
+	GetAsOf(ctx context.Context, scope Scope, id string, at time.Time) (Memory, error)
+}
+
+// NamespaceQuery selects namespaces of an owner.
+type NamespaceQuery struct {
+	Owner, Agent string
+	// Prefix selects the namespace of this name and those below it. "" selects all.
+	Prefix string
+	// After continues after a namespace. "" starts the list.
+	After string
+	// Limit is the maximum number of results, as in SearchParams.
+	Limit int
+}
+
+// NamespaceLister lists namespaces.
+type NamespaceLister interface {
+	// Namespaces returns the namespaces that have facts, in the order of their bytes.
+	Namespaces(ctx context.Context, q NamespaceQuery) ([]string, error)
+}
+
+// ForgetReport counts removed data.
+type ForgetReport struct {
+	Facts, Versions int
+}
+
+// Forgetter removes the facts of a principal.
+type Forgetter interface {
+	// ForgetSubject removes all facts of an owner, of all agents and namespaces. After an error, the
+	// report counts the facts that were removed.
+	ForgetSubject(ctx context.Context, owner string) (ForgetReport, error)
+}
+
+// Expirer removes expired facts.
+type Expirer interface {
+	// Expire removes up to limit facts that expired at or before now, and returns their number.
+	Expire(ctx context.Context, now time.Time, limit int) (removed int, err error)
+}
+
+// LongTermStore is all of long-term memory. The stores of Holdfast implement it.
+type LongTermStore interface {
+	LongTerm
+	Editor
+	Historian
+	NamespaceLister
+	Forgetter
+	Expirer
+}

@@ -1,0 +1,266 @@
+package memory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/filter"
+)
+
+// Limits of long-term memory.
+const (
+	MaxScopePart      = 512      // bytes of each part of a Scope
+	MaxNamespaceDepth = 8        // levels of a namespace
+	MaxFactKey        = 512      // bytes of a key, and of an id
+	MaxContent        = 32 << 10 // bytes of a content
+	MaxMetadata       = 64 << 10 // bytes of the JSON of the metadata
+	MaxMetadataDepth  = 32       // nested objects and arrays
+	MaxQuery          = 8 << 10  // bytes of a query
+	DefaultLimit      = 10       // results
+	MaxLimit          = 1000     // results
+)
+
+func invalid(field, format string, args ...any) error {
+	return a2a.Errorf(a2a.CodeInvalid, "memory: %s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// checkText checks a text that is stored. A limit of 0 is none.
+func checkText(field, text string, limit int) error {
+	switch {
+	case limit > 0 && len(text) > limit:
+		return invalid(field, "has %d bytes, limit is %d", len(text), limit)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return invalid(field, "must be UTF-8 without NUL")
+	}
+	return nil
+}
+
+// Check returns the scope with its default, or an error that names the part and the rule.
+func (s Scope) Check() (Scope, error) {
+	if s.Namespace == "" {
+		s.Namespace = DefaultNamespace
+	}
+	for _, part := range []struct{ name, value string }{{"owner", s.Owner}, {"namespace", s.Namespace}, {"agent", s.Agent}} {
+		if part.value == "" {
+			return s, invalid(part.name, "must not be empty")
+		}
+		if err := checkText(part.name, part.value, MaxScopePart); err != nil {
+			return s, err
+		}
+	}
+	levels := strings.Split(s.Namespace, "/")
+	for _, level := range levels {
+		if level == "" {
+			return s, invalid("namespace", "%s has an empty level", a2a.Quote(s.Namespace))
+		}
+	}
+	if len(levels) > MaxNamespaceDepth {
+		return s, invalid("namespace", "has %d levels, limit is %d", len(levels), MaxNamespaceDepth)
+	}
+	return s, nil
+}
+
+// CheckContent returns an error if a content cannot be stored.
+func CheckContent(content string) error {
+	if strings.TrimSpace(content) == "" {
+		return invalid("content", "must not be empty")
+	}
+	return checkText("content", content, MaxContent)
+}
+
+// CheckID returns an error if an id cannot belong to a fact.
+func CheckID(id string) error {
+	if id == "" {
+		return invalid("id", "must not be empty")
+	}
+	return checkText("id", id, MaxFactKey)
+}
+
+// Check returns an error if a parameter is not valid, apart from the metadata; see
+// [EncodeMetadata].
+func (p SaveParams) Check() error {
+	switch {
+	case p.TTL < 0:
+		return invalid("ttl", "is %s, must not be negative", p.TTL)
+	case !p.ValidFrom.IsZero() && !p.ValidTo.IsZero() && !p.ValidFrom.Before(p.ValidTo):
+		return invalid("validTo", "must be after validFrom")
+	}
+	for name, t := range map[string]time.Time{"validFrom": p.ValidFrom, "validTo": p.ValidTo} {
+		if err := CheckTime(name, t); err != nil {
+			return err
+		}
+	}
+	return checkText("key", p.Key, MaxFactKey)
+}
+
+// CheckTime returns an error if the year of a time is not from 1 to 9999.
+func CheckTime(field string, t time.Time) error {
+	if year := t.UTC().Year(); year < 1 || year > 9999 {
+		return invalid(field, "year is %d, must be 1 to 9999", year)
+	}
+	return nil
+}
+
+// Check returns the parameters with their defaults, or an error.
+func (p SearchParams) Check() (SearchParams, error) {
+	p.Limit = ClampLimit(p.Limit)
+	switch p.Mode {
+	case "", ModeLexical:
+		p.Mode = ModeLexical
+	case ModeSemantic, ModeHybrid:
+		return p, ErrNoEmbedder
+	case ModeGraph:
+		return p, ErrNoGraph
+	default:
+		return p, invalid("mode", "%s is unknown", a2a.Quote(string(p.Mode)))
+	}
+	if math.IsNaN(p.MinScore) || p.MinScore < 0 || p.MinScore > 1 {
+		return p, invalid("minScore", "is %g, must be 0 to 1", p.MinScore)
+	}
+	if err := CheckTime("asOf", p.AsOf); err != nil {
+		return p, err
+	}
+	if err := p.Filter.Check(); err != nil {
+		return p, invalidFilter(err)
+	}
+	p.Query = strings.TrimSpace(p.Query)
+	return p, checkText("query", p.Query, MaxQuery)
+}
+
+// invalidFilter adds the code to an error of a filter.
+func invalidFilter(err error) error {
+	var e *filter.Error
+	if errors.As(err, &e) && e.Field != "" {
+		return invalid("filter", "%s: %s", e.Field, e.Rule)
+	} else if e != nil {
+		return invalid("filter", "%s", e.Rule)
+	}
+	return invalid("filter", "%v", err)
+}
+
+// ClampLimit returns the number of results for a limit.
+func ClampLimit(limit int) int {
+	if limit <= 0 {
+		return DefaultLimit
+	}
+	return min(limit, MaxLimit)
+}
+
+// Check returns an error if a parameter is not valid, apart from the metadata.
+func (p UpdateParams) Check() error {
+	if p.Version < 0 {
+		return invalid("version", "is %d, must not be negative", p.Version)
+	}
+	if p.Content == "" {
+		return nil
+	}
+	return CheckContent(p.Content)
+}
+
+// Check returns the query with its default limit, or an error.
+func (q NamespaceQuery) Check() (NamespaceQuery, error) {
+	q.Limit = ClampLimit(q.Limit)
+	if _, err := (Scope{Owner: q.Owner, Agent: q.Agent}).Check(); err != nil {
+		return q, err
+	}
+	if err := checkText("prefix", q.Prefix, MaxScopePart); err != nil {
+		return q, err
+	}
+	return q, checkText("after", q.After, MaxScopePart)
+}
+
+// CheckOwner returns an error if an owner is not valid.
+func CheckOwner(owner string) error {
+	_, err := Scope{Owner: owner, Agent: "a"}.Check()
+	return err
+}
+
+// EncodeMetadata returns the JSON of metadata, "{}" if it is empty.
+func EncodeMetadata(metadata map[string]any) (string, error) {
+	if len(metadata) == 0 {
+		return "{}", nil
+	}
+	text, err := json.Marshal(metadata) // detects cycles
+	if err != nil {
+		return "", invalid("metadata", "%v", err)
+	}
+	if len(text) > MaxMetadata {
+		return "", invalid("metadata", "has %d bytes of JSON, limit is %d", len(text), MaxMetadata)
+	}
+	return string(text), checkMetadata(metadata, DecodeMetadata(string(text)))
+}
+
+// checkMetadata checks what encoding/json does not: it replaces invalid UTF-8, and has no limit
+// on the depth. decoded is the result of decoding metadata.
+func checkMetadata(metadata, decoded map[string]any) error {
+	if err := checkValue(decoded, 1); err != nil {
+		return err
+	}
+	return checkValue(metadata, 1)
+}
+
+func checkValue(v any, depth int) error {
+	if depth > MaxMetadataDepth+1 {
+		return invalid("metadata", "is nested deeper than %d levels", MaxMetadataDepth)
+	}
+	switch v := v.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			return invalid("metadata", "must be UTF-8")
+		}
+	case []any:
+		for _, element := range v {
+			if err := checkValue(element, depth+1); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if !utf8.ValidString(name) {
+				return invalid("metadata", "must be UTF-8")
+			}
+			if err := checkValue(member, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// DecodeMetadata decodes the result of [EncodeMetadata]. It returns nil for an empty object.
+func DecodeMetadata(text string) map[string]any {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var metadata map[string]any
+	if d.Decode(&metadata) != nil || len(metadata) == 0 {
+		return nil
+	}
+	return exactNumbers(metadata).(map[string]any)
+}
+
+// exactNumbers replaces numbers by float64 where that keeps their value.
+func exactNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = exactNumbers(member)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = exactNumbers(element)
+		}
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil || strings.Trim(v.String(), "-0123456789") == "" && math.Abs(f) >= 1<<53 {
+			return v
+		}
+		return f
+	}
+	return v
+}

@@ -1,0 +1,2 @@
+// Package memorytest is the conformance suite of package memory.
+package memorytest

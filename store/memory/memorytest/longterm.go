@@ -1,0 +1,190 @@
+package memorytest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// LongTermHarness describes a store of facts to the suite.
+type LongTermHarness struct {
+	// Open returns an empty store that reads the time from now. The suite does not close it:
+	// use t.Cleanup. Tests of optional interfaces are skipped if it does not implement them.
+	Open func(t storetest.T, now func() time.Time) memory.LongTerm
+	// Reopen closes a store and opens its data again. It is nil if the store is not durable.
+	Reopen func(t storetest.T, s memory.LongTerm, now func() time.Time) memory.LongTerm
+	// Steps is the number of random calls that are compared with a model. Default 400.
+	Steps int
+}
+
+// LongTermOf returns the harness of the long-term memory of a backend.
+func LongTermOf(h storetest.Harness) LongTermHarness {
+	type opened struct {
+		memory.LongTermStore
+		s store.Store
+	}
+	over := func(s store.Store, now func() time.Time) memory.LongTerm {
+		return &opened{s.(interface {
+			LongTerm(now func() time.Time) memory.LongTermStore
+		}).LongTerm(now), s}
+	}
+	out := LongTermHarness{Open: func(t storetest.T, now func() time.Time) memory.LongTerm {
+		s := h.Open(t)
+		t.Cleanup(func() { _ = s.Close() })
+		return over(s, now)
+	}}
+	if h.Reopen != nil {
+		out.Reopen = func(t storetest.T, m memory.LongTerm, now func() time.Time) memory.LongTerm {
+			s := h.Reopen(t, m.(*opened).s)
+			t.Cleanup(func() { _ = s.Close() })
+			return over(s, now)
+		}
+	}
+	return out
+}
+
+// RunLongTerm runs the suite.
+func RunLongTerm(t *testing.T, h LongTermHarness) { RunLongTermOn(storetest.Wrap(t), h) }
+
+// RunLongTermOn runs the suite on any implementation of T.
+func RunLongTermOn(t storetest.T, h LongTermHarness) {
+	if h.Steps == 0 {
+		h.Steps = 400
+	}
+	groups := []struct {
+		name  string
+		tests []longTermTest
+	}{
+		{"contract", longTermContract()},
+		{"search", longTermSearch()},
+		{"versions", longTermVersions()},
+		{"filters", longTermFilters()},
+		{"isolation", longTermIsolation()},
+		{"expiry", longTermExpiry()},
+		{"removal", longTermRemoval()},
+		{"input", longTermInput()},
+		{"races", longTermRaces()},
+		{"durability", longTermDurability()},
+		{"model", []longTermTest{{"random calls have the same results as on the model", longTermModelTest}}},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t storetest.T) {
+			t.Parallel()
+			for _, test := range g.tests {
+				t.Run(test.name, func(t storetest.T) {
+					t.Parallel()
+					clock := &longTermClock{at: longTermStart}
+					test.run(&longTermFixture{T: t, h: h, clock: clock, s: h.Open(t, clock.now), in: memory.Scope{Owner: "ada", Namespace: "users/ravi", Agent: "agent"}})
+				})
+			}
+		})
+	}
+}
+
+// longTermTest is a test. Its name is a sentence.
+type longTermTest struct {
+	name string
+	run  func(f *longTermFixture)
+}
+
+var longTermStart = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+// longTermClock is a clock that a test sets.
+type longTermClock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *longTermClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *longTermClock) add(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+	return c.at
+}
+
+// longTermFixture is the state of a test.
+type longTermFixture struct {
+	storetest.T
+	h     LongTermHarness
+	clock *longTermClock
+	s     memory.LongTerm
+	in    memory.Scope
+}
+
+// extension returns an optional interface of the store. It skips the test if the store does not
+// implement it.
+func extension[I any](f *longTermFixture) I {
+	f.Helper()
+	x, ok := f.s.(I)
+	if !ok {
+		f.Skipf("the store does not implement %T", (*I)(nil))
+	}
+	return x
+}
+
+func (f *longTermFixture) ctx() context.Context { return f.Context() }
+
+// save saves a fact and moves the clock by a second.
+func (f *longTermFixture) save(content string, p memory.SaveParams) string {
+	f.Helper()
+	id, err := f.s.Save(f.ctx(), f.in, content, p)
+	if err != nil || id == "" {
+		f.Fatalf("Save(%q) = %q, %v", content, id, err)
+	}
+	f.clock.add(time.Second)
+	return id
+}
+
+func (f *longTermFixture) search(p memory.SearchParams) []memory.Memory {
+	f.Helper()
+	found, err := f.s.Search(f.ctx(), f.in, p)
+	if err != nil {
+		f.Fatalf("Search(%q) = %v", p.Query, err)
+	}
+	for i, m := range found {
+		if m.Score < 0 || m.Score > 1 || i > 0 && m.Score > found[i-1].Score {
+			f.Errorf("Search(%q): score of result %d = %g, want 0 to 1 and not above the score before", p.Query, i, m.Score)
+		}
+		if m.Scores.Lexical < 0 || m.Scores.Lexical > 1 || m.Scores.Trigram < 0 || m.Scores.Trigram > 1 {
+			f.Errorf("Search(%q): scores of result %d = %+v, want 0 to 1", p.Query, i, m.Scores)
+		}
+	}
+	return found
+}
+
+// contents returns the contents of facts.
+func contents(found []memory.Memory) []string {
+	all := make([]string, len(found))
+	for i, m := range found {
+		all[i] = m.Content
+	}
+	return all
+}
+
+// mustFind fails the test unless a search returns these contents in this order.
+func (f *longTermFixture) mustFind(p memory.SearchParams, want ...string) {
+	f.Helper()
+	if diff := diffOf(append([]string{}, want...), contents(f.search(p))); diff != "" {
+		f.Errorf("Search(%q) (-want +got):\n%s", p.Query, diff)
+	}
+}
+
+func (f *longTermFixture) get(id string) memory.Memory {
+	f.Helper()
+	m, err := f.s.Get(f.ctx(), f.in, id)
+	if err != nil {
+		f.Fatalf("Get(%q) = %v", id, err)
+	}
+	return m
+}

@@ -1,0 +1,69 @@
+package memorytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// CompareLongTerm tests that two stores rank facts alike: random searches return the same
+// contents with the same scores. The stores of Holdfast do; others need not.
+func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.LongTerm) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any seed
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not a secret
+	clock := &longTermClock{at: longTermStart}
+	var stores [2]memory.LongTerm
+	for i := range stores {
+		stores[i] = open[i](clock.now)
+	}
+	in := memory.Scope{Owner: "ada", Agent: "agent"}
+	vocabulary := strings.Fields("garden gardens gardening tea teas coffee cofee kettle battle cattle river driver drive 東京 über uber running runner ran plan planned plane planet")
+	text := func(n int) string {
+		words := make([]string, n)
+		for i := range words {
+			words[i] = vocabulary[int(float64(len(vocabulary))*random.Float64()*random.Float64())]
+		}
+		return strings.Join(words, " ")
+	}
+	for i := range 90 { // fewer than candidates, whose choice may differ
+		content, p := fmt.Sprintf("%s n%d", text(1+random.IntN(12)), i), memory.SaveParams{Metadata: map[string]any{"n": i}}
+		if random.IntN(10) == 0 {
+			p.TTL = 20 * time.Second
+		}
+		for _, s := range stores {
+			if _, err := s.Save(t.Context(), in, content, p); err != nil {
+				t.Fatalf("Save() = %v", err)
+			}
+		}
+		clock.add(time.Second)
+	}
+	for range 100 {
+		p := memory.SearchParams{Query: text(1 + random.IntN(4)), Limit: 1 + random.IntN(50)}
+		if random.IntN(2) == 0 {
+			p.Query = misspell(random, p.Query)
+		}
+		if random.IntN(4) == 0 {
+			p.Filter = filter.Gte("n", random.IntN(90))
+		}
+		var lists [2][]string
+		for i, s := range stores {
+			found, err := s.Search(t.Context(), in, p)
+			if err != nil {
+				t.Fatalf("Search(%q) = %v", p.Query, err)
+			}
+			for _, m := range found {
+				lists[i] = append(lists[i], fmt.Sprintf("%s %.9f %.9f %.9f", m.Content, m.Score, m.Scores.Lexical, m.Scores.Trigram))
+			}
+		}
+		if diff := diffOf(lists[0], lists[1]); diff != "" {
+			t.Fatalf("seed %d: Search(%+v) (-first +second):\n%s", seed, p, diff)
+		}
+	}
+}
