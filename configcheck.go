@@ -117,6 +117,7 @@ func (c Config) complete() (Config, *config.Error) {
 // engine returns the settings of the engine.
 func (c *Config) engine() engine.Config {
 	return engine.Config{
+		Agent:         c.Name,
 		NewID:         newID,
 		Logger:        c.Logger,
 		Concurrency:   c.Concurrency,

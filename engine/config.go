@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -24,6 +25,9 @@ type Config struct {
 	Store Store
 	// Handler runs the turns of tasks. Required.
 	Handler Handler
+	// Agent names the agent in the keys of session states, and the boards that its handler
+	// creates. Another name has other states. Default "agent".
+	Agent string
 	// NewID returns a new unique id. IDs should sort by time (UUIDv7). Required.
 	NewID func() string
 	// Worker is the first part of the worker ID in leases. New appends a new id, so a restarted
@@ -172,6 +176,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := e.OrNil(); err != nil {
 		return c, err
 	}
+	c.Agent = cmp.Or(c.Agent, "agent")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

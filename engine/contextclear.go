@@ -181,10 +181,17 @@ func (d *deletions) delete(ctx context.Context, key store.ContextKey) error {
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
+	records, err := d.sessionRecords(ctx, key)
+	if err != nil {
+		return err
+	}
 	defer d.left.Send() // content of large tasks may remain
 	more, err := d.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
 	if err == nil && more {
 		_, err = d.removeBatches(ctx, key)
+	}
+	if err == nil {
+		d.removeRecords(ctx, key, records)
 	}
 	return err
 }

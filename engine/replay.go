@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
@@ -14,6 +15,8 @@ import (
 // earlierAttempts is the data that earlier attempts of a turn stored.
 type earlierAttempts struct {
 	steps map[string]*doneStep
+	// calls has the recorded calls on records, by scope.
+	calls map[string][]callRecord
 	// artifacts has the artifacts that they wrote, by id. ids lists the ids in the order of the
 	// first writes.
 	artifacts map[string]*earlierArtifact
@@ -70,12 +73,18 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlierAttemp
 }
 
 func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
-	e := &earlierAttempts{steps: make(map[string]*doneStep), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts}
+	e := &earlierAttempts{steps: make(map[string]*doneStep), calls: make(map[string][]callRecord), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts}
 	steps, err := r.e.cfg.Store.Steps(ctx, task.Key, r.queue.Turn)
 	if err != nil {
 		return nil, fmt.Errorf("read steps: %w", err)
 	}
 	for _, s := range steps {
+		if strings.HasPrefix(s.Name, callsPrefix) {
+			if err := e.addCalls(&s); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		done := &doneStep{result: s.Result}
 		if len(s.Artifacts) > 0 {
 			if err := wire.Unmarshal(s.Artifacts, &done.stepRecord); err != nil {

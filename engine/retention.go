@@ -38,6 +38,9 @@ const (
 	// RetainIdempotency is the kind of idempotency records: keys, and the ids of messages that
 	// started tasks. A record is removed with its task at the latest.
 	RetainIdempotency = "idempotency"
+	// RetainState is the kind of session states and boards. Their age starts at the last change.
+	// It applies to the changes after it was set.
+	RetainState = "state"
 	// RetainAttempts and RetainDeadLetters are the kinds of delivery attempts and dead letters of
 	// webhooks. Package webhook removes them.
 	RetainAttempts    = "attempts"
@@ -86,7 +89,7 @@ func parseAge(text string) (time.Duration, error) {
 
 // check returns an error that lists invalid kinds and ages.
 func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainAttempts, RetainDeadLetters}
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainState, RetainAttempts, RetainDeadLetters}
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}
@@ -124,6 +127,8 @@ type Expired struct {
 	Tasks              int64
 	Contexts           int64
 	IdempotencyRecords int64
+	// Records are those of [store.Records] whose expiry has passed.
+	Records int64
 }
 
 const (
@@ -131,6 +136,10 @@ const (
 	// expiryPass limits the duration of a pass. Between passes the janitor finishes
 	// deletions. The next pass continues where the last one ended.
 	expiryPass = 10 * time.Second
+	// recordGrace is how long expired records remain, so that a reader with an outdated copy of
+	// a record does not change a new one with the same version. It exceeds the age of copies and
+	// the difference of clocks by far.
+	recordGrace = time.Hour
 	// expiryPause is the maximum pause after a batch.
 	expiryPause = time.Second
 )
@@ -142,7 +151,7 @@ type janitor struct {
 	deletions *deletions
 	wake      runtime.Signal // content of deleted tasks may remain
 
-	tasks, contexts, records atomic.Int64 // removed
+	tasks, contexts, keys, records atomic.Int64 // removed; keys are idempotency records
 	// positions has, for each kind of data, the cursor at which the next batch continues. nil
 	// starts from the beginning.
 	positions map[string]*store.ExpiryCursor
@@ -150,7 +159,7 @@ type janitor struct {
 
 // stats returns the numbers of removed items since the start.
 func (j *janitor) stats() Expired {
-	return Expired{j.tasks.Load(), j.contexts.Load(), j.records.Load()}
+	return Expired{j.tasks.Load(), j.contexts.Load(), j.keys.Load(), j.records.Load()}
 }
 
 func (j *janitor) setPosition(kind string, next *store.ExpiryCursor) {
@@ -203,7 +212,8 @@ func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 	after := j.stats()
 	if after != before {
 		j.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks, "contexts", after.Contexts-before.Contexts,
-			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords, "duration", j.elapsed()-started)
+			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords,
+			"records", after.Records-before.Records, "duration", j.elapsed()-started)
 	}
 	return len(kinds) > 0
 }
@@ -236,11 +246,15 @@ func (j *janitor) expiries(beat func()) (kinds []func(context.Context) (more boo
 	if age := j.cfg.Retention.Age(RetainIdempotency); age > 0 {
 		kinds = append(kinds, func(ctx context.Context) (bool, error) {
 			n, err := j.cfg.Store.ExpireIdempotency(ctx, since(age), expiryBatch)
-			j.records.Add(int64(n))
+			j.keys.Add(int64(n))
 			return n == expiryBatch, err
 		})
 	}
-	return kinds
+	return append(kinds, func(ctx context.Context) (bool, error) {
+		n, err := j.cfg.Store.ExpireRecords(ctx, since(recordGrace), expiryBatch)
+		j.records.Add(int64(n))
+		return n == expiryBatch, err
+	})
 }
 
 // expireTasks removes a batch of tasks that have been in a state since before a time.

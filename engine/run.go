@@ -38,6 +38,7 @@ type run struct {
 	mu      sync.Mutex
 	queue   store.QueueEntry // queue entry as last committed by this run
 	pending []store.Event
+	records pendingRecords
 	// committing is the number of pending events in the commit in progress.
 	committing    int
 	timer         *time.Timer          // flushes pending
@@ -329,17 +330,17 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 	}
 }
 
-// discardPending drops the pending events if a commit failed permanently while the lease is
-// held, because the events may be the cause. It reports whether it dropped them.
+// discardPending drops the pending events and changes of records if a commit failed permanently while the lease is
+// held, because they may be the cause. It reports whether it dropped them.
 func (r *run) discardPending() bool {
 	r.l.commit.Lock()
 	defer r.l.unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.endErr != nil || r.indeterminate == nil || r.e.commitCtx.Err() != nil {
+	if r.endErr != nil || r.indeterminate == nil && r.records.failed == nil || r.e.commitCtx.Err() != nil {
 		return false
 	}
-	r.pending = nil
+	r.pending, r.records = nil, pendingRecords{}
 	return true
 }
 

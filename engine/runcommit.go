@@ -27,28 +27,54 @@ type indeterminateCommit struct {
 	base    int64         // the task's version before the commit
 	events  []store.Event // all its events, with the timestamps that identify them
 	pending int           // number of pending events among them
+	records recordCommit
 }
 
 // commit commits the pending events and c under the run's lease.
 func (r *run) commit(c *runChange) error {
 	r.l.commit.Lock()
 	defer r.l.unlock()
-	if err := r.usable(); err != nil || c.done {
-		if c.done {
-			return nil
+	for conflicts := 0; ; conflicts++ {
+		if err := r.usable(); err != nil || c.done {
+			if c.done {
+				return nil
+			}
+			return err
 		}
-		return err
+		err := r.tryCommit(c)
+		if !errors.Is(err, store.ErrRecordConflict) {
+			return err
+		}
+		if conflicts >= maxRecordConflicts {
+			return a2a.Wrap(a2a.CodeUnavailable, err, "records are changed by too many others")
+		}
+		if err := r.rebaseRecords(); err != nil {
+			return err
+		}
 	}
+}
+
+// tryCommit is commit with the records as known.
+func (r *run) tryCommit(c *runChange) error {
 	r.mu.Lock()
 	pending := len(r.pending)
 	events := slices.Concat(r.pending, c.events)
-	r.committing = pending
+	records, err := r.records.commit(c.queue != nil && c.queue.Phase == store.PhaseIdle)
+	if err == nil {
+		r.committing = pending
+	}
 	r.mu.Unlock()
-	if len(events) == 0 && c.queue == nil && len(c.steps) == 0 {
+	if err != nil {
+		return err
+	}
+	steps := slices.Concat(c.steps, records.steps)
+	if len(events) == 0 && c.queue == nil && len(steps) == 0 && len(records.changes) == 0 {
 		return nil
 	}
 	base, _ := r.l.snapshot()
-	_, err := r.e.hub.write(r.ctx, r.l, base, store.Change{Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: c.steps})
+	_, err = r.e.hub.write(r.ctx, r.l, base, store.Change{
+		Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: steps, Records: records.changes,
+	})
 	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
 		return r.abort(ErrLeaseLost)
 	}
@@ -62,17 +88,18 @@ func (r *run) commit(c *runChange) error {
 	r.committing = 0
 	switch {
 	case err == nil:
-		r.committed(c, pending)
-	case !unread:
-		r.indeterminate = &indeterminateCommit{change: c, base: base.Seq, events: events, pending: pending}
+		r.committed(c, pending, records)
+	case !unread && !errors.Is(err, store.ErrRecordConflict):
+		r.indeterminate = &indeterminateCommit{change: c, base: base.Seq, events: events, pending: pending, records: records}
 	}
 	return err
 }
 
-// committed records a successful commit of c and of the first flushed pending events. The
-// caller holds r.mu.
-func (r *run) committed(c *runChange, flushed int) {
+// committed records a successful commit of c, of the first flushed pending events and of
+// records. The caller holds r.mu.
+func (r *run) committed(c *runChange, flushed int, records recordCommit) {
 	c.done = true
+	r.records.committed(records)
 	r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending))) // an aborted run has dropped them
 	if c.queue == nil {
 		return
@@ -108,7 +135,10 @@ func (r *run) usable() error {
 		indeterminate.change.done = true
 		return r.abort(ErrEnded)
 	}
-	done, err := r.e.hub.applied(ctx, r.l.key, indeterminate.base, indeterminate.events)
+	done, err := r.recordsApplied(ctx, &indeterminate.records)
+	if err == nil && len(indeterminate.records.steps) == 0 {
+		done, err = r.e.hub.applied(ctx, r.l.key, indeterminate.base, indeterminate.events)
+	}
 	if err != nil {
 		return err
 	}
@@ -116,7 +146,7 @@ func (r *run) usable() error {
 	defer r.mu.Unlock()
 	r.indeterminate = nil
 	if done {
-		r.committed(indeterminate.change, indeterminate.pending)
+		r.committed(indeterminate.change, indeterminate.pending, indeterminate.records)
 	}
 	return nil
 }
@@ -143,7 +173,7 @@ func (r *run) abort(cause error) error {
 		r.endErr = cause
 	}
 	cause = r.endErr
-	r.pending = nil
+	r.pending, r.records = nil, pendingRecords{}
 	r.mu.Unlock()
 	r.cancel(cause)
 	return cause
@@ -173,10 +203,15 @@ func (r *run) enqueue(event store.Event) error {
 		return r.endErr
 	}
 	r.pending = append(r.pending, event)
+	r.startTimer()
+	return nil
+}
+
+// startTimer ensures that pending changes are committed soon. The caller holds r.mu.
+func (r *run) startTimer() {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(r.e.cfg.FlushInterval, r.flushSoon)
 	}
-	return nil
 }
 
 // flush commits the pending events on behalf of the handler.

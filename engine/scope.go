@@ -12,6 +12,7 @@ import (
 // stepScope is a running step. Writes during the step belong to it and to the steps around it.
 type stepScope struct {
 	t      *Turn
+	name   string // unique name of the step
 	parent *stepScope
 
 	writes []*artifactWrite // guarded by t.mu, like steps
@@ -48,8 +49,8 @@ func (t *Turn) scopeOf(ctx context.Context) *stepScope {
 }
 
 // enterStep starts a step and returns the context for its function.
-func (t *Turn) enterStep(ctx context.Context) (*stepScope, context.Context) {
-	s := &stepScope{t: t, parent: t.scopeOf(ctx)}
+func (t *Turn) enterStep(ctx context.Context, name string) (*stepScope, context.Context) {
+	s := &stepScope{t: t, name: name, parent: t.scopeOf(ctx)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.scopes = append(t.scopes, s)

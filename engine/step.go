@@ -38,15 +38,15 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	s, result, err := t.runStep(ctx, fn)
+	s, result, err := t.runStep(ctx, name, fn)
 	if err != nil {
 		return nil, err
 	}
 	return result, t.record(ctx, name, result, s)
 }
 
-func (t *Turn) runStep(ctx context.Context, fn func(context.Context) ([]byte, error)) (*stepScope, []byte, error) {
-	s, ctx := t.enterStep(ctx)
+func (t *Turn) runStep(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) (*stepScope, []byte, error) {
+	s, ctx := t.enterStep(ctx, name)
 	defer s.leave()
 	result, err := fn(ctx)
 	return s, result, err
@@ -54,8 +54,8 @@ func (t *Turn) runStep(ctx context.Context, fn func(context.Context) ([]byte, er
 
 func checkStepName(name string) error {
 	const limit = 256
-	if name == "" || len(name) > limit || strings.ContainsRune(name, 0) {
-		return a2a.Invalid("step name", "%s must have 1 to %d bytes and no NUL", a2a.Quote(name), limit)
+	if name == "" || len(name) > limit || strings.ContainsRune(name, 0) || strings.HasPrefix(name, callsPrefix) {
+		return a2a.Invalid("step name", "%s must have 1 to %d bytes, no NUL, and not start with U+0001", a2a.Quote(name), limit)
 	}
 	return nil
 }

@@ -8,5 +8,6 @@ type Store interface {
 	store.Tasks
 	store.Contexts
 	store.Feedbacks
+	store.Records
 	store.Maintenance
 }

@@ -39,6 +39,9 @@ type Turn struct {
 	// the same as a set. Both are nil if there were no earlier attempts.
 	startedOrder []string
 	startedIDs   map[string]bool
+	// calls has the number of calls on records by scope, and boards that of created boards.
+	// The scope is the name of a step, or "" outside of steps.
+	calls, boards map[string]int
 }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
@@ -56,8 +59,10 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seenSeq, r.taskBytes = task.ReceivedSeq, task.Bytes
+	r.records = pendingRecords{} // reads of the previous turn
 	r.currentTurn = &Turn{
 		r: r, task: task, metadata: task.Metadata, entry: r.queue, messages: task.Unread(r.queue.SeenSeq), nameUses: make(map[string]int), earlier: before,
+		calls: make(map[string]int), boards: make(map[string]int),
 	}
 	return r.currentTurn, nil
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Timeout is how long a [Runner] waits for a task before it fails the test.
@@ -214,6 +216,34 @@ func (r *Runner) Events(taskID string) []store.Event {
 		r.t.Fatalf("events of task %s = %v", taskID, err)
 	}
 	return events
+}
+
+// State returns the state of a context; see [holdfast.Turn.State].
+func (r *Runner) State(contextID string) memory.State {
+	r.t.Helper()
+	states, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(r.store)})
+	if err != nil {
+		r.t.Fatalf("open states = %v", err)
+	}
+	state, err := states.Get(r.t.Context(), memory.Key{Owner: a2a.Anonymous, Agent: r.cfg.Name, Session: contextID})
+	if err != nil {
+		r.t.Fatalf("state of context %s = %v", contextID, err)
+	}
+	return state
+}
+
+// Boards returns the boards of a context, the oldest first; see [holdfast.Turn.Board].
+func (r *Runner) Boards(contextID string) []board.Board {
+	r.t.Helper()
+	boards, err := board.New(board.Config{Records: store.NewUpdater(r.store)})
+	if err != nil {
+		r.t.Fatalf("open boards = %v", err)
+	}
+	all, err := boards.List(r.t.Context(), a2a.Anonymous, contextID)
+	if err != nil {
+		r.t.Fatalf("boards of context %s = %v", contextID, err)
+	}
+	return all
 }
 
 func view(task *a2a.Task) Task {

@@ -106,3 +106,33 @@ func TestHandlerReadsItsConversation(t *testing.T) {
 		t.Errorf("second task replied %q, want %q", second.Message, want)
 	}
 }
+
+func TestStateAndBoardsOfAConversation(t *testing.T) {
+	t.Parallel()
+	var first atomic.Bool
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		if err := turn.State().Update(ctx, map[string]any{"text": turn.Text()}); err != nil {
+			return err
+		}
+		b, err := turn.Board().Create(ctx, holdfast.BoardParams{}, "one")
+		if err != nil {
+			return err
+		}
+		if first.CompareAndSwap(false, true) {
+			return holdfast.Retry(errors.New("again"))
+		}
+		_, err = turn.Board().AddTasks(ctx, b.ID, "two")
+		return err
+	}), holdfast.Config{RetryDelay: time.Millisecond})
+	task := r.Send("hello")
+	if got := r.State(task.ContextID); task.State != a2a.StateCompleted || got.Values["text"] != "hello" || got.Version != 1 {
+		t.Errorf("task is %s %q, state %+v", task.State, task.Message, got)
+	}
+	boards := r.Boards(task.ContextID)
+	if len(boards) != 1 || len(boards[0].Tasks) != 2 {
+		t.Errorf("boards = %+v, want one with two tasks", boards)
+	}
+	if other := r.State("other"); other.Version != 0 {
+		t.Errorf("state of another context = %+v", other)
+	}
+}

@@ -111,6 +111,7 @@ type expiredInfo struct {
 	Tasks              int64 `json:"tasks"`
 	Contexts           int64 `json:"contexts"`
 	IdempotencyRecords int64 `json:"idempotencyRecords"`
+	Records            int64 `json:"records"`
 	Attempts           int64 `json:"attempts"`
 	DeadLetters        int64 `json:"deadLetters"`
 	Webhooks           int64 `json:"webhooks"`
@@ -170,7 +171,7 @@ func (s *Server) checkHealth(x *exchange.Exchange) healthInfo {
 		Status: "ok", Problems: h.Problems, Store: s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtLimit}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: s.streams.Info(), Lists: s.lists.info(), ReadCache: s.methods.CacheInfo(),
 		Batches: s.rpc.Batches(),
-		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords},
+		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords, Records: h.Expired.Records},
 	}
 	files := s.cfg.FileSlots.Stats()
 	info.Files = filesInfo{files.Held, files.Waiting}

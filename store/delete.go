@@ -51,6 +51,10 @@ type Maintenance interface {
 	// ExpireIdempotency removes up to limit records that were created before the given
 	// time and returns the number removed.
 	ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error)
+	// ExpireRecords removes up to limit records (see [Records]) that expired before the given
+	// time and returns the number removed. It may skip records that are locked by other
+	// transactions.
+	ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error)
 	// Backlog returns the number of queued and of leased tasks. Its cost is at most
 	// proportional to these numbers.
 	Backlog(ctx context.Context) (Backlog, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -41,7 +42,14 @@ type Record struct {
 	Key     RecordKey
 	Version int64
 	Value   []byte
+	// Expires is when the record may be removed; the zero time means never. A store returns
+	// a record until [Maintenance.ExpireRecords] removes it, because stores read no clock.
+	// Readers treat a record that has expired as not found, and replace it by its version.
+	Expires time.Time
 }
+
+// Expired reports whether the record has expired at a time.
+func (r *Record) Expired(now time.Time) bool { return !r.Expires.IsZero() && !r.Expires.After(now) }
 
 // RecordChange creates, replaces or deletes a record.
 type RecordChange struct {
@@ -51,6 +59,9 @@ type RecordChange struct {
 	// Value is the new value. Delete removes the record instead.
 	Value  []byte
 	Delete bool
+	// Expires is when the record expires, in milliseconds; the zero time means never. Each
+	// change sets it anew.
+	Expires time.Time
 }
 
 // RecordQuery selects records of an owner.

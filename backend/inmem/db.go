@@ -17,8 +17,9 @@ type database struct {
 	mu           sync.RWMutex
 	closed       bool
 	owners       map[string]*owner
-	ownersByName index[*owner]  // all owners, by name
-	records      index[*record] // idempotency records, by creation time
+	ownersByName index[*owner]        // all owners, by name
+	records      index[*record]       // idempotency records, by creation time
+	expiring     index[expiringValue] // records with an expiry, by its time
 }
 
 // owner holds the data of one owner.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -16,6 +17,13 @@ type value struct{ store.Record }
 
 func (v *value) compare(w *value) int {
 	return cmp.Or(strings.Compare(v.Key.Namespace, w.Key.Namespace), strings.Compare(v.Key.Key, w.Key.Key))
+}
+
+// expiringValue is a record with an expiry. Its order includes the owner.
+type expiringValue struct{ *value }
+
+func (v expiringValue) compare(w expiringValue) int {
+	return cmp.Or(strings.Compare(v.Key.Owner, w.Key.Owner), v.value.compare(w.value))
 }
 
 // value returns a record of the owner, or nil.
@@ -46,16 +54,30 @@ func (s *taskStore) versions(owner string, changes []store.RecordChange) []int64
 }
 
 // saveValues applies changes of records whose versions were checked.
-func (o *owner) saveValues(changes []store.RecordChange) {
+func (s *taskStore) saveValues(o *owner, changes []store.RecordChange) {
 	for i := range changes {
 		c := &changes[i]
 		if old := o.value(c.Namespace, c.Key); old != nil {
-			o.values.remove(0, old)
+			s.removeValue(o, old)
 		}
 		if !c.Delete {
 			k := store.RecordKey{Owner: o.name, Namespace: c.Namespace, Key: c.Key}
-			o.values.add(0, &value{store.Record{Key: k, Version: c.Version + 1, Value: slices.Clone(c.Value)}})
+			s.addValue(o, &value{store.Record{Key: k, Version: c.Version + 1, Value: slices.Clone(c.Value), Expires: store.Time(c.Expires)}})
 		}
+	}
+}
+
+func (s *taskStore) addValue(o *owner, v *value) {
+	o.values.add(0, v)
+	if !v.Expires.IsZero() {
+		s.expiring.add(millis(v.Expires), expiringValue{v})
+	}
+}
+
+func (s *taskStore) removeValue(o *owner, v *value) {
+	o.values.remove(0, v)
+	if !v.Expires.IsZero() {
+		s.expiring.remove(millis(v.Expires), expiringValue{v})
 	}
 }
 
@@ -117,7 +139,26 @@ func (s *taskStore) SaveRecords(ctx context.Context, owner string, changes ...st
 		return err
 	}
 	o := s.owner(owner)
-	o.saveValues(changes)
+	s.saveValues(o, changes)
 	s.removeIfEmpty(o)
 	return nil
+}
+
+// ExpireRecords implements [store.Maintenance]. It removes the records first that expired first.
+func (s *taskStore) ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error) {
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return 0, err
+	}
+	end, removed := ceilMillis(before), 0
+	for ; removed < limit && s.expiring.len > 0; removed++ {
+		e := s.expiring.chunks[0][0]
+		if e.at >= end {
+			break
+		}
+		o := s.owners[e.rec.Key.Owner]
+		s.removeValue(o, e.rec.value)
+		s.removeIfEmpty(o)
+	}
+	return removed, nil
 }

@@ -85,6 +85,7 @@ func taskQueries() []hotQuery {
 		{"commit: webhooks", stmtWebhook.text, ""},
 		{"commit: records", stmtRecords.text, ""},
 		{"record", sqlReadRecord, ""},
+		{"expire records", sqlExpireRecords, ""},
 		{"records: versions", sqlRecordVersions, ""},
 		{"records", recordListText(store.RecordQuery{}), ""},
 		{"records of a namespace", recordListText(store.RecordQuery{Namespace: "n"}), ""},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,13 +15,18 @@ import (
 )
 
 const (
-	sqlReadRecord = `SELECT namespace, key, version, value FROM {s}.records
+	sqlReadRecord = `SELECT namespace, key, version, value, expires_at FROM {s}.records
 		WHERE owner = $1::text AND namespace = $2::text AND key = $3::text`
 	sqlRecordVersions = `SELECT r.owner, r.namespace, r.key, r.version
 		FROM unnest($1::text[], $2::text[], $3::text[]) AS u(owner, namespace, key)
 		JOIN {s}.records r ON r.owner = u.owner AND r.namespace = u.namespace AND r.key = u.key`
-	sqlRecords = `SELECT namespace, key, version, value FROM {s}.records
+	sqlRecords = `SELECT namespace, key, version, value, expires_at FROM {s}.records
 		WHERE owner = $1::text AND %s ORDER BY namespace, key LIMIT $2::bigint`
+	sqlExpireRecords = `WITH u AS MATERIALIZED (
+			SELECT owner, namespace, key FROM {s}.records WHERE expires_at > 0 AND expires_at < $1::bigint
+			ORDER BY expires_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM {s}.records r USING u WHERE r.owner = u.owner AND r.namespace = u.namespace AND r.key = u.key`
 )
 
 // stmtRecords changes records, each at most once. It fails if a record does not have the
@@ -28,13 +34,13 @@ const (
 var stmtRecords = &statement{
 	name: "holdfast_records",
 	text: `WITH u AS MATERIALIZED (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::boolean[])
-			AS u(owner, namespace, key, version, value, remove)
+			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::boolean[], $7::bigint[])
+			AS u(owner, namespace, key, version, value, remove, expires_at)
 		), created AS (
-			INSERT INTO {s}.records (owner, namespace, key, version, value)
-			SELECT owner, namespace, key, 1, value FROM u WHERE version = 0 ON CONFLICT DO NOTHING RETURNING 1
+			INSERT INTO {s}.records (owner, namespace, key, version, value, expires_at)
+			SELECT owner, namespace, key, 1, value, expires_at FROM u WHERE version = 0 ON CONFLICT DO NOTHING RETURNING 1
 		), replaced AS (
-			UPDATE {s}.records r SET version = r.version + 1, value = u.value FROM u
+			UPDATE {s}.records r SET version = r.version + 1, value = u.value, expires_at = u.expires_at FROM u
 			WHERE r.owner = u.owner AND r.namespace = u.namespace AND r.key = u.key AND r.version = u.version AND NOT u.remove RETURNING 1
 		), removed AS (
 			DELETE FROM {s}.records r USING u
@@ -42,7 +48,7 @@ var stmtRecords = &statement{
 		)
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM created) + (SELECT count(*) FROM replaced) + (SELECT count(*) FROM removed)
 			= (SELECT count(*) FROM u) THEN 1 ELSE 0 END)`,
-	arrays: []uint32{oidText, oidText, oidText, oidInt8, oidBytea, oidBool},
+	arrays: []uint32{oidText, oidText, oidText, oidInt8, oidBytea, oidBool, oidInt8},
 }
 
 // ownedChange is a change of a record with its owner.
@@ -92,11 +98,13 @@ func recordColumns(changes []ownedChange) []any {
 	var versions []int64
 	var values [][]byte
 	var remove []bool
+	var expires []int64
 	for _, r := range changes {
 		owners, namespaces, keys = append(owners, r.Owner), append(namespaces, r.RecordKey.Namespace), append(keys, r.RecordKey.Key)
 		versions, values, remove = append(versions, r.Version), append(values, r.Value), append(remove, r.Delete)
+		expires = append(expires, millis(r.Expires))
 	}
-	return []any{owners, namespaces, keys, versions, values, remove}
+	return []any{owners, namespaces, keys, versions, values, remove, expires}
 }
 
 // sortChanges sorts changes by their keys, so that transactions lock records in this order.
@@ -115,6 +123,7 @@ func (k *call) recordChanges(changes []ownedChange) {
 		k.columns[3].int(r.Version)
 		k.columns[4].bytes(r.Value)
 		k.columns[5].bool(r.Delete)
+		k.columns[6].int(millis(r.Expires))
 	}
 }
 
@@ -167,6 +176,7 @@ func (s *changeWriter) Record(ctx context.Context, key store.RecordKey) (found s
 func scanRecord(owner string, r record) store.Record {
 	return store.Record{
 		Key: store.RecordKey{Owner: owner, Namespace: r.text(0), Key: r.text(1)}, Version: r.int(2), Value: slices.Clone(r[3]),
+		Expires: fromMillis(r.int(4)),
 	}
 }
 
@@ -239,4 +249,15 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 		}
 		return err
 	})
+}
+
+// ExpireRecords implements [store.Maintenance].
+func (s *taskStore) ExpireRecords(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	err = s.read(ctx, "expire records", func(ctx context.Context, c *pgx.Conn) (err error) {
+		if limit > 0 {
+			n, err = s.exec(ctx, c, sqlExpireRecords, millis(before), limit)
+		}
+		return err
+	})
+	return n, err
 }

@@ -32,6 +32,7 @@ var hotQueries = []hotQuery{
 	{"context", sqlReadContext},
 	{"record", sqlSelectRecord},
 	{"records", sqlRecords},
+	{"expire records", sqlExpireRecords},
 	{"record: update", sqlUpdateRecord},
 	{"record: delete", sqlDeleteRecord},
 	{"feedback", sqlFeedback},

@@ -75,6 +75,7 @@ func TestReadOnlyStoreRejectsWrites(t *testing.T) {
 		},
 		"Renew":             func() error { _, err := r.Renew(bg, testTime, []store.HeldLease{{Key: k}}); return err },
 		"ExpireIdempotency": func() error { _, err := r.ExpireIdempotency(bg, testTime, 1); return err },
+		"ExpireRecords":     func() error { _, err := r.ExpireRecords(bg, testTime, 1); return err },
 		"SaveContext": func() error {
 			_, err := r.SaveContext(bg, store.ContextChange{Create: true, Context: store.Context{
 				Key: store.ContextKey{Owner: "o", ID: "c"}, Role: "r", Status: a2a.ContextActive,

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
@@ -9,17 +10,21 @@ import (
 )
 
 const (
-	sqlSelectRecord = `SELECT namespace, key, version, value FROM records WHERE owner = ?1 AND namespace = ?2 AND key = ?3`
-	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value) VALUES (?,?,?,1,?)`
-	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ? WHERE owner = ? AND namespace = ? AND key = ?`
+	sqlSelectRecord = `SELECT namespace, key, version, value, expires_at FROM records WHERE owner = ?1 AND namespace = ?2 AND key = ?3`
+	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value, expires_at) VALUES (?,?,?,1,?,?)`
+	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ?, expires_at = ? WHERE owner = ? AND namespace = ? AND key = ?`
 	sqlDeleteRecord = `DELETE FROM records WHERE owner = ? AND namespace = ? AND key = ?`
 	// sqlRecords lists records in namespaces below ?4.
-	sqlRecords = `SELECT namespace, key, version, value FROM records
+	sqlRecords = `SELECT namespace, key, version, value, expires_at FROM records
 		WHERE owner = ?1 AND (namespace, key) > (?2, ?3) AND namespace < ?4 ORDER BY namespace, key LIMIT ?5`
+	sqlExpireRecords = `DELETE FROM records WHERE (owner, namespace, key) IN
+		(SELECT owner, namespace, key FROM records WHERE expires_at > 0 AND expires_at < ? ORDER BY expires_at LIMIT ?)`
 )
 
 func scanRecord(owner string, r record) store.Record {
-	return store.Record{Key: store.RecordKey{Owner: owner, Namespace: r.text(0), Key: r.text(1)}, Version: r.int(2), Value: []byte(r.text(3))}
+	return store.Record{
+		Key: store.RecordKey{Owner: owner, Namespace: r.text(0), Key: r.text(1)}, Version: r.int(2), Value: []byte(r.text(3)), Expires: fromMillis(r.int(4)),
+	}
 }
 
 // readRecord reads a record. Its version is 0 if it does not exist.
@@ -55,9 +60,9 @@ func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err er
 		case c.Delete:
 			_, err = w.exec(sqlDeleteRecord, owner, c.Namespace, c.Key)
 		case c.Version == 0:
-			_, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value)
+			_, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value, millis(c.Expires))
 		default:
-			_, err = w.exec(sqlUpdateRecord, c.Value, owner, c.Namespace, c.Key)
+			_, err = w.exec(sqlUpdateRecord, c.Value, millis(c.Expires), owner, c.Namespace, c.Key)
 		}
 		if err != nil {
 			return err
@@ -122,4 +127,14 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 		return err
 	}
 	return refusal
+}
+
+// ExpireRecords implements store.Maintenance.
+func (s *taskStore) ExpireRecords(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	err = s.write(ctx, &request{weight: max(limit, 1), apply: func(w *writer) error {
+		removed, err := w.exec(sqlExpireRecords, millis(before), int64(max(limit, 0)))
+		n = int(removed)
+		return err
+	}})
+	return n, err
 }

@@ -83,7 +83,7 @@ type serveCmd struct {
 	Lease       time.Duration `field:"Lease" envvar:"" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it."`
 	StopGrace   time.Duration `field:"StopGrace" envvar:"" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start."`
 
-	Retention []string `placeholder:"KIND=AGE" envvar:"" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
+	Retention []string `placeholder:"KIND=AGE" envvar:"" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, state (of sessions, and boards), attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
 
 	LogLevel  string `placeholder:"LEVEL" envvar:"" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"Log level: debug (every request), info, warn or error."`
 	LogFormat string `placeholder:"FORMAT" envvar:"" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json."`

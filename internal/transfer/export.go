@@ -76,7 +76,7 @@ func (e *exporter) records(ctx context.Context, owner string) error {
 		}
 		for i := range page.Records {
 			r := &page.Records[i]
-			if err := e.line(&recordLine{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value}); err != nil {
+			if err := e.line(&recordLine{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value, Expires: r.Expires}); err != nil {
 				return err
 			}
 			e.end.Records++

@@ -84,6 +84,8 @@ type recordLine struct {
 	Namespace string   `json:"namespace" wire:"required"`
 	Key       string   `json:"key" wire:"required"`
 	Value     []byte   `json:"value" wire:"required"`
+	// Expires is absent if the record never expires.
+	Expires time.Time `json:"expires,omitempty"`
 }
 
 type endLine struct {

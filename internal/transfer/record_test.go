@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
@@ -25,14 +26,17 @@ func TestRecordsAreExportedAndImported(t *testing.T) {
 		saveRecord(t, source, "n", strings.Repeat("k", i+1), "\x00value")
 	}
 	saveRecord(t, source, "empty", "k", "")
-	var document bytes.Buffer
-	if report, err := transfer.ExportAll(t.Context(), &document, source, conversation.Owner); err != nil || report.Document.Records != 41 || report.Document.Contexts != 1 {
-		t.Fatalf("ExportAll() = %+v, %v, want one context and 41 records", report, err)
+	if err := source.SaveRecords(t.Context(), conversation.Owner, store.RecordChange{Namespace: "expiring", Key: "k", Expires: time.UnixMilli(1_800_000_000_123)}); err != nil {
+		t.Fatal(err)
 	}
-	for _, written := range []int64{41, 0} {
+	var document bytes.Buffer
+	if report, err := transfer.ExportAll(t.Context(), &document, source, conversation.Owner); err != nil || report.Document.Records != 42 || report.Document.Contexts != 1 {
+		t.Fatalf("ExportAll() = %+v, %v, want one context and 42 records", report, err)
+	}
+	for _, written := range []int64{42, 0} {
 		report, err := transfer.Import(t.Context(), strings.NewReader(document.String()), target, transfer.ImportOptions{})
-		if err != nil || report.Written.Records != written || report.Document.Records != 41 {
-			t.Fatalf("Import() = %+v, %v, want %d of 41 records written", report, err, written)
+		if err != nil || report.Written.Records != written || report.Document.Records != 42 {
+			t.Fatalf("Import() = %+v, %v, want %d of 42 records written", report, err, written)
 		}
 	}
 	var again bytes.Buffer

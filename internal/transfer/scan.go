@@ -381,7 +381,7 @@ func (s *scanner) parseRecord(ctx context.Context, raw []byte) error {
 	if err := wire.Unmarshal(raw, &l); err != nil {
 		return err
 	}
-	r := store.RecordChange{Namespace: l.Namespace, Key: l.Key, Value: l.Value}
+	r := store.RecordChange{Namespace: l.Namespace, Key: l.Key, Value: l.Value, Expires: l.Expires}
 	if err := store.CheckRecords(s.context.Owner, []store.RecordChange{r}); err != nil {
 		return s.errorf("%v", err)
 	}

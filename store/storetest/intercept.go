@@ -105,6 +105,10 @@ func (f *intercepted) ExpireIdempotency(ctx context.Context, before time.Time, l
 	return call(ctx, f, Call{Method: "ExpireIdempotency"}, func(ctx context.Context) (int, error) { return f.inner.ExpireIdempotency(ctx, before, limit) })
 }
 
+func (f *intercepted) ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error) {
+	return call(ctx, f, Call{Method: "ExpireRecords"}, func(ctx context.Context) (int, error) { return f.inner.ExpireRecords(ctx, before, limit) })
+}
+
 func (f *intercepted) Context(ctx context.Context, owner, id string, tasks int) (store.Context, error) {
 	return call(ctx, f, Call{Method: "Context"}, func(ctx context.Context) (store.Context, error) { return f.inner.Context(ctx, owner, id, tasks) })
 }

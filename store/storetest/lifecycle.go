@@ -62,11 +62,12 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			_, err := s.Record(ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "k"})
 			return err
 		},
-		"Records":     func() error { _, err := s.Records(ctx, store.RecordQuery{Owner: owner, Limit: 1}); return err },
-		"SaveRecords": func() error { return s.SaveRecords(ctx, owner, valueChange("n", "k", 0, "")) },
-		"Queued":      func() error { _, err := s.Queued(ctx, owner, 1); return err },
-		"Backlog":     func() error { _, err := s.Backlog(ctx); return err },
-		"Ping":        func() error { return s.Ping(ctx) },
+		"Records":       func() error { _, err := s.Records(ctx, store.RecordQuery{Owner: owner, Limit: 1}); return err },
+		"SaveRecords":   func() error { return s.SaveRecords(ctx, owner, valueChange("n", "k", 0, "")) },
+		"ExpireRecords": func() error { _, err := s.ExpireRecords(ctx, at(999), 9); return err },
+		"Queued":        func() error { _, err := s.Queued(ctx, owner, 1); return err },
+		"Backlog":       func() error { _, err := s.Backlog(ctx); return err },
+		"Ping":          func() error { return s.Ping(ctx) },
 	}
 	maps.Copy(all, webhookCalls(ctx, s))
 	return all

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -24,7 +25,7 @@ func (m *model) saveValues(owner string, changes []store.RecordChange) {
 			delete(m.values, k)
 			continue
 		}
-		m.values[k] = store.Record{Key: k, Version: c.Version + 1, Value: slices.Clone(c.Value)}
+		m.values[k] = store.Record{Key: k, Version: c.Version + 1, Value: slices.Clone(c.Value), Expires: store.Time(c.Expires)}
 	}
 }
 
@@ -71,4 +72,19 @@ func (m *model) Records(ctx context.Context, q store.RecordQuery) (page store.Re
 	slices.SortFunc(all, func(a, b store.Record) int { return order(a.Key, b.Key) })
 	n := min(q.Limit, len(all))
 	return store.RecordPage{Records: all[:n], More: n < len(all)}, nil
+}
+
+func (m *model) ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error) {
+	defer m.mu.Unlock()
+	if err := m.startCall(ctx); err != nil {
+		return 0, err
+	}
+	removed := 0
+	for k, r := range m.values {
+		if removed < limit && !r.Expires.IsZero() && r.Expires.Before(before) {
+			delete(m.values, k)
+			removed++
+		}
+	}
+	return removed, nil
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,7 +46,7 @@ func shortestFirst(t *testing.T) []test {
 		for _, test := range g.tests {
 			test.name = g.name + ": " + test.name
 			var n atomic.Int64
-			run := &recorder{ctx: t.Context()}
+			run := NewRecorder(t.Context())
 			h := Harness{Tasks: mutantTasks, Open: func(T) store.Store {
 				return Faulty(newModel(), func(Call) Fault { n.Add(1); return Pass })
 			}}
@@ -74,7 +72,7 @@ func firstFailure(t *testing.T, tests []test, mutate func(*mutant)) string {
 		mutate(m)
 		return m
 	}}
-	run := &recorder{ctx: t.Context()}
+	run := NewRecorder(t.Context())
 	for _, test := range tests {
 		if !run.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
 			return test.name
@@ -173,6 +171,7 @@ type mutant struct {
 	recordQuery           func(*store.RecordQuery)
 	ignoresRecordVersions bool
 	savesRecordsSingly    bool
+	expiresEarly          bool
 }
 
 func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
@@ -261,57 +260,3 @@ func (m *mutant) Close() error {
 	}
 	return m.Store.Close()
 }
-
-// recorder is a T outside go test. It runs the tests one after the other and records whether
-// any failed.
-type recorder struct {
-	ctx      context.Context
-	name     string
-	mu       sync.Mutex
-	failed   bool
-	cleanups []func()
-}
-
-func (r *recorder) Run(name string, f func(T)) bool {
-	part := &recorder{ctx: r.ctx, name: name}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			for _, clean := range slices.Backward(part.cleanups) {
-				clean()
-			}
-		}()
-		defer func() {
-			if p := recover(); p != nil { // it would end the process of a real test
-				part.Errorf("%v", p)
-			}
-		}()
-		f(part)
-	}()
-	<-done
-	r.failed = r.failed || part.failed
-	return !part.failed
-}
-
-func (r *recorder) Helper()                  {}
-func (r *recorder) Name() string             { return r.name }
-func (r *recorder) Parallel()                {}
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Cleanup(f func())         { r.cleanups = append(r.cleanups, f) }
-func (r *recorder) TempDir() string          { return "" }
-func (r *recorder) Logf(string, ...any)      {}
-func (r *recorder) Failed() bool             { return r.failed }
-
-func (r *recorder) Errorf(string, ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Skipf(string, ...any) { runtime.Goexit() }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -16,6 +18,9 @@ var recordMutants = map[string]func(*mutant){
 	"ignores After of records":      func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.After = store.RecordKey{} } },
 	"lists more records than asked": func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Limit++ } },
 	"ignores versions of records":   func(m *mutant) { m.ignoresRecordVersions = true },
+	"loses the expiry of records":   func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = time.Time{} } },
+	"keeps the expiry of records":   func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = cmp.Or(c.Expires, at(1)) } },
+	"expires records too early":     func(m *mutant) { m.expiresEarly = true },
 	"saves records one by one":      func(m *mutant) { m.savesRecordsSingly = true },
 }
 
@@ -51,4 +56,11 @@ func (m *mutant) Records(ctx context.Context, q store.RecordQuery) (store.Record
 		m.recordQuery(&q)
 	}
 	return m.Store.Records(ctx, q)
+}
+
+func (m *mutant) ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error) {
+	if m.expiresEarly {
+		before = before.Add(time.Millisecond)
+	}
+	return m.Store.ExpireRecords(ctx, before, limit)
 }

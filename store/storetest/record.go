@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,6 +23,7 @@ func recordTests() []test {
 		{"records belong to owners", recordsPerOwner},
 		{"records remain when their task and context are deleted", recordsRemain},
 		{"one of concurrent changes of a record succeeds", recordsRace},
+		{"records that expired before a time are removed, up to a limit", recordsExpire},
 	}
 }
 
@@ -273,6 +275,38 @@ func recordsRemain(f *fixture) {
 	f.equal("Records() after removal", f.values(owner, ""), []store.Record{})
 }
 
+func recordsExpire(f *fixture) {
+	expiring := func(key string, version int64, expires time.Time) store.RecordChange {
+		c := valueChange("n", key, version, key)
+		c.Expires = expires
+		return c
+	}
+	c := newTask(key("t1"), "c1", at(0))
+	c.Records = []store.RecordChange{expiring("a", 0, at(1)), expiring("b", 0, at(2)), expiring("kept", 0, time.Time{}), expiring("later", 0, at(1))}
+	f.commit(c)
+	f.saveValues(expiring("c", 0, at(3).Add(time.Microsecond)), expiring("cleared", 0, at(1)))
+	f.saveValues(expiring("later", 1, at(9)), expiring("cleared", 1, time.Time{}))
+	expires := func(r store.Record, at time.Time) store.Record { r.Expires = at; return r }
+	all := []store.Record{
+		expires(value("n", "a", 1, "a"), at(1)), expires(value("n", "b", 1, "b"), at(2)), expires(value("n", "c", 1, "c"), at(3)),
+		value("n", "cleared", 2, "cleared"), value("n", "kept", 1, "kept"), expires(value("n", "later", 2, "later"), at(9)),
+	}
+	f.equal("Records()", f.values(owner, "n"), all)
+	for _, call := range []struct{ ms, limit, removed int }{{1, 9, 0}, {4, 0, 0}, {2, 9, 1}, {4, 1, 1}, {4, 9, 1}, {4, 9, 0}} {
+		if n, err := f.s.ExpireRecords(f.ctx, at(call.ms), call.limit); err != nil || n != call.removed {
+			f.Errorf("ExpireRecords(%d ms, %d) = %d, %v, want %d", call.ms, call.limit, n, err, call.removed)
+		}
+	}
+	if f.h.Reopen != nil {
+		f.s = f.h.Reopen(f, f.s)
+	}
+	f.equal("Records() after the expiry", f.values(owner, "n"), all[3:])
+	f.saveValues(valueRemoval("n", "later", 2))
+	if n, err := f.s.ExpireRecords(f.ctx, at(99), 9); err != nil || n != 0 {
+		f.Errorf("ExpireRecords() after a removal = %d, %v, want 0", n, err)
+	}
+}
+
 // Concurrent increments of one counter, half of them with a task, lose no increment.
 func recordsRace(f *fixture) {
 	const workers, each = 4, 8
@@ -315,6 +349,9 @@ func (r *randomRun) recordChanges(owner string) (changes []store.RecordChange) {
 		at, err := r.want.Record(r.ctx, k)
 		c := valueChange(k.Namespace, k.Key, at.Version, string(rune('0'+r.pick("value", 3))))
 		c.Delete = err == nil && r.oneIn("delete", 4)
+		if r.oneIn("expires", 3) {
+			c.Expires = r.time()
+		}
 		if r.oneIn("wrong version", 6) {
 			c.Version++
 		}
@@ -331,6 +368,10 @@ func (r *randomRun) callRecords() {
 			q.After = store.RecordKey{Namespace: rapid.SampledFrom([]string{"m", "n"}).Draw(r.t, "after"), Key: string(rune('a' + r.pick("key", 5)))}
 		}
 		compareCalls(r, "Records()", func(s store.Store) (store.RecordPage, error) { return s.Records(r.ctx, q) })
+		return
+	}
+	if before := r.time(); r.oneIn("expire", 5) { // all, since the contract does not define which ones a limit selects
+		compareCalls(r, "ExpireRecords()", func(s store.Store) (int, error) { return s.ExpireRecords(r.ctx, before, 100) })
 		return
 	}
 	changes := r.recordChanges(owner)

@@ -130,15 +130,18 @@ CREATE TABLE {s}.tasks_deleted (
 
 -- Records
 
--- Values that belong to an owner, not to a task (store.Record).
+-- Values that belong to an owner, not to a task (store.Record). expires_at is 0 if the record
+-- never expires.
 CREATE TABLE {s}.records (
-  owner     text COLLATE "C" NOT NULL,
-  namespace text COLLATE "C" NOT NULL,
-  key       text COLLATE "C" NOT NULL,
-  version   bigint NOT NULL,
-  value     bytea,
+  owner      text COLLATE "C" NOT NULL,
+  namespace  text COLLATE "C" NOT NULL,
+  key        text COLLATE "C" NOT NULL,
+  version    bigint NOT NULL,
+  value      bytea,
+  expires_at bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, namespace, key)
 );
+CREATE INDEX records_expiring ON {s}.records (expires_at) WHERE expires_at > 0;
 
 -- Contexts
 

@@ -102,15 +102,18 @@ CREATE TABLE tasks_deleted (
 
 -- Records
 
--- Values that belong to an owner, not to a task (store.Record).
+-- Values that belong to an owner, not to a task (store.Record). expires_at is 0 if the record
+-- never expires.
 CREATE TABLE records (
-  owner     TEXT NOT NULL,
-  namespace TEXT NOT NULL,
-  key       TEXT NOT NULL,
-  version   INTEGER NOT NULL,
-  value     BLOB,
+  owner      TEXT NOT NULL,
+  namespace  TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  version    INTEGER NOT NULL,
+  value      BLOB,
+  expires_at INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, namespace, key)
 ) WITHOUT ROWID;
+CREATE INDEX records_expiring ON records (expires_at) WHERE expires_at > 0;
 
 -- Contexts
 

@@ -24,6 +24,7 @@ CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lo
 CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
 CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
 CREATE INDEX memory_keys_id ON memory_keys (owner, agent, namespace, id);
+CREATE INDEX records_expiring ON records (expires_at) WHERE expires_at > 0;
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
@@ -218,11 +219,12 @@ CREATE TABLE memory_keys (
   PRIMARY KEY (owner, agent, namespace, key)
 ) WITHOUT ROWID;
 CREATE TABLE records (
-  owner     TEXT NOT NULL,
-  namespace TEXT NOT NULL,
-  key       TEXT NOT NULL,
-  version   INTEGER NOT NULL,
-  value     BLOB,
+  owner      TEXT NOT NULL,
+  namespace  TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  version    INTEGER NOT NULL,
+  value      BLOB,
+  expires_at INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, namespace, key)
 ) WITHOUT ROWID;
 CREATE TABLE schema_migrations (

@@ -1,2 +1,3 @@
-// Package memorytest is the conformance suite of package memory.
+// Package memorytest is the conformance suite of package memory: [RunShortTerm] tests a store of
+// session states, [RunLongTerm] one of facts.
 package memorytest

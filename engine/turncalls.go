@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// turnRecords is the store.RecordUpdater of one operation of a handler. It is used by one
+// goroutine.
+type turnRecords struct {
+	t *Turn
+	// silent changes return no record and are committed with the next commit. Other changes are
+	// committed before they return.
+	silent bool
+	// now is the time of the last call. A repeated call has the time of the recorded one.
+	now time.Time
+}
+
+func (t *Turn) records(silent bool) *turnRecords {
+	return &turnRecords{t: t, silent: silent, now: store.Time(t.r.e.cfg.clock())}
+}
+
+func (u *turnRecords) clock() time.Time { return u.now }
+
+// scopeName returns the name of the step that ctx was passed to, "" outside of steps.
+func (t *Turn) scopeName(ctx context.Context) string {
+	if s := t.scopeOf(ctx); s != nil {
+		return s.name
+	}
+	return ""
+}
+
+// repeated returns the next recorded call of an earlier attempt, or nil. key is not checked for a
+// list.
+func (u *turnRecords) repeated(ctx context.Context, kind callKind, key store.RecordKey) (*callRecord, error) {
+	t := u.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil, ErrEnded
+	}
+	if t.earlier == nil {
+		return nil, nil
+	}
+	scope := t.scopeName(ctx)
+	n := t.calls[scope]
+	if n >= len(t.earlier.calls[scope]) {
+		return nil, nil
+	}
+	t.calls[scope]++
+	c := &t.earlier.calls[scope][n]
+	if c.Kind != kind || kind != listCall && len(c.Records) > 0 && c.Records[0].record(key.Owner).Key != key {
+		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on state or boards differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
+	}
+	u.now = c.At
+	return c, nil
+}
+
+// add adds a call to the next commit. do is called with the run's mutex held.
+func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRecords)) error {
+	t := u.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.r.endErr != nil {
+		return t.r.endErr
+	}
+	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeName(ctx), u.now
+	c.index = t.calls[c.scope]
+	t.calls[c.scope]++
+	do(&t.r.records)
+	if len(t.r.records.byKey) > 0 || t.r.records.bytes > maxCallBytes {
+		t.r.startTimer()
+	}
+	return nil
+}
+
+// read returns a record with the changes of the turn.
+func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	u.t.r.mu.Lock()
+	rec := u.t.r.records.byKey[key]
+	if rec != nil {
+		defer u.t.r.mu.Unlock()
+		return rec.current, nil
+	}
+	u.t.r.mu.Unlock()
+	r, err := u.t.r.e.readRecord(ctx, key)
+	if err != nil {
+		return r, hideStoreError(err)
+	}
+	u.t.r.mu.Lock()
+	defer u.t.r.mu.Unlock()
+	u.t.r.records.known = r
+	return r, nil
+}
+
+// base returns the record that a change is based on. It may be outdated, but not if it is the
+// reason to reject the change.
+func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (store.Record, error) {
+	u.t.r.mu.Lock()
+	known := u.t.r.records.known
+	pending := u.t.r.records.byKey[key] != nil
+	u.t.r.mu.Unlock()
+	if known.Key == key && !pending {
+		if c, err := update(known); c != nil && err == nil {
+			return known, nil
+		}
+	}
+	return u.read(ctx, key)
+}
+
+// ReadRecord implements [store.RecordUpdater].
+func (u *turnRecords) ReadRecord(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	if done, err := u.repeated(ctx, readCall, key); done != nil || err != nil {
+		return u.result(done, key), err
+	}
+	r, err := u.read(ctx, key)
+	if err != nil {
+		return r, err
+	}
+	c := &recordCall{result: callRecord{Kind: readCall, Records: []recordValue{valueOf(r)}}}
+	r.Value = slices.Clone(r.Value)
+	return r, u.add(ctx, c, func(p *pendingRecords) { p.add(c) })
+}
+
+// Records implements [store.RecordUpdater]. It commits pending changes first.
+func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+	done, err := u.repeated(ctx, listCall, store.RecordKey{})
+	if err != nil {
+		return page, err
+	}
+	if done != nil {
+		for i := range done.Records {
+			page.Records = append(page.Records, done.Records[i].record(q.Owner))
+		}
+		page.More = done.More
+		return page, nil
+	}
+	if err := u.commit(ctx); err != nil {
+		return page, err
+	}
+	if page, err = u.t.r.e.cfg.Store.Records(ctx, q); err != nil {
+		return page, hideStoreError(err)
+	}
+	c := &recordCall{result: callRecord{Kind: listCall, More: page.More}}
+	for _, r := range page.Records {
+		c.result.Records = append(c.result.Records, valueOf(r))
+	}
+	return page, u.add(ctx, c, func(p *pendingRecords) { p.add(c) })
+}
+
+// commit commits pending changes of records.
+func (u *turnRecords) commit(ctx context.Context) error {
+	u.t.r.mu.Lock()
+	pending := len(u.t.r.records.byKey) > 0
+	u.t.r.mu.Unlock()
+	if !pending {
+		return nil
+	}
+	return hideStoreError(u.t.r.commitWithRetry(ctx, new(runChange)))
+}
+
+// result returns the record of a recorded call.
+func (u *turnRecords) result(c *callRecord, key store.RecordKey) store.Record {
+	if c == nil || len(c.Records) == 0 {
+		return store.Record{Key: key}
+	}
+	return c.Records[0].record(key.Owner)
+}
+
+// UpdateRecord implements [store.RecordUpdater].
+func (u *turnRecords) UpdateRecord(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (store.Record, error) {
+	kind := updateCall
+	if u.silent {
+		kind = silentCall
+	}
+	done, err := u.repeated(ctx, kind, key)
+	if err != nil {
+		return store.Record{}, err
+	}
+	if done != nil {
+		r := u.result(done, key)
+		if done.Failed {
+			_, err = update(r)
+		}
+		return r, err
+	}
+	if err := u.t.r.ensureLease(ctx); err != nil {
+		return store.Record{}, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return store.Record{}, err
+	}
+	base, err := u.base(ctx, key, update)
+	if err != nil {
+		return store.Record{}, err
+	}
+	c := &recordCall{key: key, update: update, result: callRecord{Kind: kind}}
+	if err := u.add(ctx, c, func(p *pendingRecords) { p.apply(c, base) }); err != nil {
+		return store.Record{}, err
+	}
+	return u.wait(ctx, c)
+}
+
+// wait returns the result of a change after its commit.
+func (u *turnRecords) wait(ctx context.Context, c *recordCall) (store.Record, error) {
+	if !u.silent && c.err == nil {
+		if err := u.commit(ctx); err != nil {
+			return store.Record{}, err
+		}
+	}
+	u.t.r.mu.Lock()
+	defer u.t.r.mu.Unlock()
+	return u.result(&c.result, c.key), c.err
+}

@@ -1,0 +1,106 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/store/board"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// cart adds each message to the items of the conversation.
+func cart(ctx context.Context, t *holdfast.Turn) error {
+	state, err := t.State().Get(ctx)
+	if err != nil {
+		return err
+	}
+	count, _ := state.Values["count"].(float64)
+	err = t.State().Update(ctx, map[string]any{
+		"count": count + 1,
+		"items": map[string]any{t.Text(): true},
+	})
+	if err != nil {
+		return err
+	}
+	return t.Reply(fmt.Sprintf("%v items in the cart", count+1))
+}
+
+// plan works on the next task of the conversation's board.
+func plan(ctx context.Context, t *holdfast.Turn) error {
+	root, err := t.Board().Root(ctx)
+	if errors.Is(err, board.ErrNotFound) {
+		root, err = t.Board().Create(ctx, holdfast.BoardParams{Label: "Report"}, "read", "summarize")
+	}
+	if err != nil {
+		return err
+	}
+	for _, task := range root.Tasks {
+		if task.Status != board.Planned {
+			continue
+		}
+		if _, err := t.Board().SetStatus(ctx, root.ID, task.ID, board.InProgress, ""); err != nil {
+			return err
+		}
+		// Work on the task here, in a step.
+		if _, err := t.Board().SetStatus(ctx, root.ID, task.ID, board.Succeeded, "done"); err != nil {
+			return err
+		}
+		return t.Reply("finished: " + task.Title)
+	}
+	return t.Reply("nothing left to do")
+}
+
+func ExampleTurn_State() {
+	converse(cart, "apple", "pear")
+	// Output:
+	// 1 items in the cart
+	// 2 items in the cart
+}
+
+func ExampleTurn_Board() {
+	converse(plan, "go", "go", "go")
+	// Output:
+	// finished: read
+	// finished: summarize
+	// nothing left to do
+}
+
+// converse prints the answers of a handler to messages of one conversation.
+func converse(h holdfast.HandlerFunc, texts ...string) {
+	agent, err := holdfast.New(holdfast.Config{Name: "agent", Store: inmem.New()}, h)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := listen()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agent.Serve(ctx, ln) }()
+
+	c, err := client.New(client.Config{URL: "http://" + ln.Addr().String()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	contextID := ""
+	for _, text := range texts {
+		message := client.Text(text)
+		message.ContextID = contextID
+		result, err := c.Send(ctx, client.SendParams{Message: message, Configuration: &a2a.MessageSendConfiguration{Blocking: true}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		task := result.(*a2a.Task)
+		contextID = task.ContextID
+		fmt.Println(task.Status.Message.Text())
+	}
+	stop()
+	<-served
+}

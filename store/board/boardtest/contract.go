@@ -1,0 +1,423 @@
+package boardtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/board"
+)
+
+var statuses = []board.Status{board.Planned, board.InProgress, board.Blocked, board.Succeeded, board.Failed, board.Abandoned}
+
+func (f *fixture) equal(call string, got, want any) {
+	f.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.Errorf("%s (-want +got):\n%s", call, diff)
+	}
+}
+
+// titles returns the titles of a board's tasks and checks their order.
+func (f *fixture) titles(b board.Board) string {
+	f.Helper()
+	var all []string
+	for i, t := range b.Tasks {
+		if t.Order != i {
+			f.Errorf("task %q has order %d, want %d", t.Title, t.Order, i)
+		}
+		all = append(all, t.Title)
+	}
+	return strings.Join(all, " ")
+}
+
+func create(f *fixture) {
+	p := board.CreateParams{
+		Owner: "alice", Conversation: "c1", Agent: "planner", Label: "Plan", ParentAgent: "boss", MaxRetries: 7, Titles: []string{"one", "two"},
+	}
+	b, err := f.s.Create(f.ctx, p)
+	if err != nil {
+		f.Fatalf("Create() = %v", err)
+	}
+	if b.ID == "" {
+		f.Errorf("Create() returned a board without id")
+	}
+	f.equal("Create()", b, board.Board{
+		ID: b.ID, Owner: "alice", Conversation: "c1", Agent: "planner", Label: "Plan", ParentAgent: "boss", MaxRetries: 7, Version: 1, CreatedAt: f.now,
+		Tasks: []board.Task{{ID: b.Tasks[0].ID, Title: "one", Status: board.Planned}, {ID: b.Tasks[1].ID, Title: "two", Status: board.Planned, Order: 1}},
+	})
+	f.equal("Get()", f.get(b.Key()), b)
+	if other := f.create("c1"); other.ID == b.ID || other.MaxRetries != board.DefaultMaxRetries || len(other.Tasks) != 0 {
+		f.Errorf("Create() without tasks = %+v, want an empty board with another id", other)
+	}
+	none, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: -1})
+	if err != nil || none.MaxRetries != 0 {
+		f.Errorf("Create() without retries = %+v, %v", none, err)
+	}
+	if err := f.s.Delete(f.ctx, b.Key()); err != nil {
+		f.Errorf("Delete() = %v", err)
+	}
+	f.wantNotFound(b.Key(), b.Tasks[0].ID)
+	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 2 {
+		f.Errorf("List() after Delete() = %d boards, %v, want 2", len(boards), err)
+	}
+}
+
+// calls calls every method that names a board.
+func (f *fixture) calls(ctx context.Context, k board.Key, task string) map[string]error {
+	errs := make(map[string]error)
+	_, errs["Get"] = f.s.Get(ctx, k)
+	_, errs["AddTasks"] = f.s.AddTasks(ctx, k, "t")
+	_, errs["SetStatus"] = f.s.SetStatus(ctx, k, task, board.Planned, "")
+	_, errs["Rename"] = f.s.Rename(ctx, k, task, "t")
+	_, errs["SetNote"] = f.s.SetNote(ctx, k, task, "t")
+	_, errs["Reorder"] = f.s.Reorder(ctx, k, []string{task})
+	errs["DeleteTask"] = f.s.DeleteTask(ctx, k, task)
+	_, errs["IncrementRetry"] = f.s.IncrementRetry(ctx, k, task)
+	_, errs["ForceRetry"] = f.s.ForceRetry(ctx, k, task)
+	errs["Delete"] = f.s.Delete(ctx, k)
+	return errs
+}
+
+func (f *fixture) wantNotFound(k board.Key, task string) {
+	f.Helper()
+	for call, err := range f.calls(f.ctx, k, task) {
+		if !errors.Is(err, board.ErrNotFound) {
+			f.Errorf("%s(%+q) = %v, want ErrNotFound", call, k, err)
+		}
+	}
+}
+
+func editTasks(f *fixture) {
+	b := f.create("c1", "a", "b")
+	a, k := b.Tasks[0].ID, b.Key()
+	added, err := f.s.AddTasks(f.ctx, k, "c", "d")
+	if err != nil || len(added) != 2 || added[1].Title != "d" || added[1].Order != 3 || added[1].Status != board.Planned {
+		f.Fatalf("AddTasks() = %+v, %v", added, err)
+	}
+	if t, err := f.s.Rename(f.ctx, k, a, "A"); err != nil || t.Title != "A" || t.ID != a {
+		f.Errorf("Rename() = %+v, %v", t, err)
+	}
+	if t, err := f.s.SetNote(f.ctx, k, a, "note"); err != nil || t.Note != "note" {
+		f.Errorf("SetNote() = %+v, %v", t, err)
+	}
+	if t, err := f.s.SetStatus(f.ctx, k, a, board.InProgress, ""); err != nil || t.Note != "note" || t.Status != board.InProgress {
+		f.Errorf("SetStatus() without note = %+v, %v, want the note as before", t, err)
+	}
+	if t, err := f.s.SetStatus(f.ctx, k, a, board.Blocked, "waiting"); err != nil || t.Note != "waiting" {
+		f.Errorf("SetStatus() = %+v, %v", t, err)
+	}
+	reordered, err := f.s.Reorder(f.ctx, k, []string{added[1].ID, a, b.Tasks[1].ID, added[0].ID})
+	if got := f.titles(reordered); err != nil || got != "d A b c" {
+		f.Errorf("Reorder() = %s, %v, want d A b c", got, err)
+	}
+	if err := f.s.DeleteTask(f.ctx, k, added[1].ID); err != nil {
+		f.Errorf("DeleteTask() = %v", err)
+	}
+	if err := f.s.DeleteTask(f.ctx, k, added[1].ID); !errors.Is(err, board.ErrNotFound) {
+		f.Errorf("DeleteTask() again = %v, want ErrNotFound", err)
+	}
+	again, err := f.s.AddTasks(f.ctx, k, "e")
+	if err != nil || again[0].ID == added[1].ID {
+		f.Errorf("AddTasks() after DeleteTask() = %+v, %v, want a new id", again, err)
+	}
+	got := f.get(k)
+	if f.titles(got) != "A b c e" || got.Version != 9 {
+		f.Errorf("board = %s at version %d, want A b c e at 9", f.titles(got), got.Version)
+	}
+	for _, order := range [][]string{{}, {a}, {a, a, b.Tasks[1].ID, added[0].ID}, {a, b.Tasks[1].ID, added[0].ID, again[0].ID, "x"}} {
+		if _, err := f.s.Reorder(f.ctx, k, order); err == nil {
+			f.Errorf("Reorder(%q) = nil, want an error", order)
+		}
+	}
+	f.equal("board after rejected changes", f.get(k), got)
+}
+
+// reach returns a board with a task in a state.
+func (f *fixture) reach(s board.Status) board.Board {
+	f.Helper()
+	b := f.create(string(s), "t")
+	path := map[board.Status][]board.Status{
+		board.InProgress: {board.InProgress}, board.Blocked: {board.Blocked}, board.Succeeded: {board.InProgress, board.Succeeded},
+		board.Failed: {board.InProgress, board.Failed}, board.Abandoned: {board.Abandoned},
+	}
+	for _, to := range path[s] {
+		if _, err := f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, to, ""); err != nil {
+			f.Fatalf("SetStatus(%s) = %v", to, err)
+		}
+	}
+	return f.get(b.Key())
+}
+
+// allowed is the table of moves, as in the documentation of package board.
+var allowed = map[board.Status]string{
+	board.Planned: "in_progress blocked abandoned", board.InProgress: "planned blocked succeeded failed abandoned",
+	board.Blocked: "planned in_progress failed abandoned", board.Failed: "abandoned",
+}
+
+func everyMove(f *fixture) {
+	for _, from := range statuses {
+		for _, to := range statuses {
+			b := f.reach(from)
+			got, err := f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, to, "note")
+			ok := from == to || strings.Contains(" "+allowed[from]+" ", " "+string(to)+" ")
+			var move *board.MoveError
+			switch {
+			case ok && (err != nil || got.Status != to || got.Note != "note"):
+				f.Errorf("move from %s to %s = %+v, %v", from, to, got, err)
+			case !ok && (!errors.As(err, &move) || !errors.Is(err, board.ErrMove) || move.From != from || move.To != to || a2a.CodeOf(err) != a2a.CodeConflict):
+				f.Errorf("move from %s to %s = %v, want a MoveError", from, to, err)
+			case !ok:
+				f.equal("board after a rejected move", f.get(b.Key()), b)
+			}
+		}
+	}
+}
+
+func retries(f *fixture) {
+	b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: 2, Titles: []string{"t"}})
+	if err != nil {
+		f.Fatalf("Create() = %v", err)
+	}
+	k, id := b.Key(), b.Tasks[0].ID
+	fail := func() {
+		for _, to := range []board.Status{board.InProgress, board.Failed} {
+			if _, err := f.s.SetStatus(f.ctx, k, id, to, ""); err != nil {
+				f.Fatalf("SetStatus(%s) = %v", to, err)
+			}
+		}
+	}
+	for n := 1; n <= 2; n++ {
+		fail()
+		if t, err := f.s.IncrementRetry(f.ctx, k, id); err != nil || t.RetryCount != n || t.Status != board.Planned {
+			f.Errorf("IncrementRetry() number %d = %+v, %v", n, t, err)
+		}
+	}
+	fail()
+	before := f.get(k)
+	if _, err := f.s.IncrementRetry(f.ctx, k, id); !errors.Is(err, board.ErrRetriesExhausted) || a2a.CodeOf(err) != a2a.CodeConflict {
+		f.Errorf("IncrementRetry() above the maximum = %v, want ErrRetriesExhausted", err)
+	}
+	f.equal("board after the refused retry", f.get(k), before)
+	if _, err := f.s.SetStatus(f.ctx, k, id, board.Abandoned, ""); err != nil {
+		f.Errorf("SetStatus(abandoned) = %v", err)
+	}
+	if t, err := f.s.ForceRetry(f.ctx, k, id); err != nil || t.RetryCount != 0 || t.Status != board.Planned {
+		f.Errorf("ForceRetry() of an abandoned task = %+v, %v", t, err)
+	}
+	for _, from := range statuses {
+		b := f.reach(from)
+		_, err := f.s.IncrementRetry(f.ctx, b.Key(), b.Tasks[0].ID)
+		if ok := from == board.Failed; ok != (err == nil) || !ok && !errors.Is(err, board.ErrMove) {
+			f.Errorf("IncrementRetry() of a task that is %s = %v", from, err)
+		}
+		b = f.reach(from)
+		want := from
+		if from == board.Failed || from.Terminal() {
+			want = board.Planned
+		}
+		if t, err := f.s.ForceRetry(f.ctx, b.Key(), b.Tasks[0].ID); err != nil || t.Status != want {
+			f.Errorf("ForceRetry() of a task that is %s = %+v, %v, want %s", from, t, err, want)
+		}
+	}
+}
+
+func conversations(f *fixture) {
+	if _, err := f.s.ByConversation(f.ctx, "alice", "c1"); !errors.Is(err, board.ErrNotFound) {
+		f.Errorf("ByConversation() without boards = %v, want ErrNotFound", err)
+	}
+	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
+		f.Errorf("List() without boards = %v, %v", boards, err)
+	}
+	sub := func(agent string) board.Board {
+		b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Agent: agent, ParentAgent: "main"})
+		if err != nil {
+			f.Fatalf("Create() = %v", err)
+		}
+		f.wait(time.Second)
+		return b
+	}
+	want := []board.Board{sub("early")}
+	if _, err := f.s.ByConversation(f.ctx, "alice", "c1"); !errors.Is(err, board.ErrNotFound) {
+		f.Errorf("ByConversation() without a root board = %v, want ErrNotFound", err)
+	}
+	root := f.create("c1")
+	f.wait(time.Second)
+	want = append(want, root, sub("late"))
+	f.create("c2")
+	want = append(want, f.create("c1"))
+	boards, err := f.s.List(f.ctx, "alice", "c1")
+	if err != nil {
+		f.Errorf("List() = %v", err)
+	}
+	f.equal("List()", boards, want)
+	b, err := f.s.ByConversation(f.ctx, "alice", "c1")
+	if err != nil {
+		f.Errorf("ByConversation() = %v", err)
+	}
+	f.equal("ByConversation()", b, root)
+}
+
+func isolation(f *fixture) {
+	b := f.create("c1", "t")
+	f.wantNotFound(board.Key{Owner: "bob", ID: b.ID}, b.Tasks[0].ID)
+	f.wantNotFound(board.Key{Owner: "Alice", ID: b.ID}, b.Tasks[0].ID)
+	for _, of := range [][2]string{{"bob", "c1"}, {"alice", "c"}, {"alice", "C1"}, {"alice", "c1 "}, {"%", "c1"}, {"alice", "_1"}} {
+		if boards, err := f.s.List(f.ctx, of[0], of[1]); err != nil || len(boards) != 0 {
+			f.Errorf("List(%q) = %v, %v, want none", of, boards, err)
+		}
+	}
+	for _, task := range []string{"", "none", "%", "\x00", "\xff", strings.Repeat("9", 1000)} {
+		_, err := f.s.SetNote(f.ctx, b.Key(), task, "")
+		if !errors.Is(err, board.ErrNotFound) {
+			f.Errorf("SetNote() of task %q = %v, want ErrNotFound", task, err)
+		}
+	}
+	f.equal("board", f.get(b.Key()), b)
+}
+
+func reopen(f *fixture) {
+	if f.h.Reopen == nil {
+		f.Skipf("the store is not durable")
+	}
+	b := f.create("c1", "t")
+	if _, err := f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, board.Blocked, "waits\x01\u2028"); err != nil {
+		f.Fatalf("SetStatus() = %v", err)
+	}
+	b = f.get(b.Key())
+	f.s = f.h.Reopen(f, f.s)
+	f.equal("Get() after reopening", f.get(b.Key()), b)
+}
+
+func expiry(f *fixture) {
+	f.open(time.Minute)
+	b := f.create("c1", "t")
+	f.wait(59 * time.Second)
+	if _, err := f.s.SetNote(f.ctx, b.Key(), b.Tasks[0].ID, "note"); err != nil {
+		f.Errorf("SetNote() = %v", err)
+	}
+	f.wait(59 * time.Second)
+	f.get(b.Key())
+	f.wait(time.Second)
+	f.wantNotFound(b.Key(), b.Tasks[0].ID)
+	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
+		f.Errorf("List() after the expiry = %v, %v, want none", boards, err)
+	}
+}
+
+func hostile(f *fixture) {
+	long := strings.Repeat("x", board.MaxNote+1)
+	for _, test := range []struct {
+		field string
+		p     board.CreateParams
+	}{
+		{"owner", board.CreateParams{Conversation: "c"}},
+		{"owner", board.CreateParams{Owner: "o\x00", Conversation: "c"}},
+		{"conversation", board.CreateParams{Owner: "o"}},
+		{"conversation", board.CreateParams{Owner: "o", Conversation: "\xff"}},
+		{"conversation", board.CreateParams{Owner: "o", Conversation: long}},
+		{"agent", board.CreateParams{Owner: "o", Conversation: "c", Agent: long}},
+		{"label", board.CreateParams{Owner: "o", Conversation: "c", Label: "\x00"}},
+		{"parent agent", board.CreateParams{Owner: "o", Conversation: "c", ParentAgent: long}},
+		{"max retries", board.CreateParams{Owner: "o", Conversation: "c", MaxRetries: board.MaxMaxRetries + 1}},
+		{"title 2", board.CreateParams{Owner: "o", Conversation: "c", Titles: []string{"t", " "}}},
+		{"title 1", board.CreateParams{Owner: "o", Conversation: "c", Titles: []string{long}}},
+	} {
+		if _, err := f.s.Create(f.ctx, test.p); a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), test.field) {
+			f.Errorf("Create() = %v, want an invalid %s", err, test.field)
+		}
+	}
+	b := f.create("c", "t")
+	k, id := b.Key(), b.Tasks[0].ID
+	errs := make(map[string]error)
+	_, errs["title 1"] = f.s.AddTasks(f.ctx, k, "")
+	_, errs["title"] = f.s.Rename(f.ctx, k, id, "a\x00")
+	_, errs["note"] = f.s.SetNote(f.ctx, k, id, long)
+	_, errs["note:"] = f.s.SetStatus(f.ctx, k, id, board.Blocked, "\xff")
+	_, errs["status"] = f.s.SetStatus(f.ctx, k, id, "done", "")
+	for field, err := range errs {
+		if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), field) {
+			f.Errorf("call with an invalid %s = %v", field, err)
+		}
+	}
+	f.equal("board after rejected changes", f.get(k), b)
+	for _, id := range []string{"", "none", "%", "a\x00", "\xff", strings.Repeat("x", 5000), k.ID + "x", k.ID[:len(k.ID)-1]} {
+		f.wantNotFound(board.Key{Owner: "alice", ID: id}, "1")
+	}
+	odd := "%_'\"\\ $1 ?1 {s} \U0010ffff"
+	p := board.CreateParams{Owner: odd, Conversation: odd, Agent: odd, Label: odd, ParentAgent: odd, Titles: []string{odd}}
+	created, err := f.s.Create(f.ctx, p)
+	if err != nil || created.Conversation != odd || created.Tasks[0].Title != odd {
+		f.Errorf("Create() = %+v, %v", created, err)
+	}
+	f.equal("Get()", f.get(created.Key()), created)
+}
+
+func limits(f *fixture) {
+	titles := make([]string, board.MaxTasks)
+	for i := range titles {
+		titles[i] = fmt.Sprint("t", i)
+	}
+	b := f.create("c1", titles...)
+	if _, err := f.s.AddTasks(f.ctx, b.Key(), "more"); !errors.Is(err, board.ErrTooLarge) || a2a.CodeOf(err) != a2a.CodeTooLarge {
+		f.Errorf("AddTasks() above the limit = %v, want ErrTooLarge", err)
+	}
+	var err error
+	for i := 0; i < len(b.Tasks) && err == nil; i++ {
+		_, err = f.s.SetNote(f.ctx, b.Key(), b.Tasks[i].ID, strings.Repeat("\x01", board.MaxNote))
+	}
+	if !errors.Is(err, board.ErrTooLarge) {
+		f.Errorf("SetNote() of all tasks = %v, want ErrTooLarge", err)
+	}
+	f.equal("titles", f.titles(f.get(b.Key())), strings.Join(titles, " "))
+	for range board.MaxBoards - 1 {
+		f.create("c1")
+	}
+	if _, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1"}); !errors.Is(err, board.ErrTooLarge) {
+		f.Errorf("Create() above the limit = %v, want ErrTooLarge", err)
+	}
+	f.create("c2")
+}
+
+func aliasing(f *fixture) {
+	titles := []string{"t"}
+	b := f.create("c1", titles...)
+	want := f.get(b.Key())
+	want.Tasks = slices.Clone(want.Tasks)
+	titles[0] = "modified"
+	b.Tasks[0].Title = "modified"
+	f.get(want.Key()).Tasks[0].Title = "modified"
+	boards, err := f.s.List(f.ctx, "alice", "c1")
+	if err != nil {
+		f.Fatalf("List() = %v", err)
+	}
+	boards[0].Tasks[0].Title = "modified"
+	f.equal("Get()", f.get(want.Key()), want)
+	added, err := f.s.AddTasks(f.ctx, b.Key(), "more")
+	if err != nil {
+		f.Fatalf("AddTasks() = %v", err)
+	}
+	added[0].Title = "modified"
+	f.equal("titles", f.titles(f.get(want.Key())), "t more")
+}
+
+func cancel(f *fixture) {
+	b := f.create("c1", "t")
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	errs := f.calls(ctx, b.Key(), b.Tasks[0].ID)
+	_, errs["Create"] = f.s.Create(ctx, board.CreateParams{Owner: "alice", Conversation: "c1"})
+	_, errs["List"] = f.s.List(ctx, "alice", "c1")
+	_, errs["ByConversation"] = f.s.ByConversation(ctx, "alice", "c1")
+	for call, err := range errs {
+		if !errors.Is(err, context.Canceled) {
+			f.Errorf("%s() with a canceled context = %v", call, err)
+		}
+	}
+	f.equal("board", f.get(b.Key()), b)
+}
