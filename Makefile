@@ -51,8 +51,8 @@ interop: build build-grpc ## test the binary with clients of other projects (INT
 conformance: ## run an official kit and write its score to docs/conformance.md (KIT=path of the kit)
 	go run ./examples/conformance/kits -kit "$(KIT)" -docs docs/conformance.md $(KIT_FLAGS)
 
-bench: build ## compare with the official Go SDK and a bare echo server
-	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) $(BENCH_FLAGS)
+bench: build build-grpc ## compare with the official Go SDK and a bare echo server
+	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) -holdfast-grpc $(CURDIR)/bin/holdfast-grpc $(BENCH_FLAGS)
 	cd bench && go run ./cmd/size
 
 check: ## formatting, vet, lint, tidiness

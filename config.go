@@ -149,9 +149,9 @@ type Config struct {
 	// safe for concurrent use. Default: no extended card.
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
 
-	// CardKeys are Ed25519 keys, or ECDSA keys on P-256. The first signs the agent card. The key set at
-	// /.well-known/jwks.json has all, so that cards that the others signed remain valid. All
-	// replicas must have the same keys. Default: the card is not signed.
+	// CardKeys are Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first signs
+	// the agent card. The key set at /.well-known/jwks.json has all, so that cards that the others
+	// signed remain valid. All replicas must have the same keys. Default: the card is not signed.
 	CardKeys []crypto.Signer
 
 	// StreamingOff rejects message/stream and tasks/resubscribe, and the agent card declares no

@@ -27,7 +27,8 @@ var (
 )
 
 // ParseCardKeys reads keys from a JSON Web Key Set, or from PEM with public keys or certificates.
-// Ed25519 keys (EdDSA) and ECDSA keys on P-256 (ES256) are supported.
+// Ed25519 keys (EdDSA), ECDSA keys on P-256 (ES256) and RSA keys of 2048 to 8192 bits (RS256 and
+// PS256) are supported.
 func ParseCardKeys(text []byte) (CardKeys, error) {
 	keys, err := cardsig.ParseKeys(text)
 	return CardKeys{keys}, err

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -23,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA}
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256}
 
 type cardSignature struct {
 	Protected string `json:"protected"`
@@ -41,7 +42,11 @@ func cardKeys(t *testing.T) map[jose.SignatureAlgorithm]crypto.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[jose.SignatureAlgorithm]crypto.Signer{jose.ES256: ec, jose.EdDSA: ed}
+	rs, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[jose.SignatureAlgorithm]crypto.Signer{jose.ES256: ec, jose.EdDSA: ed, jose.RS256: rs}
 }
 
 func fetch(t *testing.T, url string) []byte {
@@ -114,7 +119,9 @@ func TestWeVerifyCardsThatOtherLibrariesSigned(t *testing.T) {
 	t.Parallel()
 	const card = `{"name":"Zürich \u20ac","version":"1","skills":[],"capabilities":{"streaming":false},"ratio":1e-7,"limits":[10,1.50,1E21]}`
 	text, _ := canonical(t, []byte(card))
-	for algorithm, key := range cardKeys(t) {
+	keys := cardKeys(t)
+	keys[jose.PS256] = keys[jose.RS256]
+	for algorithm, key := range keys {
 		public := jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: string(algorithm), Use: "sig"}
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, (&jose.SignerOptions{}).WithType("JOSE"))
 		if err != nil {

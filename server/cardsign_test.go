@@ -115,14 +115,23 @@ func TestReplacedCardKeyStaysInTheKeySet(t *testing.T) {
 
 func TestCardKeysOfOtherKindsAreRejected(t *testing.T) {
 	t.Parallel()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	curve, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := start(t, echo, nil)
-	_, err = server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}, CardKeys: []crypto.Signer{key}})
-	var problems *config.Error
-	if !errors.As(err, &problems) || problems.Problems[0].Field != "CardKeys" || !strings.Contains(err.Error(), "want Ed25519 or ECDSA with P-256") {
-		t.Errorf("New() = %v, want a problem of CardKeys", err)
+	for want, key := range map[string]crypto.Signer{
+		"the curve P-384 is not supported, want P-256": curve,
+		"the RSA key has 1024 bits, want 2048 to 8192": short,
+	} {
+		_, err = server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}, CardKeys: []crypto.Signer{key}})
+		var problems *config.Error
+		if !errors.As(err, &problems) || problems.Problems[0].Field != "CardKeys" || !strings.Contains(err.Error(), want) {
+			t.Errorf("New() = %v, want a problem of CardKeys with %q", err, want)
+		}
 	}
 }

@@ -42,8 +42,9 @@ type Config struct {
 	// server sets the interfaces of the result. It needs an Authenticator and must be safe for
 	// concurrent use. If nil, the agent has no extended card.
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
-	// CardKeys are Ed25519 keys, or ECDSA keys on P-256. The first signs the agent cards. The key set
-	// at /.well-known/jwks.json contains all of them, so that cards signed with the others remain valid.
+	// CardKeys are Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first
+	// signs the agent cards. The key set at /.well-known/jwks.json contains all of them, so that cards
+	// signed with the others remain valid.
 	// Default: cards are not signed.
 	CardKeys []crypto.Signer
 	// Codecs are the protocol versions that the server supports, the default first. Default:

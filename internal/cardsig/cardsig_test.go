@@ -1,12 +1,14 @@
 package cardsig_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -31,6 +33,15 @@ func newKeys(t testing.TB) (ed ed25519.PrivateKey, ec *ecdsa.PrivateKey) {
 		t.Fatal(err)
 	}
 	return ed, ec
+}
+
+func newRSA(t testing.TB, bits int) *rsa.PrivateKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 // sign returns a card with signatures.
@@ -61,7 +72,7 @@ const card = `{"name":"n","url":"https://a.example/","description":"","capabilit
 func TestSignedCardsAreValidForTheirKeys(t *testing.T) {
 	t.Parallel()
 	ed, ec := newKeys(t)
-	for name, key := range map[string]crypto.Signer{cardsig.EdDSA: ed, cardsig.ES256: ec} {
+	for name, key := range map[string]crypto.Signer{cardsig.EdDSA: ed, cardsig.ES256: ec, cardsig.RS256: newRSA(t, 2048)} {
 		s := newSigner(t, key, ed)
 		signed := sign(t, s, card, "https://a.example/keys")
 		if again := sign(t, s, card, "https://a.example/keys"); again != signed {
@@ -146,7 +157,8 @@ func TestCanonicalForm(t *testing.T) {
 func TestKeysAreReadFromKeySetsAndPEM(t *testing.T) {
 	t.Parallel()
 	ed, ec := newKeys(t)
-	s := newSigner(t, ec, ed)
+	rs, short := newRSA(t, 2048), newRSA(t, 1024)
+	s := newSigner(t, ec, ed, rs)
 	set, err := json.Marshal(s.Keys())
 	if err != nil {
 		t.Fatal(err)
@@ -167,38 +179,38 @@ func TestKeysAreReadFromKeySetsAndPEM(t *testing.T) {
 	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
 	ecOnly := block("EC PARAMETERS", []byte{6, 1, 0}, nil) + block("EC PRIVATE KEY", sec1, err)
+	rsaOnly := block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rs), nil)
 	for name, text := range map[string]string{
-		"key set":           string(set),
-		"other kinds too":   strings.Replace(string(set), `[`, `[{"kty":"RSA","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA","use":"enc"},`, 1),
-		"public keys":       public(ec) + public(ed),
-		"private keys":      pkcs8(ec) + pkcs8(ed),
-		"an EC private key": ecOnly + pkcs8(ed),
+		"key set":          string(set),
+		"other kinds too":  strings.Replace(string(set), `[`, `[{"kty":"RSA","n":"AQAB","e":"AQAB","alg":"RSA-OAEP"},{"kty":"oct","k":"AA"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA","use":"enc"},`, 1),
+		"public keys":      public(ec) + public(ed) + public(rs),
+		"private keys":     pkcs8(ec) + pkcs8(ed) + pkcs8(rs),
+		"keys of one kind": ecOnly + pkcs8(ed) + rsaOnly,
+		"public RSA keys":  public(ec) + public(ed) + block("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&rs.PublicKey), nil),
 	} {
 		keys, err := cardsig.ParseKeys([]byte(text))
-		if err != nil || len(keys) != 2 || keys[0].ID != s.Keys()[0].ID || keys[1].ID != s.Keys()[1].ID {
-			t.Errorf("ParseKeys(%s) = %+v, %v, want both keys", name, keys, err)
+		if err != nil || len(keys) != 3 || keys[0].ID != s.Keys()[0].ID || keys[1].ID != s.Keys()[1].ID || keys[2].ID != s.Keys()[2].ID {
+			t.Errorf("ParseKeys(%s) = %+v, %v, want all keys", name, keys, err)
 			continue
 		}
 		if _, err := keys.Verify([]byte(sign(t, s, card, ""))); err != nil {
 			t.Errorf("Verify() with keys from %s = %v", name, err)
 		}
 	}
-	if private, err := cardsig.ParsePrivateKeys([]byte(ecOnly + pkcs8(ed))); err != nil || len(private) != 2 || !ec.Equal(private[0]) || !ed.Equal(private[1]) {
-		t.Errorf("ParsePrivateKeys() = %v, %v, want both keys in their order", private, err)
-	}
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
+	if private, err := cardsig.ParsePrivateKeys([]byte(ecOnly + pkcs8(ed) + rsaOnly)); err != nil || len(private) != 3 || !ec.Equal(private[0]) || !ed.Equal(private[1]) || !rs.Equal(private[2]) {
+		t.Errorf("ParsePrivateKeys() = %v, %v, want all keys in their order", private, err)
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "no PEM": "hello", "RSA": pkcs8(weak), "a public key": public(ec), "no key": block("PRIVATE KEY", []byte("x"), nil),
+		"nothing": "", "no PEM": "hello", "a short RSA key": pkcs8(short), "no RSA key": block("RSA PRIVATE KEY", []byte("x"), nil), "a public key": public(ec), "no key": block("PRIVATE KEY", []byte("x"), nil),
 	} {
 		if keys, err := cardsig.ParsePrivateKeys([]byte(text)); err == nil {
 			t.Errorf("ParsePrivateKeys(%s) = %v, want an error", name, keys)
 		}
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "RSA": pkcs8(weak), "no JSON": `{`, "no keys": `{}`, "no supported key": `{"keys":[{"kty":"RSA"}]}`,
+		"nothing": "", "a short RSA key": pkcs8(short), "no JSON": `{`, "no keys": `{}`, "no supported key": `{"keys":[{"kty":"oct"}]}`, "no modulus": `{"keys":[{"kty":"RSA"}]}`,
+		"an even exponent": rsaSet(rs.N.Bytes(), []byte{2}), "a large exponent": rsaSet(rs.N.Bytes(), []byte{1, 0, 0, 0, 0, 0, 0, 0, 1}),
+		"an even modulus": rsaSet(append(rs.N.Bytes(), 0), []byte{1, 0, 1}), "a large modulus": rsaSet(bytes.Repeat([]byte{255}, 1025), []byte{1, 0, 1}),
 		"a point off the curve": fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","x":%[1]q,"y":%[1]q}]}`, strings.Repeat("A", 43)),
 		"a short key":           `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`, "no base64": `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"!"}]}`,
 	} {
@@ -208,11 +220,77 @@ func TestKeysAreReadFromKeySetsAndPEM(t *testing.T) {
 	}
 }
 
-// The key and thumbprint of RFC 8037 appendix A.3.
+func rsaSet(n, e []byte) string {
+	b64 := base64.RawURLEncoding
+	return fmt.Sprintf(`{"keys":[{"kty":"RSA","n":%q,"e":%q}]}`, b64.EncodeToString(n), b64.EncodeToString(e))
+}
+
+func TestShortRSAKeysAreReportedWithTheirSize(t *testing.T) {
+	t.Parallel()
+	const want = "the RSA key has 1024 bits, want 2048 to 8192"
+	short := newRSA(t, 1024)
+	if _, err := cardsig.NewSigner([]crypto.Signer{short}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("NewSigner() = %v, want %q", err, want)
+	}
+	if _, err := cardsig.ParseKeys([]byte(rsaSet(short.N.Bytes(), []byte{1, 0, 1}))); err == nil || err.Error() != "keys[0]: "+want {
+		t.Errorf("ParseKeys() = %v, want %q", err, "keys[0]: "+want)
+	}
+}
+
+// A key set limits an RSA key to one algorithm if it names it.
+func TestRSAKeysVerifyTheAlgorithmOfTheirKeySet(t *testing.T) {
+	t.Parallel()
+	key := newRSA(t, 2048)
+	s := newSigner(t, key)
+	b64 := base64.RawURLEncoding
+	const text = `{"name":"n"}`
+	protected := b64.EncodeToString([]byte(`{"alg":"PS256","kid":"` + s.Keys()[0].ID + `"}`))
+	sum := sha256.Sum256([]byte(protected + "." + b64.EncodeToString([]byte(text))))
+	signature, err := key.Sign(rand.Reader, sum[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pss := fmt.Sprintf(`{"name":"n","signatures":[{"protected":%q,"signature":%q}]}`, protected, b64.EncodeToString(signature))
+	cards := map[string]string{cardsig.RS256: sign(t, s, text, ""), cardsig.PS256: pss}
+	set, err := json.Marshal(s.Keys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"", cardsig.RS256, cardsig.PS256} {
+		member := ""
+		if named != "" {
+			member = `"alg":"` + named + `",`
+		}
+		keys, err := cardsig.ParseKeys([]byte(strings.Replace(string(set), `"alg":"RS256",`, member, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for algorithm, card := range cards {
+			var want error
+			if named != "" && named != algorithm {
+				want = cardsig.ErrUnknownKey
+			}
+			got, err := keys.Verify([]byte(card))
+			if !errors.Is(err, want) || (want == nil) != (got != nil && got.Algorithm == algorithm) {
+				t.Errorf("Verify() of %s with a key for %q = %+v, %v, want %v", algorithm, named, got, err, want)
+			}
+			if _, err := keys.Verify([]byte(strings.Replace(card, `"n"`, `"m"`, 1))); err == nil {
+				t.Errorf("Verify() of a changed card with %s by a key for %q = nil, want an error", algorithm, named)
+			}
+		}
+	}
+}
+
+// The keys and thumbprints of RFC 8037 appendix A.3 and RFC 7638 section 3.1.
 func TestKeyIDIsTheThumbprint(t *testing.T) {
 	t.Parallel()
-	keys, err := cardsig.ParseKeys([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
-	if want := "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"; err != nil || keys[0].ID != want {
-		t.Errorf("ParseKeys() = %+v, %v, want the id %s", keys, err, want)
+	for want, key := range map[string]string{
+		"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k": `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`,
+		"NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs": `{"kty":"RSA","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw","e":"AQAB","alg":"RS256","kid":""}`,
+	} {
+		keys, err := cardsig.ParseKeys([]byte(`{"keys":[` + key + `]}`))
+		if err != nil || keys[0].ID != want {
+			t.Errorf("ParseKeys() = %+v, %v, want the id %s", keys, err, want)
+		}
 	}
 }

@@ -4,8 +4,10 @@
 // # Concepts
 //
 // A signature is a JSON Web Signature (RFC 7515) over the canonical form (RFC 8785) of the card
-// without its signatures. Its key is an Ed25519 key (EdDSA) or an ECDSA key on P-256 (ES256). The
-// id of a key is its thumbprint (RFC 7638).
+// without its signatures. Its key is an Ed25519 key (EdDSA), an ECDSA key on P-256 (ES256), or an RSA
+// key of at least 2048 bits (RS256; PS256 is only verified, because its signatures are random, and
+// a card that does not change must not get another ETag). The id of a key is its thumbprint
+// (RFC 7638).
 //
 // Some agents sign their card without members whose values are empty, also those that the
 // protocol requires. [Keys.Verify] accepts both forms.

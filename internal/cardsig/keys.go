@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -13,30 +14,50 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 )
 
 // The algorithms of signatures.
 const (
 	ES256 = "ES256"
 	EdDSA = "EdDSA"
+	PS256 = "PS256"
+	RS256 = "RS256"
+)
+
+// Sizes of RSA keys in bits. Larger keys would make it expensive to verify the card of another
+// agent.
+const (
+	minRSABits = 2048
+	maxRSABits = 8192
 )
 
 // Key is a public key that may sign agent cards.
 type Key struct {
 	// ID identifies the key in signatures and key sets.
 	ID string
-	// Algorithm is ES256 or EdDSA.
+	// Algorithm is ES256, EdDSA, RS256 or PS256.
 	Algorithm string
 
 	public crypto.PublicKey
+	// anyRSA means that the key also verifies the other algorithm of RSA keys, because its key
+	// set names none.
+	anyRSA bool
+}
+
+// verifies reports whether the key may verify signatures with an algorithm.
+func (k *Key) verifies(algorithm string) bool {
+	return k.Algorithm == algorithm || k.anyRSA && (algorithm == RS256 || algorithm == PS256)
 }
 
 // jwk is a JSON Web Key (RFC 7517, RFC 8037).
 type jwk struct {
 	KTY string `json:"kty"`
-	CRV string `json:"crv"`
-	X   string `json:"x"`
+	CRV string `json:"crv,omitempty"`
+	X   string `json:"x,omitempty"`
 	Y   string `json:"y,omitempty"`
+	N   string `json:"n,omitempty"`
+	E   string `json:"e,omitempty"`
 	KID string `json:"kid,omitempty"`
 	Alg string `json:"alg,omitempty"`
 	Use string `json:"use,omitempty"`
@@ -44,8 +65,9 @@ type jwk struct {
 
 var b64 = base64.RawURLEncoding
 
-// NewKey returns the key of an [ed25519.PublicKey], or of an [*ecdsa.PublicKey] on the curve P-256.
-// Its ID is its thumbprint.
+// NewKey returns the key of an [ed25519.PublicKey], of an [*ecdsa.PublicKey] on the curve P-256, or of
+// an [*rsa.PublicKey] of 2048 to 8192 bits, which signs with RS256 and also verifies PS256. Its ID
+// is its thumbprint.
 func NewKey(public crypto.PublicKey) (Key, error) {
 	k := Key{public: public}
 	switch p := public.(type) {
@@ -56,22 +78,45 @@ func NewKey(public crypto.PublicKey) (Key, error) {
 			return Key{}, fmt.Errorf("the curve %s is not supported, want P-256", p.Curve.Params().Name)
 		}
 		k.Algorithm = ES256
+	case *rsa.PublicKey:
+		if err := checkRSA(p); err != nil {
+			return Key{}, err
+		}
+		k.Algorithm, k.anyRSA = RS256, true
 	default:
-		return Key{}, fmt.Errorf("a %T is not supported, want Ed25519 or ECDSA with P-256", public)
+		return Key{}, fmt.Errorf("a %T is not supported, want Ed25519, ECDSA with P-256 or RSA", public)
 	}
 	w, err := k.jwk()
 	if err != nil {
 		return Key{}, err
 	}
 	// The members that RFC 7638 requires, in its order.
-	text := fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q`, w.CRV, w.KTY, w.X)
-	if w.Y != "" {
-		text += fmt.Sprintf(`,"y":%q`, w.Y)
+	text := fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q}`, w.CRV, w.KTY, w.X)
+	switch w.KTY {
+	case "EC":
+		text = fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q,"y":%q}`, w.CRV, w.KTY, w.X, w.Y)
+	case "RSA":
+		text = fmt.Sprintf(`{"e":%q,"kty":%q,"n":%q}`, w.E, w.KTY, w.N)
 	}
-	sum := sha256.Sum256([]byte(text + "}"))
+	sum := sha256.Sum256([]byte(text))
 	k.ID = b64.EncodeToString(sum[:])
 	return k, nil
 }
+
+// checkRSA returns an error if crypto/rsa would reject every signature by the key, or if its size is
+// not accepted.
+func checkRSA(p *rsa.PublicKey) error {
+	if p.N == nil || p.N.Bit(0) == 0 || p.E < 3 || p.E&1 == 0 || p.E > maxExponent {
+		return errors.New("the RSA key is not valid: its modulus and its exponent must be odd, and the exponent at least 3 and less than 2^31")
+	}
+	if bits := p.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+		return fmt.Errorf("the RSA key has %d bits, want %d to %d", bits, minRSABits, maxRSABits)
+	}
+	return nil
+}
+
+// maxExponent is the maximum public exponent of an RSA key that crypto/rsa accepts.
+const maxExponent = 1<<31 - 1
 
 func (k *Key) jwk() (jwk, error) {
 	w := jwk{KID: k.ID, Alg: k.Algorithm, Use: "sig"}
@@ -84,6 +129,8 @@ func (k *Key) jwk() (jwk, error) {
 			return jwk{}, err
 		}
 		w.KTY, w.CRV, w.X, w.Y = "EC", "P-256", b64.EncodeToString(point[1:33]), b64.EncodeToString(point[33:])
+	case *rsa.PublicKey:
+		w.KTY, w.N, w.E = "RSA", b64.EncodeToString(p.N.Bytes()), b64.EncodeToString(big.NewInt(int64(p.E)).Bytes())
 	}
 	return w, nil
 }
@@ -110,6 +157,13 @@ func (w *jwk) key() (k Key, ok bool, err error) {
 		if public, err = ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point); err != nil {
 			return k, false, errors.New("x and y are not a point of the curve")
 		}
+	case "RSA ":
+		if w.Alg != "" && w.Alg != RS256 && w.Alg != PS256 {
+			return k, false, nil
+		}
+		if public, err = w.rsa(); err != nil {
+			return k, false, err
+		}
 	default:
 		return k, false, nil
 	}
@@ -119,7 +173,24 @@ func (w *jwk) key() (k Key, ok bool, err error) {
 	if w.KID != "" {
 		k.ID = w.KID
 	}
+	if k.anyRSA && w.Alg != "" {
+		k.Algorithm, k.anyRSA = w.Alg, false
+	}
 	return k, true, nil
+}
+
+// rsa returns the RSA key of a JSON Web Key.
+func (w *jwk) rsa() (*rsa.PublicKey, error) {
+	n, errN := b64.DecodeString(w.N)
+	e, errE := b64.DecodeString(w.E)
+	if errN != nil || errE != nil || len(n) == 0 || len(e) == 0 {
+		return nil, errors.New("n and e must be base64url")
+	}
+	exponent := new(big.Int).SetBytes(e)
+	if exponent.BitLen() > 31 {
+		return nil, errors.New("e must be less than 2^31")
+	}
+	return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}, nil
 }
 
 // Keys are public keys that may sign agent cards.
@@ -165,7 +236,7 @@ func ParseKeys(text []byte) (keys Keys, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("the key set has no key for EdDSA (Ed25519) or ES256 (P-256)")
+		return nil, errors.New("the key set has no key for EdDSA (Ed25519), ES256 (P-256), RS256 or PS256 (RSA)")
 	}
 	return keys, nil
 }
@@ -174,6 +245,8 @@ func publicKey(block *pem.Block) (crypto.PublicKey, error) {
 	switch block.Type {
 	case "PUBLIC KEY":
 		return x509.ParsePKIXPublicKey(block.Bytes)
+	case "RSA PUBLIC KEY":
+		return x509.ParsePKCS1PublicKey(block.Bytes)
 	case "CERTIFICATE":
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -203,6 +276,12 @@ func privateKey(block *pem.Block) (crypto.Signer, error) {
 		key, err := x509.ParseECPrivateKey(block.Bytes)
 		if err != nil {
 			return nil, errors.New("the EC PRIVATE KEY is not valid")
+		}
+		return key, nil
+	case "RSA PRIVATE KEY":
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, errors.New("the RSA PRIVATE KEY is not valid")
 		}
 		return key, nil
 	}

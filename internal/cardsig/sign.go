@@ -47,7 +47,7 @@ type header struct {
 
 // Sign returns the signatures over a card: one over its canonical form, and one over that without
 // empty values if it differs. jku is the URL of the key set; it may be "". Signatures of the
-// same card by the same Ed25519 or ECDSA private key are equal.
+// same card by the same private key of crypto/ed25519, crypto/ecdsa or crypto/rsa are equal.
 func (s *Signer) Sign(card []byte, jku string) ([]a2a.AgentCardSignature, error) {
 	texts, err := payloads(card)
 	if err != nil {
@@ -75,6 +75,9 @@ func (s *Signer) sign(input []byte) ([]byte, error) {
 		return s.key.Sign(rand.Reader, input, crypto.Hash(0))
 	}
 	sum := sha256.Sum256(input)
+	if s.public[0].Algorithm == RS256 {
+		return s.key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	}
 	der, err := s.key.Sign(nil, sum[:], crypto.SHA256) // without a source of randomness it is deterministic
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package cardsig
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -22,7 +24,7 @@ var (
 
 // Signature describes a valid signature.
 type Signature struct {
-	// KeyID and Algorithm are those of the key.
+	// KeyID identifies the key. Algorithm is that of the signature.
 	KeyID, Algorithm string
 	// JKU is the URL of the signer's key set, as the signature claims; "" if it names none.
 	JKU string
@@ -75,12 +77,12 @@ func (keys Keys) verify(s a2a.AgentCardSignature, texts [][]byte) (*Signature, e
 	found := false
 	for i := range keys {
 		key := &keys[i]
-		if key.ID != head.Kid || key.Algorithm != head.Alg {
+		if key.ID != head.Kid || !key.verifies(head.Alg) {
 			continue
 		}
 		found = true
 		for _, text := range texts {
-			if key.valid([]byte(s.Protected+"."+b64.EncodeToString(text)), signature) {
+			if key.valid(head.Alg, []byte(s.Protected+"."+b64.EncodeToString(text)), signature) {
 				return &Signature{KeyID: head.Kid, Algorithm: head.Alg, JKU: head.JKU}, nil
 			}
 		}
@@ -91,14 +93,21 @@ func (keys Keys) verify(s a2a.AgentCardSignature, texts [][]byte) (*Signature, e
 	return nil, fmt.Errorf("%w by the key %s", ErrMismatch, a2a.Quote(head.Kid))
 }
 
-// valid reports whether a signature of input in the format of RFC 7518 is valid.
-func (k *Key) valid(input, signature []byte) bool {
+// valid reports whether a signature of input in the format of RFC 7518 is valid. algorithm is one
+// that the key verifies.
+func (k *Key) valid(algorithm string, input, signature []byte) bool {
 	switch public := k.public.(type) {
 	case ed25519.PublicKey:
 		return ed25519.Verify(public, input, signature)
 	case *ecdsa.PublicKey:
 		sum := sha256.Sum256(input)
 		return len(signature) == 64 && ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
+	case *rsa.PublicKey:
+		sum := sha256.Sum256(input)
+		if algorithm == PS256 {
+			return rsa.VerifyPSS(public, crypto.SHA256, sum[:], signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		}
+		return rsa.VerifyPKCS1v15(public, crypto.SHA256, sum[:], signature) == nil
 	}
 	return false
 }

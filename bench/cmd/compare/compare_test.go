@@ -230,6 +230,40 @@ func TestTableShowsGoals(t *testing.T) {
 	}
 }
 
+func TestStreamsTableShowsWhyIdleStreamsAreMissing(t *testing.T) {
+	t.Parallel()
+	out := outcome{Streams: []streamRow{
+		{Server: official10, P50: time.Millisecond, P99: 60 * time.Millisecond, Max: time.Second, NoIdle: noIdleOfficial},
+		{Server: "holdfast-memory", P50: time.Millisecond, P99: 2 * time.Millisecond, Max: time.Second, RSS: 20 << 20, IdleRSS: 30 << 20, Sends: 10, IdleRate: 10},
+	}}
+	var text strings.Builder
+	out.writeStreams(&text, options{}.streamSizes())
+	for _, want := range []string{"p99 <= 50ms: NOT MET  " + noIdleOfficial, "<= 400: met"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, text.String())
+		}
+	}
+}
+
+// A server without the scenario is not part of the table, and has no goal in it.
+func TestGRPCHasNoStreams(t *testing.T) {
+	t.Parallel()
+	for _, c := range contenders() {
+		if c.binding != loadgen.GRPC10 {
+			continue
+		}
+		if c.grpcFlag == "" || c.lacks[loadgen.Stream] != onlyUnary || c.lacks[loadgen.Send] != "" || c.lacks[loadgen.Get] != "" {
+			t.Errorf("%s = %+v, want sends and gets at its gRPC address", c.name, c)
+		}
+		out := newOutcome([]string{c.name})
+		out.Rows = []row{{Scenario: loadgen.Stream, Contender: c.name, Skipped: c.lacks[loadgen.Stream]}}
+		var text strings.Builder
+		if out.writeRow(&text, loadgen.Stream, c.name); text.Len() > 0 {
+			t.Errorf("row of %s = %q, want none", c.name, text.String())
+		}
+	}
+}
+
 func TestParseReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -268,7 +302,7 @@ func TestContextSizesRelateStoresToTheSmallest(t *testing.T) {
 	checkGone(t, pids(), 2)
 }
 
-func TestGoalsOfFloors(t *testing.T) {
+func TestGoalsShowTheRatioToServersWithoutColumns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		ours, floor string
@@ -278,6 +312,8 @@ func TestGoalsOfFloors(t *testing.T) {
 		{"holdfast-memory", floorJSON, 51, ">= 50% of floor, is 0.51: met"},
 		{"holdfast-sqlite", floorSQLite, 79, ">= 80% of floor-sqlite, is 0.79: NOT MET"},
 		{"holdfast-postgres", floorPostgres, 70, ">= 70% of floor-postgres, is 0.70: met"},
+		{"holdfast-memory-grpc", "holdfast-memory-1.0", 99, ">= 1x holdfast-memory-1.0, is 0.99: NOT MET"},
+		{"holdfast-memory-grpc", "holdfast-memory-1.0", 100, ">= 1x holdfast-memory-1.0, is 1.00: met"},
 	} {
 		out := newOutcome([]string{test.floor, test.ours})
 		out.goals = goals()

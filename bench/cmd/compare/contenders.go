@@ -20,6 +20,9 @@ const (
 	refserver program = "refserver"
 	holdfast  program = "holdfast"
 	hooks     program = "hooks"
+
+	// holdfastGRPC is Holdfast with gRPC, which is a module of its own.
+	holdfastGRPC program = "holdfast-grpc"
 )
 
 // Names of the contenders with which others are compared.
@@ -27,6 +30,8 @@ const (
 	echo       = "echo"
 	official   = "official"
 	official10 = "official-1.0"
+
+	officialGRPC = "official-grpc"
 
 	floorJSON     = "floor"
 	floorSQLite   = "floor-sqlite"
@@ -43,6 +48,9 @@ type contender struct {
 	// and path.
 	binding loadgen.Binding
 	path    string
+	// grpcFlag is the flag with the address of the gRPC server; "" if it has none. Requests of
+	// gRPC are made to that address.
+	grpcFlag string
 	// args returns its command line. flags select its store.
 	args func(addr string, flags []string) []string
 	// lacks has the scenarios that are not measured with it, and the reasons.
@@ -79,6 +87,7 @@ func contenders() []contender {
 		},
 		official1(official10, loadgen.JSONRPC10, ""),
 		official1("official-rest", loadgen.REST10, "rest"),
+		overGRPC(official1(officialGRPC, loadgen.GRPC10, ""), "-grpc-addr"),
 		floor(floorJSON, storageMemory),
 		floor(floorSQLite, storageSQLite),
 		floor(floorPostgres, storagePostgres),
@@ -87,6 +96,7 @@ func contenders() []contender {
 		ours(storagePostgres),
 		ours1(storageMemory, "-1.0", loadgen.JSONRPC10),
 		ours1(storageMemory, "-rest", loadgen.REST10),
+		overGRPC(ours1(storageMemory, "-grpc", loadgen.GRPC10), "--grpc-listen"),
 		ours1(storageSQLite, "-1.0", loadgen.JSONRPC10),
 		ours1(storageSQLite, "-rest", loadgen.REST10),
 	}
@@ -96,7 +106,9 @@ func contenders() []contender {
 func official1(name string, binding loadgen.Binding, path string) contender {
 	return of1(contender{
 		name: name, program: refserver, binding: binding, path: path,
-		args: func(addr string, _ []string) []string { return []string{"-kind", official10, "-addr", addr} },
+		args: func(addr string, flags []string) []string {
+			return append([]string{"-kind", official10, "-addr", addr}, flags...)
+		},
 	})
 }
 
@@ -113,6 +125,19 @@ func of1(c contender) contender {
 	c.lacks = map[loadgen.Scenario]string{loadgen.SendGet: only03, loadgen.List: only03, loadgen.Contexts: only03}
 	return c
 }
+
+// overGRPC returns c with requests over gRPC.
+func overGRPC(c contender, flag string) contender {
+	c.grpcFlag = flag
+	if c.program == holdfast {
+		c.program = holdfastGRPC
+	}
+	c.lacks[loadgen.Stream] = onlyUnary
+	return c
+}
+
+// onlyUnary is the reason why streams are not measured over gRPC; tables omit it.
+const onlyUnary = "only unary calls are measured over gRPC"
 
 // only03 is the reason why the servers of A2A 1.0 have no other scenarios; tables omit it.
 const only03 = "it is measured with A2A 0.3"
@@ -173,9 +198,13 @@ func (b *bench) binary(ctx context.Context, p program) (string, error) {
 	}
 	path := filepath.Join(b.dir, string(p))
 	module, pkg := "github.com/holdfast-dev/holdfast/bench", "./cmd/"+string(p)
-	if p == holdfast {
-		// Programs are built in their own module, with its dependencies.
-		module, pkg = "github.com/holdfast-dev/holdfast", "./cmd/holdfast"
+	// Programs are built in their own module, with its dependencies.
+	sub := ""
+	if p == holdfast || p == holdfastGRPC {
+		module, pkg = "github.com/holdfast-dev/holdfast", "./cmd/"+string(p)
+	}
+	if p == holdfastGRPC {
+		sub = filepath.Join("server", "grpc") // a module that is not a dependency of this one
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	dir, err := list.Output()
@@ -183,7 +212,7 @@ func (b *bench) binary(ctx context.Context, p program) (string, error) {
 		return "", fmt.Errorf("find module %s (run this in bench/): %w", module, err)
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
-	build.Dir = strings.TrimSpace(string(dir))
+	build.Dir = filepath.Join(strings.TrimSpace(string(dir)), sub)
 	if _, err := os.Stat(filepath.Join(build.Dir, pkg)); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s %w", pkg, errAbsent)
 	}

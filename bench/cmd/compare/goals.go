@@ -33,6 +33,8 @@ func goals() []goal {
 		{loadgen.Send, "holdfast-sqlite-rest", "holdfast-sqlite-1.0", 0.90},
 		{loadgen.Get, "holdfast-memory-rest", "holdfast-memory-1.0", 0.90},
 		{loadgen.Get, "holdfast-sqlite-rest", "holdfast-sqlite-1.0", 0.90},
+		{loadgen.Send, "holdfast-memory-grpc", "holdfast-memory-1.0", 1},
+		{loadgen.Get, "holdfast-memory-grpc", "holdfast-memory-1.0", 1},
 		{loadgen.Get, "holdfast-memory", echo, 0.60},
 		{loadgen.Get, "holdfast-sqlite", echo, 0.60},
 	}

@@ -104,11 +104,25 @@ func (b *bench) start(ctx context.Context, c contender) (*server, error) {
 
 // startOn starts a server of c on the store that flags select.
 func (b *bench) startOn(ctx context.Context, binary string, c contender, flags []string) (*server, error) {
+	grpc := ""
+	if c.grpcFlag != "" {
+		var err error
+		if grpc, err = freeAddr(ctx); err != nil {
+			return nil, err
+		}
+		flags = append(slices.Clone(flags), c.grpcFlag, grpc)
+	}
 	s, err := startServer(ctx, binary, filepath.Join(b.dir, c.name+".log"), func(addr string) []string { return c.args(addr, flags) })
 	if err != nil {
 		return nil, err
 	}
-	s.binding, s.path = c.binding, c.path
+	s.binding, s.path, s.grpc = c.binding, c.path, grpc
+	if grpc != "" {
+		if err := s.readyGRPC(ctx); err != nil {
+			s.stop()
+			return nil, err
+		}
+	}
 	if c.storage == storagePostgres {
 		s.db = b.db
 	}
@@ -178,7 +192,7 @@ func (b *bench) sample(ctx context.Context, s loadgen.Scenario, servers ...*serv
 	for i, server := range servers {
 		wg.Go(func() {
 			reports[i], errs[i] = loadgen.Run(ctx, loadgen.Config{
-				URL:          server.url + server.path,
+				URL:          server.target(),
 				Binding:      server.binding,
 				Scenario:     s,
 				Concurrency:  max(1, (b.concurrency+i)/len(servers)),

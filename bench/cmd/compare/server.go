@@ -25,6 +25,7 @@ type server struct {
 	url     string // without the path of its contender
 	binding loadgen.Binding
 	path    string
+	grpc    string // address of its gRPC server; "" for none
 	cmd     *exec.Cmd
 	log     string
 	done    chan struct{} // closed when the process has ended
@@ -83,6 +84,35 @@ func (s *server) ready(ctx context.Context) error {
 		}
 		if resp, err := client.Do(req); err == nil {
 			return resp.Body.Close() // with any status
+		}
+		select {
+		case <-retry.C:
+		case <-s.done:
+			return s.exited()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// target returns the URL to which requests are made.
+func (s *server) target() string {
+	if s.grpc != "" {
+		return "http://" + s.grpc + "/"
+	}
+	return s.url + s.path
+}
+
+// readyGRPC waits until the gRPC server accepts connections.
+func (s *server) readyGRPC(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s does not accept gRPC within %v", s.cmd, startTimeout))
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		var d net.Dialer
+		if conn, err := d.DialContext(ctx, "tcp", s.grpc); err == nil {
+			return conn.Close()
 		}
 		select {
 		case <-retry.C:

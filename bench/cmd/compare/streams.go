@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,12 +51,17 @@ type streamRow struct {
 	IdleRSS  int64         `json:"idleRSSBytes,omitempty"`
 	Sends    float64       `json:"sendsPerSecond,omitempty"` // without idle streams
 	IdleRate float64       `json:"idleSendsPerSecond,omitempty"`
+	NoIdle   string        `json:"noIdle,omitempty"` // why idle streams were not measured
 }
 
 // streams measures subscribers of one task, and the cost of idle streams.
 func (b *bench) streams(ctx context.Context, out *outcome) error {
 	reference, err := b.fanoutLatency(ctx)
 	out.addStreams(reference, err)
+	if slices.Contains(b.servers, official10) {
+		row, err := b.streamsOfOfficial(ctx)
+		out.addStreams(row, err)
+	}
 	for _, storage := range []string{storageMemory, storageSQLite, storagePostgres} {
 		if name := "holdfast-" + storage; slices.Contains(b.servers, name) {
 			row, err := b.streamsOf(ctx, storage)
@@ -168,6 +174,64 @@ func (b *bench) streamsOf(ctx context.Context, storage string) (row streamRow, e
 	return row, err
 }
 
+// noIdleOfficial is the reason why idle streams of the official SDK are not measured.
+const noIdleOfficial = "no idle streams: it ends streams of paused tasks and opens none for them"
+
+// streamsOfOfficial measures the subscribers of a task of the official SDK.
+func (b *bench) streamsOfOfficial(ctx context.Context) (row streamRow, err error) {
+	row.Server = official10
+	row.NoIdle = noIdleOfficial
+	binary, err := b.binary(ctx, refserver)
+	if err != nil {
+		return row, err
+	}
+	s, err := startServer(ctx, binary, filepath.Join(b.dir, "streams-official.log"), func(addr string) []string {
+		return []string{"-kind", "official-1.0-chunks", "-addr", addr}
+	})
+	if err != nil {
+		return row, err
+	}
+	defer s.stop()
+	sizes := b.streamSizes()
+	task, err := sendNow10(ctx, s.url, fmt.Sprintf("%d 300 %s %s", sizes.events, sizes.pause, sizes.connect))
+	if err != nil {
+		return row, err
+	}
+	all, err := subscribers(ctx, s.url, sizes.subscribers, func(_ int, host string) string { return subscription(host, task) })
+	if err != nil {
+		return row, err
+	}
+	defer closeAll(all)
+	return row, row.measure(all, sizes.events, func() error { return nil })
+}
+
+// sendNow10 sends a message of A2A 1.0 and returns the task, which is in progress.
+func sendNow10(ctx context.Context, url, text string) (task string, err error) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m-%d","role":"ROLE_USER","parts":[{"text":%q}]},`+
+		`"configuration":{"returnImmediately":true}}}`, time.Now().UnixNano(), text)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("A2A-Version", "1.0")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return "", err
+	}
+	var parsed struct {
+		Result struct{ Task struct{ ID string } }
+	}
+	if err := json.Unmarshal(answer, &parsed); err != nil || parsed.Result.Task.ID == "" {
+		return "", fmt.Errorf("HTTP %d: no task: %.200s", resp.StatusCode, answer)
+	}
+	return parsed.Result.Task.ID, nil
+}
+
 // subscription returns the HTTP request to subscribe to a task.
 func subscription(host, task string) string {
 	body := `{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"` + task + `"}}`
@@ -238,6 +302,9 @@ func (o outcome) writeStreams(w io.Writer, sizes streamSizes) {
 			ratio := r.IdleRate / r.Sends
 			fmt.Fprintf(tw, "%d\t%d\t%s\t%.0f\t%.0f\t%.2f\t%s", r.RSS>>20, r.IdleRSS>>20, judged(fmt.Sprintf("<= %d", streamsRSS>>20), r.IdleRSS <= streamsRSS),
 				r.Sends, r.IdleRate, ratio, judged(fmt.Sprintf(">= %.2f", streamsCost), ratio >= streamsCost))
+		}
+		if r.NoIdle != "" {
+			fmt.Fprint(tw, r.NoIdle)
 		}
 		fmt.Fprintln(tw)
 	}

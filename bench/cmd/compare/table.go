@@ -55,7 +55,8 @@ func (o outcome) writeRow(w io.Writer, s loadgen.Scenario, name string) {
 		fmt.Fprintf(w, "  %s\tmissing: %s\n", name, why)
 		return
 	}
-	if r.Skipped == onlySends || r.Skipped == only03 {
+	switch r.Skipped {
+	case onlySends, only03, onlyUnary:
 		return
 	}
 	if len(r.Samples) == 0 {

@@ -1,6 +1,6 @@
 // Command refserver runs one of the servers with which Holdfast is compared.
 //
-//	refserver -kind echo|official|official-1.0|fanout [-addr 127.0.0.1:0]
+//	refserver -kind echo|official|official-1.0|official-1.0-chunks|fanout [-addr 127.0.0.1:0] [-grpc-addr ADDRESS]
 //	refserver -kind floor -storage memory|sqlite|postgres [-data DIR] [-database-url URL -schema NAME]
 //
 // It prints its URL as the first line of stdout and serves until SIGINT or
@@ -19,6 +19,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
 func main() {
@@ -33,8 +35,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("refserver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kind := flags.String("kind", "", "server to run: echo, official, official-1.0, fanout or floor")
+	kind := flags.String("kind", "", "server to run: echo, official, official-1.0, official-1.0-chunks, fanout or floor")
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
+	grpcAddr := flags.String("grpc-addr", "", "address on which official-1.0 also serves gRPC; empty for none")
 	storage := flags.String("storage", "memory", "storage of floor: memory (commits nothing), sqlite or postgres")
 	data := flags.String("data", ".", "directory of the SQLite database")
 	databaseURL := flags.String("database-url", "", "URL of the PostgreSQL database")
@@ -54,8 +57,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		h = echoHandler()
 	case "official":
 		h = officialHandler(url)
-	case "official-1.0":
-		h = official10Handler(url)
+	case "official-1.0", "official-1.0-chunks":
+		var agent a2asrv.AgentExecutor = echoAgent10{}
+		if *kind == "official-1.0-chunks" {
+			agent = chunkAgent10{}
+		}
+		handler, requests := official10Handler(url, agent)
+		h = handler
+		if *grpcAddr != "" {
+			stop, grpcErr := serveGRPC(ctx, *grpcAddr, requests)
+			if grpcErr != nil {
+				return errors.Join(grpcErr, l.Close())
+			}
+			defer func() { err = errors.Join(err, stop()) }()
+		}
 	case "fanout":
 		h = &fanout{}
 	case "floor":
@@ -66,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		defer func() { err = errors.Join(err, closeStore()) }()
 		h = floorHandler(commit)
 	default:
-		return errors.Join(fmt.Errorf("unknown kind %q, want echo, official, official-1.0, fanout or floor", *kind), l.Close())
+		return errors.Join(fmt.Errorf("unknown kind %q, want echo, official, official-1.0, official-1.0-chunks, fanout or floor", *kind), l.Close())
 	}
 	if _, err := fmt.Fprintln(stdout, url); err != nil {
 		return errors.Join(err, l.Close())

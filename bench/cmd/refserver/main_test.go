@@ -2,8 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +45,49 @@ func TestServersAnswerTheGenerator(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOfficialServerAnswersOverGRPC(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start(t, "official-1.0 -grpc-addr "+addr)
+	for _, s := range []loadgen.Scenario{loadgen.Send, loadgen.SendGet, loadgen.Get} {
+		r, err := loadgen.Run(t.Context(), loadgen.Config{URL: "http://" + addr + "/", Binding: loadgen.GRPC10, Scenario: s, Concurrency: 20, Requests: 100, Tasks: 10})
+		if err != nil || r.Requests != 100 || r.Errors != 0 {
+			t.Errorf("%s = %+v, %v, want 100 requests, no errors", s, r, err)
+		}
+	}
+}
+
+// The stream has each chunk once, with its time.
+func TestOfficialServerStreamsChunks(t *testing.T) {
+	t.Parallel()
+	const body = `{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"5 100 2ms 10ms"}]}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, start(t, "official-1.0-chunks"), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("A2A-Version", "1.0")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`"@[0-9]{19}@x{79}"`).FindAll(text, -1)); n != 5 || !bytes.Contains(text, []byte("TASK_STATE_COMPLETED")) {
+		t.Errorf("the stream has %d chunks, want 5 and a completed task:\n%s", n, text)
 	}
 }
 

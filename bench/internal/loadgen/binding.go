@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Binding is the protocol version and the transport of requests.
@@ -20,10 +24,13 @@ const (
 	JSONRPC10 Binding = "jsonrpc-1.0"
 	// REST10 is A2A 1.0 over HTTP+JSON.
 	REST10 Binding = "rest-1.0"
+	// GRPC10 is A2A 1.0 over gRPC, without TLS if the scheme of the URL is http. It has [Send],
+	// [SendGet] and [Get].
+	GRPC10 Binding = "grpc-1.0"
 )
 
 // Bindings returns all bindings.
-func Bindings() []Binding { return []Binding{JSONRPC03, JSONRPC10, REST10} }
+func Bindings() []Binding { return []Binding{JSONRPC03, JSONRPC10, REST10, GRPC10} }
 
 // setTemplates sets the requests of a run.
 func (r *run) setTemplates(cfg Config, u *url.URL) {
@@ -47,6 +54,9 @@ func (r *run) setTemplates(cfg Config, u *url.URL) {
 		for _, filters := range contextFilters {
 			r.contexts = append(r.contexts, newTemplate(post, contextsBody(filters)))
 		}
+	case GRPC10:
+		r.send = newTemplate(sendPath+"\x00"+sendProto(cfg, blocking), "")
+		r.getHead = getPath + "\x00"
 	case REST10:
 		base := strings.TrimSuffix(u.Path, "/")
 		path := base + "/message:send"
@@ -83,10 +93,26 @@ func sendParams(cfg Config, blocking bool) string {
 		`"}]},"configuration":{"returnImmediately":` + strconv.FormatBool(!blocking) + `}}`
 }
 
+// sendProto returns the message of a request of gRPC with a message.
+func sendProto(cfg Config, blocking bool) string {
+	raw, _ := proto.Marshal(&a2apb.SendMessageRequest{ // fails only for text that is not UTF-8
+		Message: &a2apb.Message{
+			MessageId: idHere, Role: a2apb.Role_ROLE_USER,
+			Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: filler(cfg.PayloadBytes)}}},
+		},
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: !blocking},
+	})
+	return string(raw)
+}
+
 // appendGet appends a request for a task. The task's id may have any length, so the request has
 // no template.
 func (r *run) appendGet(dst, id, task []byte) []byte {
 	dst = append(dst, r.getHead...)
+	if r.cfg.Binding == GRPC10 {
+		dst = protowire.AppendTag(dst, fieldGetID, protowire.BytesType)
+		return protowire.AppendBytes(dst, task)
+	}
 	if r.cfg.Binding != REST10 {
 		dst = strconv.AppendInt(dst, int64(len(r.get)+len(task)+len(r.getEnd)), 10)
 		dst = append(dst, "\r\n\r\n"...)

@@ -60,6 +60,7 @@ const (
 
 	maxConcurrency  = 1 << 16 // the worker's part of a message id
 	maxPayloadBytes = 64 << 20
+	maxGRPCPayload  = 15 << 10 // the message must fit into one frame
 )
 
 // Config configures a measurement. Zero fields have the documented default. Only URL is required.
@@ -145,6 +146,8 @@ func (c Config) validate() (*url.URL, error) {
 	}
 	problem(!slices.Contains(Bindings(), c.Binding), "unknown binding %q, want one of %v", c.Binding, Bindings())
 	problem(c.Binding != JSONRPC03 && (c.Scenario == Contexts || c.Scenario == Echo), "scenario %s needs the binding %s", c.Scenario, JSONRPC03)
+	problem(c.Binding == GRPC10 && !slices.Contains([]Scenario{Send, SendGet, Get}, c.Scenario), "scenario %s is not available over gRPC", c.Scenario)
+	problem(c.Binding == GRPC10 && c.PayloadBytes > maxGRPCPayload, "payload of %d bytes is larger than %d, the maximum over gRPC", c.PayloadBytes, maxGRPCPayload)
 	problem(!slices.Contains(Scenarios(), c.Scenario), "unknown scenario %q, want one of %v", c.Scenario, Scenarios())
 	problem(c.Concurrency < 0 || c.Concurrency > maxConcurrency, "concurrency %d is outside 1..%d", c.Concurrency, maxConcurrency)
 	problem(c.Duration < 0, "duration %v is negative", c.Duration)

@@ -173,10 +173,10 @@ func (r *run) report(workers []*worker) Report {
 		end = max(end, t.last)
 		out.Errors += t.errors
 		out.Events += t.events
-		out.Calls += w.wire.calls - t.before.calls
-		out.Reconnects += w.wire.reconnects - t.before.reconnects
-		out.BytesIn += w.wire.in - t.before.in
-		out.BytesOut += w.wire.out - t.before.out
+		out.Calls += w.wire.counted().calls - t.before.calls
+		out.Reconnects += w.wire.counted().reconnects - t.before.reconnects
+		out.BytesIn += w.wire.counted().in - t.before.in
+		out.BytesOut += w.wire.counted().out - t.before.out
 		for text, n := range t.texts {
 			addText(texts, text, n)
 		}

@@ -21,6 +21,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	r := newRun(cfg, u)
 	workers := make([]*worker, cfg.Concurrency)
+	if cfg.Binding == GRPC10 {
+		for range (cfg.Concurrency + callsPerConn - 1) / callsPerConn {
+			r.shared = append(r.shared, newSharedConn(cfg, u))
+		}
+	}
 	for i := range workers {
 		workers[i] = newWorker(r, i)
 	}
@@ -63,6 +68,8 @@ type run struct {
 	list   template
 
 	getHead, get, getEnd string // the parts of a request for a task
+
+	shared []*sharedConn // connections of gRPC, each of several workers
 
 	tasks [][]byte // ids of the tasks created beforehand
 
@@ -168,7 +175,7 @@ func (w *worker) loop(ctx context.Context) {
 		}
 		if counts && !counting {
 			counting = true
-			w.tally.before, w.tally.events = w.wire.counts, 0
+			w.tally.before, w.tally.events = *w.wire.counted(), 0
 		}
 		err := w.once(ctx)
 		end := r.clock.now()
@@ -182,7 +189,7 @@ func (w *worker) loop(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		if w.wire.nc == nil {
+		if !w.wire.connected() {
 			// A server that does not respond must not cause a busy loop.
 			if w.pause(ctx, time.Millisecond<<min(failures, 8)) != nil {
 				return

@@ -18,6 +18,21 @@ import (
 
 const readBuffer = 16 << 10 // also the maximum length of a header line
 
+// transport makes the calls of one worker.
+type transport interface {
+	// ready connects if necessary.
+	ready(ctx context.Context) error
+	// call sends one complete request and passes the body of the response, piece by piece, to sink,
+	// which must not keep the pieces. It returns the HTTP status.
+	call(ctx context.Context, request []byte, sink func(piece []byte) error) (status int, err error)
+	connected() bool
+	close()
+	// interrupt makes a call in progress fail immediately. Any goroutine may call it after the
+	// context of the calls has ended.
+	interrupt()
+	counted() *counts
+}
+
 // wire is a keep-alive HTTP/1.1 connection for one call at a time. It connects when necessary, and
 // again if the server has closed the connection between two calls. One goroutine calls its methods;
 // only interrupt may be called by others.
@@ -39,9 +54,11 @@ type wire struct {
 // counts counts calls, not requests.
 type counts struct{ calls, reconnects, in, out int64 }
 
-// call sends one complete request and passes the body of the response, piece by piece, to sink,
-// which must not keep the pieces. It returns the HTTP status. After an error the connection is
-// closed.
+func (w *wire) counted() *counts { return &w.counts }
+
+func (w *wire) connected() bool { return w.nc != nil }
+
+// call makes a call. After an error the connection is closed.
 func (w *wire) call(ctx context.Context, request []byte, sink func(piece []byte) error) (status int, err error) {
 	w.calls++
 	reused := w.nc != nil
@@ -96,11 +113,10 @@ func (w *wire) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (w *wire) dial(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
-	defer cancel()
-	host, port := w.url.Hostname(), w.url.Port()
-	secure := w.url.Scheme == "https"
+// dialURL connects to the host of u. protocol is negotiated if it is a TLS connection.
+func dialURL(ctx context.Context, u *url.URL, protocol string) (net.Conn, error) {
+	host, port := u.Hostname(), u.Port()
+	secure := u.Scheme == "https"
 	switch {
 	case port != "":
 	case secure:
@@ -110,15 +126,22 @@ func (w *wire) dial(ctx context.Context) error {
 	}
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil || !secure {
+		return nc, err
+	}
+	tc := tls.Client(nc, &tls.Config{ServerName: host, NextProtos: []string{protocol}})
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	return tc, nil
+}
+
+func (w *wire) dial(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	nc, err := dialURL(ctx, w.url, "http/1.1")
 	if err != nil {
 		return err
-	}
-	if secure {
-		tc := tls.Client(nc, &tls.Config{ServerName: host, NextProtos: []string{"http/1.1"}})
-		if err := tc.HandshakeContext(ctx); err != nil {
-			return errors.Join(err, nc.Close())
-		}
-		nc = tc
 	}
 	if w.br == nil {
 		w.br = bufio.NewReaderSize(nil, readBuffer)
@@ -140,8 +163,6 @@ func (w *wire) close() {
 	}
 }
 
-// interrupt makes a call in progress fail immediately. Any goroutine may call it after the context
-// of the calls has ended.
 func (w *wire) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

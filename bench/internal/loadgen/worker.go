@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,13 +15,15 @@ const (
 	longestPoll = 32 * time.Millisecond
 )
 
+var getPathBytes = []byte(getPath)
+
 var errTooLarge = errors.New("answer is too large")
 
 // worker is one closed loop with its connection, buffers and counts.
 type worker struct {
 	run    *run
 	number int
-	wire   wire
+	wire   transport
 	ids    ids
 
 	send    template // of Send, SendGet, Stream and Echo, and to create tasks
@@ -43,11 +46,15 @@ func newWorker(r *run, number int) *worker {
 	w := &worker{
 		run:    r,
 		number: number,
-		wire:   wire{url: r.url, timeout: r.cfg.Timeout, clock: &r.clock},
 		ids:    newIDs(r.series, number),
 		send:   r.send.clone(),
 		list:   r.list.clone(),
 		turn:   number * 7919, // so that workers start with different tasks
+	}
+	if r.cfg.Binding == GRPC10 {
+		w.wire = newGRPCWire(r.shared[number%len(r.shared)])
+	} else {
+		w.wire = &wire{url: r.url, timeout: r.cfg.Timeout, clock: &r.clock}
 	}
 	for _, t := range r.contexts {
 		w.lists = append(w.lists, t.clone())
@@ -222,7 +229,11 @@ func (w *worker) exchange(ctx context.Context, request, id []byte) error {
 	if err != nil {
 		return err
 	}
-	err = w.answer.scan(w.body, w.run.cfg.Binding)
+	if w.run.cfg.Binding == GRPC10 {
+		err = w.answer.scanProto(w.body, bytes.HasPrefix(request, getPathBytes))
+	} else {
+		err = w.answer.scan(w.body, w.run.cfg.Binding)
+	}
 	if status != 200 {
 		if err == nil && w.answer.hasError {
 			return fmt.Errorf("HTTP status %d, error %s: %s", status, w.answer.errorCode, clip(w.answer.errorText))
