@@ -5,11 +5,30 @@ import (
 	"iter"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
 // SetWebhook registers or replaces a webhook of a task, and returns the saved webhook.
 func (c *Client) SetWebhook(ctx context.Context, p a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
-	return result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushSet, p)
+	set, err := result[a2a.TaskPushNotificationConfig](ctx, c, a2a.MethodPushSet, p)
+	codec, ok := c.binding.codec.(v03.ProtoCodec)
+	if !ok || a2a.CodeOf(err) != a2a.CodeInvalid {
+		return set, err
+	}
+	// Some servers of A2A 0.3 over HTTP+JSON accept only the other form of the request.
+	codec.BareWebhooks = true
+	raw, bareErr := codec.EncodeParams(&p)
+	if bareErr != nil {
+		return nil, err
+	}
+	if raw, bareErr = c.Call(ctx, a2a.MethodPushSet, raw); bareErr != nil {
+		return nil, err
+	}
+	set = new(a2a.TaskPushNotificationConfig)
+	if bareErr = codec.DecodeResult(raw, set); bareErr != nil {
+		return nil, c.badResult(a2a.MethodPushSet, bareErr)
+	}
+	return set, nil
 }
 
 // GetWebhook returns a webhook of a task. Without an id, Holdfast returns the newest

@@ -2,7 +2,10 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -49,6 +52,46 @@ func TestWebhooksOfARealAgent(t *testing.T) {
 	}
 	if _, err := c.ListWebhooks(ctx, "none"); !errors.Is(err, a2a.ErrTaskNotFound) {
 		t.Errorf("ListWebhooks() of a missing task = %v, want task_not_found", err)
+	}
+}
+
+// Servers of A2A 0.3 over HTTP+JSON read one of two bodies. Other errors are not a reason to try
+// the second.
+func TestWebhooksAreSetInTheFormOfTheServer(t *testing.T) {
+	t.Parallel()
+	const registered = `{"name":"tasks/t/pushNotificationConfigs/w","pushNotificationConfig":{"id":"w","url":"https://example.com/w"}}`
+	for _, tt := range []struct {
+		accepted string // the start of the body
+		rejected a2a.Code
+		requests int
+		want     a2a.Code
+	}{
+		{`{"parent":`, a2a.CodeInvalid, 1, ""},
+		{`{"name":`, a2a.CodeInvalid, 2, ""},
+		{"none", a2a.CodeInvalid, 2, a2a.CodeInvalid},
+		{"none", a2a.CodeTaskNotFound, 1, a2a.CodeTaskNotFound},
+	} {
+		requests := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			body, _ := io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasPrefix(string(body), tt.accepted) {
+				_, _ = io.WriteString(w, registered)
+				return
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"code":%d,"message":"not accepted"}`, tt.rejected.JSONRPC())
+		}))
+		card := `{"protocolVersion":"0.3.0","name":"n","description":"d","version":"1","url":"` + s.URL + `","preferredTransport":"HTTP+JSON",
+			"capabilities":{},"defaultInputModes":[],"defaultOutputModes":[],"skills":[]}`
+		c := newClient(t, client.Config{Card: []byte(card)})
+		got, err := c.SetWebhook(t.Context(), a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: "w", URL: "https://example.com/w"}})
+		s.Close()
+		failed := err != nil
+		if requests != tt.requests || failed != (tt.want != "") || failed && a2a.CodeOf(err) != tt.want || !failed && (got.TaskID != "t" || got.Config.ID != "w") {
+			t.Errorf("SetWebhook() with %s and %s = %+v, %v after %d requests, want code %q after %d", tt.accepted, tt.rejected, got, err, requests, tt.want, tt.requests)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func run(m *testing.M) int {
 			return code // the tables need the results of all tests
 		}
 	}
-	for _, r := range []*table{clientResults, serverResults} {
+	for _, r := range []generated{clientResults.section(), serverResults.section(), {"validated", validated.String(), sameRows}} {
 		if err := r.compare(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)
@@ -83,7 +83,8 @@ type server struct {
 	t      *testing.T
 	binary string
 	args   []string
-	url    string
+	url    string // of the recorder
+	health string // the URL of the process itself
 	cmd    *exec.Cmd
 	log    *os.File
 }
@@ -124,13 +125,15 @@ func start(t *testing.T, binary string, args ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := record(addr)
 	s := &server{
-		t: t, binary: binary, url: "http://" + addr + "/", log: log,
+		t: t, binary: binary, url: r.URL + "/", health: "http://" + addr + "/healthz", log: log,
 		args: append([]string{"serve", "--addr", addr, "--data", filepath.Join(dir, "data")}, args...),
 	}
 	s.start()
 	t.Cleanup(func() {
 		s.kill()
+		r.stop(t)
 		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
 			t.Logf("log of the server:\n%s", text)
 		}
@@ -163,7 +166,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		resp, err := http.Get(s.url + "healthz")
+		resp, err := http.Get(s.health)
 		if err == nil {
 			_ = resp.Body.Close()
 			return

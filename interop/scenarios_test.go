@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/recording"
 )
 
 // protocol are the scenarios of a client with a call for every method.
@@ -262,7 +264,7 @@ func fails(t *testing.T, p peer) {
 // A webhook that came with the message receives the events of the task; its configuration can be
 // read, listed, set and deleted.
 func receivesPush(t *testing.T, p peer) {
-	url, requests := receiver(t)
+	url, requests := receiver(t, func(x recording.Exchange) { validate(t, fromInterop, x) })
 	e, err := p.send(t.Context(), sending{message: say("ask"), hook: &hook{id: "mine", url: url, token: "s3cret"}})
 	if err != nil {
 		t.Fatalf("send = %v", err)
@@ -302,11 +304,15 @@ type request struct {
 	body  []byte
 }
 
-func receiver(t *testing.T) (string, <-chan request) {
+// receiver starts a receiver of webhook requests. It passes each to check, which may be nil.
+func receiver(t *testing.T, check func(recording.Exchange)) (string, <-chan request) {
 	t.Helper()
 	requests := make(chan request, 1000)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if check != nil {
+			check(recording.Exchange{Method: r.Method, Path: r.URL.Path, Request: body, Webhook: true})
+		}
 		requests <- request{r.Header.Get("X-A2A-Notification-Token"), body}
 	}))
 	t.Cleanup(s.Close)

@@ -22,6 +22,10 @@ type ProtoCodec struct {
 	// Extensions adds the members of extensions to results. They always are in params and are
 	// always accepted.
 	Extensions bool
+	// BareWebhooks encodes the params that register a webhook as the specification has the body: a
+	// TaskPushNotificationConfig. Else they are the request that has it as a member, which most
+	// servers require.
+	BareWebhooks bool
 }
 
 // Version returns the protocol version on agent cards.
@@ -131,7 +135,7 @@ func (ProtoCodec) Members(params reflect.Type) map[string]reflect.Kind {
 
 // EncodeParams returns the JSON of a method's params. It has a member for each variable of the
 // method's path.
-func (ProtoCodec) EncodeParams(params any) ([]byte, error) {
+func (c ProtoCodec) EncodeParams(params any) ([]byte, error) {
 	if p, ok := params.(*a2a.TaskPushNotificationConfig); ok && p != nil {
 		params = *p
 	}
@@ -139,11 +143,14 @@ func (ProtoCodec) EncodeParams(params any) ([]byte, error) {
 	if !ok {
 		return protoExtended.Append(nil, params)
 	}
+	if c.BareWebhooks {
+		return protoExtended.Append(nil, &protoConfig{TaskID: p.TaskID, Name: "tasks/" + p.TaskID + configsSegment + p.Config.ID, Config: &p.Config, LongRunning: p.LongRunning})
+	}
 	config, err := protoExtended.Append(nil, &p)
 	if err != nil {
 		return nil, err
 	}
-	// The specification has the config as the body, the official servers a request with it.
+	// The specification has the config as the body, most official servers a request with it.
 	return wire.Marshal(&protoSetRequest{TaskID: p.TaskID, Parent: "tasks/" + p.TaskID, ConfigID: p.Config.ID, Config: config})
 }
 

@@ -164,3 +164,17 @@ func TestProtoParamsAreRejectedByName(t *testing.T) {
 		}
 	}
 }
+
+func TestBareWebhookIsTheBodyOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	p := a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: "w", URL: "https://w"}}
+	raw, err := v03.ProtoCodec{BareWebhooks: true}.EncodeParams(&p)
+	const want = `{"name":"tasks/t/pushNotificationConfigs/w","pushNotificationConfig":{"id":"w","url":"https://w"},"taskId":"t"}`
+	if err != nil || string(raw) != want {
+		t.Errorf("EncodeParams() = %s, %v, want %s", raw, err, want)
+	}
+	var again a2a.TaskPushNotificationConfig
+	if err := (v03.ProtoCodec{}).DecodeParams(raw, &again); err != nil || again.TaskID != "t" || again.Config.URL != "https://w" {
+		t.Errorf("DecodeParams(%s) = %+v, %v, want the webhook", raw, again, err)
+	}
+}

@@ -85,10 +85,11 @@ const card = {
   capabilities: { streaming: true, pushNotifications: true }, skills: [{ id: 'words', name: 'Words', description: 'Does what the first word says', tags: ['test'] }],
 };
 if (legacy) {
-  Object.assign(card, { protocolVersion: '0.3.0', url: `${url}/rpc`, preferredTransport: 'JSONRPC' });
+  Object.assign(card, { protocolVersion: '0.3.0', url: `${url}/rpc`, preferredTransport: 'JSONRPC',
+    additionalInterfaces: [{ transport: 'JSONRPC', url: `${url}/rpc` }, { transport: 'HTTP+JSON', url: `${url}/rest` }] });
 } else {
   const of = (protocolVersion, protocolBinding, path) => ({ protocolVersion, protocolBinding, url: url + path });
-  card.supportedInterfaces = [of('1.0', 'JSONRPC', '/rpc'), of('1.0', 'HTTP+JSON', '/rest'), of('0.3', 'JSONRPC', '/rpc')];
+  card.supportedInterfaces = [of('1.0', 'JSONRPC', '/rpc'), of('1.0', 'HTTP+JSON', '/rest'), of('0.3', 'JSONRPC', '/rpc'), of('0.3', 'HTTP+JSON', '/rest')];
 }
 const agentCard = legacy ? card : core.AgentCard.fromJSON(card);
 const store = new server.InMemoryPushNotificationStore();

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +39,8 @@ func params() []any {
 func fuzzRequests(f *testing.F, codec rpc.Codec, message protowire.Number) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, p := range params() {
-			err := codec.DecodeParams(raw, p)
+			var err error
+			checkAllocations(t, raw, func() { err = codec.DecodeParams(raw, p) })
 			var coded *a2a.Error
 			if err != nil && (!errors.As(err, &coded) || coded.Code != a2a.CodeParse && coded.Code != a2a.CodeInvalid) {
 				t.Fatalf("DecodeParams(%x, %T) = %v, want a coded error", raw, p, err)
@@ -62,6 +64,50 @@ func fuzzRequests(f *testing.F, codec rpc.Codec, message protowire.Number) {
 			}
 		}
 	})
+}
+
+// checkAllocations fails the test if f, which decodes or encodes a document, allocates more than its
+// size justifies.
+func checkAllocations(t *testing.T, document []byte, f func()) {
+	t.Helper()
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before := sample[0].Value.Uint64()
+	f()
+	metrics.Read(sample)
+	// The first use of a type adds its plan, and other goroutines allocate too.
+	const base, factor = 8 << 20, 200
+	if got := sample[0].Value.Uint64() - before; got > base+factor*uint64(len(document)) {
+		t.Errorf("%d bytes allocated %d bytes: %.100x", len(document), got, document)
+	}
+}
+
+// A short message that declares large values allocates little.
+func TestHostileLengthsAllocateLittle(t *testing.T) {
+	var hostile [][]byte
+	for _, size := range []uint64{1 << 20, 1 << 31, 1 << 62} {
+		length := protowire.AppendVarint(nil, size)
+		for field := protowire.Number(1); field <= 8; field++ {
+			hostile = append(hostile, append(protowire.AppendTag(nil, field, protowire.BytesType), length...))
+		}
+	}
+	// Many small parts, each of which is an object of the model, and values within values.
+	part := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nil)
+	for range 20 {
+		part = protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), part)
+	}
+	hostile = append(hostile, part, slices.Repeat([]byte{0x2a, 0}, 100_000))
+	for _, codec := range []rpc.Codec{v10.Codec{}, v03.Codec{}} {
+		for _, raw := range hostile {
+			for _, field := range []protowire.Number{1, 2} {
+				for _, p := range params() {
+					checkAllocations(t, raw, func() { _ = codec.DecodeParams(raw, p) })
+					nested := protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), raw)
+					checkAllocations(t, nested, func() { _ = codec.DecodeParams(nested, p) })
+				}
+			}
+		}
+	}
 }
 
 func FuzzRequestsOf10(f *testing.F) {
@@ -121,7 +167,8 @@ func fuzzEvents(f *testing.F, codec rpc.Codec, form jsonCodec, out proto.Message
 		if err != nil || e == nil {
 			return
 		}
-		raw, err := codec.AppendEvent(nil, e)
+		var raw []byte
+		checkAllocations(t, text, func() { raw, err = codec.AppendEvent(nil, e) })
 		if err != nil {
 			if !strings.Contains(err.Error(), "number") && !strings.Contains(err.Error(), "range") {
 				t.Fatalf("AppendEvent(%s) = %v", text, err)

@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,24 +23,29 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/recording"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// startAgent starts the conformance agent in a profile and returns its URL.
-func startAgent(t *testing.T, profile string) string {
+// startAgent starts the conformance agent in a profile and returns its URL. change may be nil.
+func startAgent(t *testing.T, profile string, change func(*holdfast.Config)) string {
 	t.Helper()
 	p, err := conformance.ProfileByName(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := p.Agent(holdfast.Config{Store: inmem.New()})
+	cfg := holdfast.Config{Store: inmem.New()}
+	if change != nil {
+		change(&cfg)
+	}
+	agent, err := p.Agent(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(agent.Handler())
+	server := httptest.NewServer(recorded(t, agent.Handler()))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -47,6 +54,37 @@ func startAgent(t *testing.T, profile string) string {
 		}
 	})
 	return server.URL
+}
+
+// exchanges is the file for the responses of this suite, nil without HOLDFAST_RESPONSES.
+var exchanges = sync.OnceValues(func() (*recording.File, error) {
+	dir := os.Getenv("HOLDFAST_RESPONSES")
+	if dir == "" {
+		return nil, nil
+	}
+	return recording.Create(dir)
+})
+
+// recorded returns a handler that writes the exchanges of next to the file, if there is one.
+func recorded(t *testing.T, next http.Handler) http.Handler {
+	t.Helper()
+	file, err := exchanges()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file == nil {
+		return next
+	}
+	return recording.Handler(next, func(x recording.Exchange) { record(t, x) })
+}
+
+// record writes an exchange to the file, if there is one.
+func record(t *testing.T, x recording.Exchange) {
+	if file, err := exchanges(); err == nil && file != nil {
+		if err := file.Append(x); err != nil {
+			t.Errorf("record: %v", err)
+		}
+	}
 }
 
 // conn sends requests in one version over one binding.
@@ -370,6 +408,7 @@ func newReceiver(t *testing.T) *receiver {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
+		record(t, recording.Exchange{Method: req.Method, Path: req.URL.Path, Request: body, Webhook: true})
 		r.requests <- received{req.Header, body}
 	}))
 	t.Cleanup(r.Close)

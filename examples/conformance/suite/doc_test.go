@@ -5,4 +5,7 @@
 // HOLDFAST_SCHEMA_V03 and HOLDFAST_SCHEMA_V10 are the paths of the official JSON schemas, against
 // which every result is then validated too: specification/json/a2a.json of the tag v0.3.0 of
 // a2aproject/A2A, and specification/a2a.json of the kit for A2A 1.0.
+//
+// HOLDFAST_RESPONSES is a directory. The suite writes there what the agent sent, which the tests of
+// module interop validate against the types of the official SDKs.
 package suite_test

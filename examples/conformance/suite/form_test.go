@@ -122,7 +122,11 @@ func checkError(t *testing.T, codec rpc.Codec, raw json.RawMessage) {
 	if err := json.Unmarshal(raw, &failed); err != nil || failed.Code == nil || failed.Message == "" {
 		t.Errorf("error = %s, want code and message", raw)
 	}
-	if _, legacy := codec.(v03.Codec); !legacy && length(failed.Data) == 0 {
+	_, legacy := codec.(v03.Codec)
+	if legacy {
+		checkDefinition(t, codec, "JSONRPCErrorResponse.error", raw)
+	}
+	if !legacy && length(failed.Data) == 0 {
 		t.Errorf("error = %s, want an array as data", raw)
 	}
 }

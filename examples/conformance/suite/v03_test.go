@@ -100,16 +100,18 @@ var testsV03 = []row{
 
 func TestKitOfV03(t *testing.T) {
 	t.Parallel()
-	url := startAgent(t, "v03")
+	url := startAgent(t, "v03", nil)
 	for name, c := range map[string]*conn{
 		"JSON-RPC":  newConn(t, url, v03.Codec{}, false),
 		"HTTP+JSON": newConn(t, url, v03.ProtoCodec{}, true),
 	} {
 		for _, r := range testsV03 {
-			t.Run(name+"/"+strings.ReplaceAll(r.ids, " ", "+"), func(t *testing.T) {
-				t.Parallel()
-				r.test(c.on(t))
-			})
+			for id := range strings.FieldsSeq(r.ids) {
+				t.Run(name+"/"+id, func(t *testing.T) {
+					t.Parallel()
+					r.test(c.on(t))
+				})
+			}
 		}
 	}
 }
@@ -118,7 +120,7 @@ func TestKitOfV03(t *testing.T) {
 // requests without an id.
 func TestJSONRPCOfV03(t *testing.T) {
 	t.Parallel()
-	c := newConn(t, startAgent(t, "v03"), v03.Codec{}, false)
+	c := newConn(t, startAgent(t, "v03", nil), v03.Codec{}, false)
 	for _, tt := range []struct {
 		name, body string
 		code       float64
@@ -147,7 +149,7 @@ func TestJSONRPCOfV03(t *testing.T) {
 // test_multi_transport_method_mapping.
 func TestCardOfV03(t *testing.T) {
 	t.Parallel()
-	url := startAgent(t, "v03")
+	url := startAgent(t, "v03", nil)
 	c := newConn(t, url, v03.Codec{}, false)
 	for _, path := range []string{"/.well-known/agent-card.json", "/.well-known/agent.json", "/"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
@@ -179,7 +181,7 @@ func TestCardOfV03(t *testing.T) {
 // TestPushDeliveryOfV03 covers the tests of the kit's pull request 87b37f3.
 func TestPushDeliveryOfV03(t *testing.T) {
 	t.Parallel()
-	c := newConn(t, startAgent(t, "v03"), v03.Codec{}, false)
+	c := newConn(t, startAgent(t, "v03", nil), v03.Codec{}, false)
 	receiver := newReceiver(t)
 	task := c.start("tck-input-required")
 	c.call(a2a.MethodPushSet, object{"taskId": task.id, "pushNotificationConfig": object{
@@ -210,7 +212,7 @@ func TestPushDeliveryOfV03(t *testing.T) {
 // TestAuthenticationOfV03 covers the tests of the kit with credentials.
 func TestAuthenticationOfV03(t *testing.T) {
 	t.Parallel()
-	url := startAgent(t, "v03-auth")
+	url := startAgent(t, "v03-auth", nil)
 	for _, rest := range []bool{false, true} {
 		codec := rpc.Codec(v03.Codec{})
 		if rest {

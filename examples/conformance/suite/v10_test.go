@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
@@ -151,6 +150,13 @@ var requirementsV10 = []row{
 			c.t.Errorf("unknown members = %s, want them ignored", got.body)
 		}
 	}},
+	{"VER-SERVER-001 VER-CLIENT-002", func(c *conn) {
+		for _, version := range []string{"1.0", "1.0.7"} {
+			if got := c.with("A2A-Version", version).send("tck-complete-task", nil); got.text("task.status.state") != "TASK_STATE_COMPLETED" {
+				c.t.Errorf("A2A-Version %s = %s, want a task in the form of 1.0", version, got.body)
+			}
+		}
+	}},
 	{"VER-SERVER-002", func(c *conn) {
 		c.wantCode(c.with("A2A-Version", "99.0").send("tck-complete-task", nil), a2a.CodeVersionNotSupported)
 	}},
@@ -159,22 +165,9 @@ var requirementsV10 = []row{
 			c.t.Errorf("empty A2A-Version = %s, want a result", got.body)
 		}
 	}},
+	{"AUTH-INTASK-001 AUTH-INTASK-002 AUTH-INTASK-003 AUTH-INTASK-005 AUTH-INTASK-006", testAuthRequired},
 	{"PUSH-CREATE-001 PUSH-CREATE-002 PUSH-GET-001 PUSH-GET-002 PUSH-LIST-001 PUSH-DEL-001 PUSH-DEL-002", testPushConfigs},
 	{"PUSH-DELIVER-001 PUSH-DELIVER-002 PUSH-DELIVER-003", testPushDelivery},
-}
-
-func TestRequirementsOfV10(t *testing.T) {
-	t.Parallel()
-	url := startAgent(t, "v10")
-	for name, rest := range map[string]bool{"JSON-RPC": false, "HTTP+JSON": true} {
-		c := newConn(t, url, v10.Codec{Errors100: true}, rest)
-		for _, r := range requirementsV10 {
-			t.Run(name+"/"+strings.ReplaceAll(r.ids, " ", "+"), func(t *testing.T) {
-				t.Parallel()
-				r.test(c.on(t))
-			})
-		}
-	}
 }
 
 var lastMessage atomic.Int64
@@ -370,68 +363,6 @@ func testPushDelivery(c *conn) {
 	}
 }
 
-func TestRequirementsOfV10WithoutCapabilities(t *testing.T) {
-	t.Parallel()
-	url := startAgent(t, "v10-off")
-	for _, rest := range []bool{false, true} {
-		c := newConn(t, url, v10.Codec{Errors100: true}, rest)
-		task := c.send("tck-complete-task", nil).text("task.id")
-		// CORE-CAP-001
-		c.wantCode(c.call(a2a.MethodPushSet, object{"taskId": task, "url": "https://example.com/"}), a2a.CodePushNotSupported)
-		c.wantCode(c.call(a2a.MethodPushList, object{"taskId": task}), a2a.CodePushNotSupported)
-		// CORE-CAP-002
-		c.wantCode(c.call(a2a.MethodStream, object{"message": message("tck-stream-001")}), a2a.CodeUnsupported)
-		c.wantCode(c.call(a2a.MethodResubscribe, object{"id": task}), a2a.CodeUnsupported)
-		// CORE-CAP-003
-		c.wantCode(c.call(a2a.MethodExtendedCard, object{}), a2a.CodeUnsupported)
-	}
-}
-
-func TestRequiredExtensionOfV10(t *testing.T) {
-	t.Parallel()
-	url := startAgent(t, "v10-ext")
-	for _, rest := range []bool{false, true} {
-		c := newConn(t, url, v10.Codec{}, rest)
-		c.wantCode(c.send("tck-complete-task", nil), a2a.CodeExtensionRequired) // CORE-CAP-004
-		if got := c.with("A2A-Extensions", "urn:a2a:tck:required-extension").send("tck-complete-task", nil); got.err != nil {
-			t.Errorf("with the extension = %s, want a task", got.body)
-		}
-	}
-}
-
-// TestCardOfV10 covers CARD-DISC-001, CARD-STRUCT-001, CARD-PROTO-001 and -002, BIND-FIELD-001, and CARD-CACHE-001 to -003.
-func TestCardOfV10(t *testing.T) {
-	t.Parallel()
-	url := startAgent(t, "v10")
-	c := newConn(t, url, v10.Codec{}, false)
-	for _, path := range []string{"/.well-known/agent-card.json", "/v1.0/.well-known/agent-card.json"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("A2A-Version", "1.0")
-		card := c.fetch(r)
-		if h := card.header; !strings.HasPrefix(h.Get("Cache-Control"), "public, max-age=") || h.Get("ETag") == "" || h.Get("Last-Modified") == "" {
-			t.Errorf("%s: headers = %v, want Cache-Control, ETag and Last-Modified", path, h)
-		}
-		for _, name := range []string{"name", "description", "version", "capabilities", "skills.0.id", "defaultInputModes.0", "defaultOutputModes.0"} {
-			if card.at(name) == nil {
-				t.Errorf("%s lacks %s: %s", path, name, card.body)
-			}
-		}
-		served := make(map[string]bool)
-		for i := range length(card.at("supportedInterfaces")) {
-			each := at(card.at("supportedInterfaces"), fmt.Sprint(i))
-			served[fmt.Sprint(at(each, "protocolBinding"), " ", at(each, "protocolVersion"))] = at(each, "url") != ""
-		}
-		for _, want := range []string{"JSONRPC 1.0", "HTTP+JSON 1.0"} {
-			if !served[want] {
-				t.Errorf("%s: interfaces = %v, want %s", path, served, want)
-			}
-		}
-	}
-}
-
 // raw sends a request with a body as it is.
 func (c *conn) raw(verb, path, kind, body string) reply {
 	c.t.Helper()
@@ -444,63 +375,22 @@ func (c *conn) raw(verb, path, kind, body string) reply {
 	return c.fetch(r)
 }
 
-func TestJSONRPCOfV10(t *testing.T) {
-	t.Parallel()
-	c := newConn(t, startAgent(t, "v10"), v10.Codec{}, false)
-	for _, tt := range []struct {
-		id, kind, body string
-		code           float64
-	}{
-		{"JSONRPC-FMT-001", "application/json", `{"jsonrpc":"1.0","id":1,"method":"GetTask","params":{"id":"absent"}}`, -32600},
-		{"JSONRPC-FMT-001", "application/json", `{"jsonrpc":"2.0","id":1,"params":{}}`, -32600},
-		{"JSONRPC-ERR-001", "application/json", `{not JSON`, -32700},
-		{"JSONRPC-SVC-001", "application/json", `{"jsonrpc":"2.0","id":1,"method":"DoSomething","params":{}}`, -32601},
-		{"JSONRPC-ERR-002", "application/json", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"absent"}}`, -32001},
-		{"JSONRPC-SSE-002", "text/plain", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"absent"}}`, -32005},
-	} {
-		got := c.raw(http.MethodPost, "/", tt.kind, tt.body)
-		if at(got.result, "error.code") != tt.code || tt.kind == "application/json" && got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %s = %d %s, want error %v as JSON", tt.id, tt.body, got.status, got.body, tt.code)
-		}
+// testAuthRequired proves that the task waits for authorization with a message that explains it,
+// while its streams stay open and it accepts messages.
+func testAuthRequired(c *conn) {
+	task := c.send("tck-auth-required", nil)
+	if task.text("task.status.state") != "TASK_STATE_AUTH_REQUIRED" || task.text("task.status.message.parts.0.text") == "" {
+		c.t.Fatalf("SendMessage() = %s, want a task that explains the authorization it requires", task.body)
 	}
-	got := c.raw(http.MethodPost, "/", "application/json", `{"jsonrpc":"2.0","id":"abc","method":"GetTask","params":{"id":"absent"}}`)
-	if got.at("id") != "abc" || got.at("jsonrpc") != "2.0" || got.at("result") != nil {
-		t.Errorf("JSONRPC-ERR-001: %s, want the id of the request and no result", got.body)
+	open := c.open(a2a.MethodResubscribe, object{"id": task.text("task.id")})
+	if first := open.next(); at(first, "task.status.state") != "TASK_STATE_AUTH_REQUIRED" {
+		c.t.Errorf("first event = %v, want the waiting task", first)
 	}
-	info := got.at("error.data.0")
-	if at(info, "@type") != "type.googleapis.com/google.rpc.ErrorInfo" || at(info, "reason") != "TASK_NOT_FOUND" || at(info, "domain") != "a2a-protocol.org" {
-		t.Errorf("JSONRPC-ERR-003: data = %v, want ErrorInfo", info)
+	if got := c.follow("tck-complete-task", task, nil); got.text("task.status.state") != "TASK_STATE_COMPLETED" {
+		c.t.Errorf("follow-up = %s, want the completed task", got.body)
 	}
-	if got := c.raw(http.MethodPost, "/", "application/json", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"absent","history_length":1}}`); at(got.result, "error.code") != -32001.0 {
-		t.Errorf("params in snake_case = %s, want them accepted", got.body)
-	}
-}
-
-func TestHTTPJSONOfV10(t *testing.T) {
-	t.Parallel()
-	c := newConn(t, startAgent(t, "v10"), v10.Codec{}, true)
-	for _, tt := range []struct {
-		id, verb, path, kind, body string
-		status                     int
-		reason                     string
-	}{
-		{"HTTP_JSON-STATUS-001", "GET", "/tasks/absent", "", "", 404, "TASK_NOT_FOUND"},
-		{"HTTP_JSON-ERR-001", "POST", "/message:send", "application/json", `{not JSON`, 400, "PARSE_ERROR"},
-		{"HTTP_JSON-ERR-002", "POST", "/message:send", "application/json", `{}`, 400, "INVALID_PARAMS"},
-		{"HTTP_JSON-SVC-001", "POST", "/message:send", "text/plain", `{}`, 415, "CONTENT_TYPE_NOT_SUPPORTED"},
-	} {
-		got := c.raw(tt.verb, tt.path, tt.kind, tt.body)
-		info := got.at("error.details.0")
-		if got.status != tt.status || got.at("error.code") != float64(tt.status) || at(info, "reason") != tt.reason || at(info, "domain") != "a2a-protocol.org" ||
-			got.text("error.message") == "" || got.text("error.status") == "" || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %s %s = %d %s, want %d %s in the form of AIP-193", tt.id, tt.verb, tt.path, got.status, got.body, tt.status, tt.reason)
-		}
-	}
-	task := c.send("tck-complete-task", nil).text("task.id")
-	if got := c.raw("GET", "/tasks/"+task+"?historyLength=0", "", ""); got.text("id") != task || got.at("history") != nil {
-		t.Errorf("HTTP_JSON-QP-001: %s, want the task without history", got.body)
-	}
-	if got := c.raw("GET", "/tasks?contextId=absent&pageSize=1", "", ""); got.at("pageSize") != 1.0 {
-		t.Errorf("HTTP_JSON-URL-001: %s, want a page", got.body)
+	events := open.rest()
+	if len(events) == 0 || at(events[len(events)-1], "statusUpdate.status.state") != "TASK_STATE_COMPLETED" {
+		c.t.Errorf("events = %v, want the completion last", events)
 	}
 }
