@@ -2,16 +2,18 @@ package holdfast_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/store/board"
-
-	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // cart adds each message to the items of the conversation.
@@ -61,6 +63,51 @@ func ExampleTurn_State() {
 	// Output:
 	// 1 items in the cart
 	// 2 items in the cart
+}
+
+// notebook answers with the note that fits best, and stores each message as a note.
+type notebook struct {
+	facts       memory.LongTerm
+	transcripts history.Provider
+}
+
+// Handle implements holdfast.Handler.
+func (n *notebook) Handle(ctx context.Context, t *holdfast.Turn) error {
+	scope := memory.Scope{Owner: t.Owner(), Namespace: "notes", Agent: "notebook"}
+	found, err := holdfast.Step(ctx, t, "recall", func(ctx context.Context) ([]memory.Memory, error) {
+		return n.facts.Search(ctx, scope, memory.SearchParams{Query: t.Text(), Limit: 1})
+	})
+	if err != nil {
+		return err
+	}
+	// A repeated attempt of the turn uses the same keys, so it stores nothing twice.
+	turn := fmt.Sprintf("%s/%d", t.TaskID(), t.Number())
+	if _, err := n.facts.Save(ctx, scope, t.Text(), memory.SaveParams{Key: turn}); err != nil {
+		return err
+	}
+	body, err := json.Marshal(t.Text())
+	if err != nil {
+		return err
+	}
+	session := history.Key{Owner: t.Owner(), Agent: "notebook", Session: t.ContextID()}
+	if _, err := n.transcripts.Append(ctx, session, history.AppendParams{
+		Messages: []history.Message{{Role: "user", Body: body}}, IdempotencyKey: turn,
+	}); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return t.Reply("noted")
+	}
+	return t.Reply("related: " + found[0].Content)
+}
+
+func Example_memory() {
+	s := inmem.New()
+	n := &notebook{facts: s.LongTerm(nil), transcripts: s.History()}
+	converse(n.Handle, "The backup runs at noon.", "When does the backup run?")
+	// Output:
+	// noted
+	// related: The backup runs at noon.
 }
 
 func ExampleTurn_Board() {
