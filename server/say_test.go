@@ -192,14 +192,16 @@ func TestSendReturnsTheTaskIfAMessageIsNotEnough(t *testing.T) {
 // A message that arrived during the turn is answered by another turn of the same task.
 func TestMessageDuringTheTurnIsAnsweredByTheTask(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	started, gate := make(chan struct{}), make(chan struct{})
 	e := start(t, func(_ context.Context, turn *engine.Turn) error {
 		if turn.Number() == 1 {
+			close(started)
 			<-gate
 		}
 		return turn.Say(a2a.TextPart{Text: "turn " + fmt.Sprint(turn.Number())})
 	}, messageWait(time.Minute))
 	task := e.call("message/send", params(message("a"))).task(t)
+	<-started // else the second message may be one of the first turn
 	e.call("message/send", params(message("b", fmt.Sprintf(`"taskId":%q`, task.ID)))).task(t)
 	close(gate)
 	e.open("tasks/resubscribe", fmt.Sprintf(`{"id":%q}`, task.ID)).rest()
