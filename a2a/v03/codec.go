@@ -60,7 +60,7 @@ func (c Codec) applyListRules(list *a2a.ListTasksParams, raw []byte) {
 		whole := math.MaxInt32
 		list.HistoryLength = &whole
 	}
-	for _, name := range []string{`"page_size"`, `"page_token"`, `"history_length"`, `"last_updated_after"`, `"include_artifacts"`} {
+	for _, name := range []string{`"context_id"`, `"page_size"`, `"page_token"`, `"history_length"`, `"last_updated_after"`, `"include_artifacts"`} {
 		list.IncludeTotal = list.IncludeTotal || !c.Bindu && bytes.Contains(raw, []byte(name))
 	}
 }
