@@ -39,7 +39,7 @@ func FailCall(method string, n int, fault Fault) Plan {
 // FailRandomly returns the plan that fails a share of all calls, between 0 and 1, half of them
 // before and half after the call. The seed determines which.
 func FailRandomly(seed uint64, share float64) Plan {
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // faults need no secrecy
+	r := rand.New(rand.NewPCG(seed, 0))
 	return func(Call) Fault {
 		switch x := r.Float64(); {
 		case x < share/2:

@@ -69,7 +69,7 @@ func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactPattern(t.Name()), "-test.count=1") //nolint:gosec // this very binary
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactPattern(t.Name()), "-test.count=1")
 	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -79,7 +79,7 @@ func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, 
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	delay := time.Duration(5+rand.IntN(200)) * time.Millisecond //nolint:gosec // any moment will do
+	delay := time.Duration(5+rand.IntN(200)) * time.Millisecond
 	var timer *time.Timer
 	var output strings.Builder
 	for r := bufio.NewReader(out); ; {

@@ -86,7 +86,7 @@ func queryCreated(f *fixture) {
 // owner, and returns them.
 func (f *fixture) createRandomTasks(n int) []*store.Task {
 	f.Helper()
-	r := rand.New(rand.NewPCG(3, 5)) //nolint:gosec // the same tasks each time
+	r := rand.New(rand.NewPCG(3, 5))
 	states := []a2a.TaskState{a2a.StateSubmitted, a2a.StateWorking, a2a.StateCompleted, a2a.StateFailed, a2a.StateInputRequired}
 	var changes []store.Change
 	var tasks []*store.Task

@@ -49,7 +49,7 @@ func raceDelivery(f *fixture) {
 	var left atomic.Int64
 	left.Store(writers)
 	runConcurrently(writers+senders+1, func(i int) {
-		r := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // a race needs no secrecy
+		r := rand.New(rand.NewPCG(1, uint64(i)))
 		switch {
 		case i < writers:
 			d.write(r, d.keys[2*i:2*i+2])

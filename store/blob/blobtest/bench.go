@@ -35,7 +35,7 @@ func Bench(b *testing.B, h Harness) {
 			}
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				f, err := os.Open(file) //nolint:gosec // of the test
+				f, err := os.Open(file)
 				drain(b, f, err)
 			}
 		})
@@ -68,7 +68,7 @@ func drain(b *testing.B, r io.ReadCloser, err error) {
 // benchFilePut copies content to new files and syncs file and directory.
 func benchFilePut(b *testing.B, size int) {
 	dir := b.TempDir()
-	d, err := os.Open(dir) //nolint:gosec // of the test
+	d, err := os.Open(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func benchFilePut(b *testing.B, size int) {
 	b.SetBytes(int64(size))
 	for n := 0; b.Loop(); n++ {
 		name := filepath.Join(dir, strings.Repeat("x", 30)+fmt.Sprint(n))
-		f, err := os.Create(name + ".part") //nolint:gosec // of the test
+		f, err := os.Create(name + ".part")
 		if err == nil {
 			_, err = io.Copy(struct{ io.Writer }{f}, struct{ io.Reader }{bytes.NewReader(data)})
 		}

@@ -54,7 +54,7 @@ func describesBlobs(f *fixture) {
 
 func allSizes(f *fixture) {
 	for _, size := range []int{0, 1, 127*kib + 1023, 128 * kib, 128*kib + 1, large, mib - 1, mib, mib + 1, 3 * mib} {
-		data := content(uint64(size), size) //nolint:gosec // not negative
+		data := content(uint64(size), size)
 		for _, announced := range []int64{0, int64(size)} {
 			info := f.put(data, func(p *blob.PutParams) { p.Size = announced })
 			f.equal("size", info.Size, int64(size))

@@ -15,7 +15,7 @@ func reopens(f *fixture) {
 	want := make(map[string][]byte)
 	infos := make(map[string]blob.Info)
 	for i, size := range []int{0, 10, large, 3 * mib} {
-		data := content(uint64(i), size) //nolint:gosec // an index
+		data := content(uint64(i), size)
 		info := f.put(data, func(p *blob.PutParams) { p.Name, p.Holder, p.IdempotencyKey = "n", "h", string(rune('a'+i)) })
 		want[info.Ref], infos[info.Ref] = data, info
 	}

@@ -52,7 +52,7 @@ func sweeps(f *fixture) {
 
 func sweepsInBatches(f *fixture) {
 	for i := range 5 {
-		f.put(content(uint64(i), 10), func(p *blob.PutParams) { p.Owner = []string{owner, otherOwner}[i%2] }) //nolint:gosec // an index
+		f.put(content(uint64(i), 10), func(p *blob.PutParams) { p.Owner = []string{owner, otherOwner}[i%2] })
 	}
 	f.advance(f.cfg.TTL)
 	for _, want := range []blob.Swept{{Blobs: 2, More: true}, {Blobs: 2, More: true}, {Blobs: 1}} {
@@ -122,7 +122,7 @@ func readsOn(f *fixture) {
 func orphansKeep(f *fixture) {
 	want := make(map[string][]byte)
 	for i := range 6 {
-		data := content(uint64(i), large+i) //nolint:gosec // an index
+		data := content(uint64(i), large+i)
 		want[f.put(data, func(p *blob.PutParams) { p.Holder = "h" }).Ref] = data
 	}
 	f.advance(100 * f.cfg.Grace)

@@ -85,7 +85,7 @@ func changeUntilKilled(t *testing.T, cfg KillConfig, dir string) {
 				time.Sleep(time.Millisecond)
 				continue
 			}
-			if err := putAndReport(t.Context(), s, killOwner(w), (round<<40|n)<<3|uint64(w)); err != nil { //nolint:gosec // an index
+			if err := putAndReport(t.Context(), s, killOwner(w), (round<<40|n)<<3|uint64(w)); err != nil {
 				t.Errorf("blob %d: %v", n, err)
 				return
 			}
@@ -120,7 +120,7 @@ func runAndKill(t *testing.T, dir string, round int, acknowledged map[string]kil
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1") //nolint:gosec // this very binary
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -151,7 +151,7 @@ func runAndKill(t *testing.T, dir string, round int, acknowledged map[string]kil
 			deleted[f[2]] = true
 		}
 		if timer == nil { // the process works
-			timer = time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() }) //nolint:gosec // any moment will do
+			timer = time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 		}
 	}
 	err = cmd.Wait()

@@ -37,7 +37,7 @@ func concurrently(n int, f func(i int)) {
 func racesSameContent(f *fixture) {
 	var contents [][]byte
 	for i := range 16 {
-		contents = append(contents, content(uint64(i), []int{1000, large}[i%2])) //nolint:gosec // an index
+		contents = append(contents, content(uint64(i), []int{1000, large}[i%2]))
 	}
 	var puts, removed, running atomic.Int64
 	const sweepers = 8
@@ -96,7 +96,7 @@ func (f *fixture) check(ref string, want []byte) error {
 func racesKeys(f *fixture) {
 	refs := make([]string, goroutines)
 	concurrently(goroutines, func(i int) {
-		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 100+large*(i%2))), blob.PutParams{Owner: owner, IdempotencyKey: "k"}) //nolint:gosec // an index
+		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 100+large*(i%2))), blob.PutParams{Owner: owner, IdempotencyKey: "k"})
 		if err != nil {
 			f.Errorf("Put() = %v", err)
 		}
@@ -115,7 +115,7 @@ func racesQuota(f *fixture) {
 	f.configure(func(cfg *blob.Config) { cfg.OwnerBlobs = 10 })
 	var stored atomic.Int64
 	concurrently(goroutines, func(i int) {
-		_, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10+large*(i%2))), blob.PutParams{Owner: owner}) //nolint:gosec // an index
+		_, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10+large*(i%2))), blob.PutParams{Owner: owner})
 		var quota *blob.QuotaError
 		switch {
 		case err == nil:

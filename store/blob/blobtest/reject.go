@@ -168,7 +168,7 @@ func (f *fixture) wantInvalid(what, field string, err error) {
 func hostileNames(f *fixture) {
 	for i, name := range []string{"../../etc/passwd", `a"b'c;--`, "%_%", "$1 {s}.x ?1", "\u202e\U0001f600", "C:\\x", strings.Repeat("é", blob.MaxName/2)} {
 		p := blob.PutParams{Owner: name, Name: name, IdempotencyKey: name[:min(len(name), blob.MaxKey)], Holder: name[:min(len(name), blob.MaxHolder)]}
-		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10)), p) //nolint:gosec // an index
+		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10)), p)
 		f.must("Put()", err)
 		got, err := f.s.Stat(f.ctx, name, info.Ref)
 		f.must("Stat()", err)

@@ -132,8 +132,8 @@ func paging(f *fixture) {
 
 // randomCalls compares random calls on one board with a slice of tasks.
 func randomCalls(f *fixture) {
-	seed := rand.Uint64()               //nolint:gosec // tests need no secrecy
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests need no secrecy
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 1))
 	b := f.create("c1")
 	all := f.instances()
 	var model []board.Task

@@ -15,9 +15,9 @@ import (
 // contents with the same scores. The stores of Holdfast do; others need not.
 func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.LongTerm) {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any seed
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(seed, 0))
 	clock := &longTermClock{at: longTermStart}
 	var stores [2]memory.LongTerm
 	for i := range stores {

@@ -25,7 +25,7 @@ func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime fu
 		b.Skipf("no source of the standard library: %v", err)
 	}
 	words := strings.Fields(strings.Join(documents, " "))
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(1, 2))
 	texts := make([]string, scopes*FactsPerScope)
 	for i := range texts {
 		start := random.IntN(len(words) - 20)

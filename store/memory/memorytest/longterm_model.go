@@ -67,9 +67,9 @@ type longTermRun struct {
 }
 
 func longTermModelTest(f *longTermFixture) {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any seed
+	seed := uint64(time.Now().UnixNano())
 	f.Logf("seed %d", seed)
-	r := &longTermRun{longTermFixture: f, random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // not a secret
+	r := &longTermRun{longTermFixture: f, random: rand.New(rand.NewPCG(seed, 0))}
 	for range f.h.Steps {
 		f.in.Namespace = []string{"n", "n/m"}[r.random.IntN(2)]
 		f.clock.add(time.Duration(1+r.random.IntN(3)) * time.Second)

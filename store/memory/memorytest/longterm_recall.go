@@ -107,7 +107,7 @@ func MeasureRecall(ctx context.Context, s memory.LongTerm, documents []string, q
 			return clean, misspelt, err
 		}
 	}
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(seed, 1))
 	for range queries {
 		i := random.IntN(len(documents))
 		words := pickWords(random, documents[i])

@@ -286,9 +286,9 @@ func randomFilter(random *rand.Rand, depth int) filter.Filter {
 }
 
 func testRandomFilters(f *longTermFixture) {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any seed
+	seed := uint64(time.Now().UnixNano())
 	f.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(seed, 0))
 	const facts = 60
 	all := make(map[string]map[string]any)
 	for range facts {

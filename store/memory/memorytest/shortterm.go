@@ -489,8 +489,8 @@ func stateCancel(f *shortTermFixture) {
 // stateModel compares random calls with a map of JSON texts.
 func stateModel(f *shortTermFixture) {
 	f.open(ShortTermOptions{TTL: time.Minute})
-	seed := rand.Uint64()               //nolint:gosec // tests need no secrecy
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests need no secrecy
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 1))
 	type entry struct {
 		values  map[string]any
 		version int64
