@@ -13,7 +13,7 @@ func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
 	documents, err := memorytest.Documents()
 	if err != nil {
-		t.Skipf("no source of the standard library: %v", err)
+		t.Fatalf("no source of the standard library: %v", err)
 	}
 	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), New().LongTerm(nil), documents, 100, 1)
 	if err != nil {

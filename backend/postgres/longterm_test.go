@@ -18,7 +18,7 @@ func TestLongTermRecall(t *testing.T) {
 	}
 	documents, err := memorytest.Documents()
 	if err != nil {
-		t.Skipf("no source of the standard library: %v", err)
+		t.Fatalf("no source of the standard library: %v", err)
 	}
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(nil), documents, 100, 1)

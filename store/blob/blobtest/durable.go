@@ -5,7 +5,7 @@ import (
 )
 
 func durableTests() []test {
-	return []test{{"everything is there after the store was opened again", reopens}}
+	return []test{{"all data remains after the store was opened again", reopens}}
 }
 
 func reopens(f *fixture) {
