@@ -287,6 +287,10 @@ func TestCancelKeepsAPrefixOfTheChanges(t *testing.T) {
 					if i == after {
 						close(reached)
 					}
+					if i == after+50 { // before the board is full
+						<-ctx.Done()
+						return context.Cause(ctx)
+					}
 					if err = turn.State().Update(ctx, map[string]any{"n": i}); err == nil {
 						_, err = turn.Board().AddTasks(ctx, b.ID, fmt.Sprint(i))
 					}
