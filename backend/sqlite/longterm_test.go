@@ -12,9 +12,6 @@ import (
 
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
-	if underRace {
-		t.Skip("too slow under the race detector; TestLongTerm runs the same code")
-	}
 	documents, err := memorytest.Documents()
 	if err != nil {
 		t.Fatalf("no source of the standard library: %v", err)

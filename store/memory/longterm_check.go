@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,36 +200,39 @@ func EncodeMetadata(metadata map[string]any) (string, error) {
 // checkMetadata checks what encoding/json does not: it replaces invalid UTF-8, and has no limit
 // on the depth. decoded is the result of decoding metadata.
 func checkMetadata(metadata, decoded map[string]any) error {
-	if err := checkValue(decoded, 1); err != nil {
-		return err
+	for _, v := range []map[string]any{decoded, metadata} {
+		if err := checkJSON(v, 1, MaxMetadataDepth+1); err != nil {
+			return invalid("metadata", "%v", err)
+		}
 	}
-	return checkValue(metadata, 1)
+	return nil
 }
 
-func checkValue(v any, depth int) error {
-	if depth > MaxMetadataDepth+1 {
-		return invalid("metadata", "is nested deeper than %d levels", MaxMetadataDepth)
+// checkJSON returns an error for a value that is nested deeper than a limit, or that JSON would not
+// represent exactly.
+func checkJSON(v any, depth, limit int) error {
+	if depth > limit {
+		return fmt.Errorf("is nested deeper than %d levels", limit-1)
 	}
+	text := ""
 	switch v := v.(type) {
 	case string:
-		if !utf8.ValidString(v) {
-			return invalid("metadata", "must be UTF-8")
-		}
+		text = v
 	case []any:
 		for _, element := range v {
-			if err := checkValue(element, depth+1); err != nil {
+			if err := checkJSON(element, depth+1, limit); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for name, member := range v {
-			if !utf8.ValidString(name) {
-				return invalid("metadata", "must be UTF-8")
-			}
-			if err := checkValue(member, depth+1); err != nil {
+			if err := cmp.Or(checkJSON(name, depth, limit), checkJSON(member, depth+1, limit)); err != nil {
 				return err
 			}
 		}
+	}
+	if !utf8.ValidString(text) {
+		return errors.New("must be UTF-8")
 	}
 	return nil
 }

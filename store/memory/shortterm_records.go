@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -164,7 +163,7 @@ func encode(field string, values map[string]any) ([]byte, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	if err := checkState(values, 0); err != nil {
+	if err := checkJSON(values, 1, maxDepth+1); err != nil {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "memory: %s: %v", field, err)
 	}
 	raw, err := wire.Marshal(values)
@@ -176,32 +175,3 @@ func encode(field string, values map[string]any) ([]byte, error) {
 
 // maxDepth limits the nesting of values. It also rejects values that contain themselves.
 const maxDepth = 100
-
-// checkState returns an error for a value that JSON would not represent exactly.
-func checkState(v any, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("values are nested deeper than %d", maxDepth)
-	}
-	switch v := v.(type) {
-	case string:
-		if !utf8.ValidString(v) {
-			return fmt.Errorf("string %s must be UTF-8", a2a.Quote(v))
-		}
-	case []any:
-		for _, item := range v {
-			if err := checkState(item, depth+1); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for name, member := range v {
-			if !utf8.ValidString(name) {
-				return fmt.Errorf("member name %s must be UTF-8", a2a.Quote(name))
-			}
-			if err := checkState(member, depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

@@ -134,29 +134,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	default:
 		*scenarios = everything
 	}
-	var errs []error
-	for name := range strings.SplitSeq(*scenarios, ",") {
-		if name == streamsLoad {
-			o.withStreams = true
-			continue
-		}
-		if name == "webhooks" {
-			o.hooks = hookLoads()
-			continue
-		}
-		if slices.Contains(hookLoads(), hookLoad(name)) {
-			o.hooks = append(o.hooks, hookLoad(name))
-			continue
-		}
-		s := loadgen.Scenario(name)
-		if name == "claim" {
-			s = loadgen.SendGet
-		}
-		if !slices.Contains(loadgen.Scenarios(), s) || s == loadgen.Echo {
-			errs = append(errs, fmt.Errorf("unknown scenario %q", name))
-		}
-		o.scenarios = append(o.scenarios, s)
-	}
+	errs := []error{o.selectScenarios(*scenarios)}
 	var err error
 	if o.growth, err = numbers(*growth); err != nil {
 		errs = append(errs, fmt.Errorf("growth: %w", err))
@@ -183,6 +161,34 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	}
 	return o, errors.Join(errs...)
+}
+
+// selectScenarios sets the scenarios to measure.
+func (o *options) selectScenarios(names string) error {
+	var errs []error
+	for name := range strings.SplitSeq(names, ",") {
+		if name == streamsLoad {
+			o.withStreams = true
+			continue
+		}
+		if name == "webhooks" {
+			o.hooks = hookLoads()
+			continue
+		}
+		if slices.Contains(hookLoads(), hookLoad(name)) {
+			o.hooks = append(o.hooks, hookLoad(name))
+			continue
+		}
+		s := loadgen.Scenario(name)
+		if name == "claim" {
+			s = loadgen.SendGet
+		}
+		if !slices.Contains(loadgen.Scenarios(), s) || s == loadgen.Echo {
+			errs = append(errs, fmt.Errorf("unknown scenario %q", name))
+		}
+		o.scenarios = append(o.scenarios, s)
+	}
+	return errors.Join(errs...)
 }
 
 // numbers parses numbers separated by commas and sorts them.

@@ -68,7 +68,7 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 		{"expiry", longTermExpiry()},
 		{"removal", longTermRemoval()},
 		{"input", longTermInput()},
-		{"races", longTermRaces()},
+		{"races", append(longTermRaces(), longTermMixedRaces()...)},
 		{"durability", longTermDurability()},
 		{"model", []longTermTest{{"random calls have the same results as on the model", longTermModelTest}}},
 	}

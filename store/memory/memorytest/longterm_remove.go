@@ -247,6 +247,12 @@ func longTermRaces() []longTermTest {
 				f.Errorf("%d updates of version 1 succeeded, want 1", won)
 			}
 		}},
+	}
+}
+
+// longTermMixedRaces has the tests whose callers make different calls.
+func longTermMixedRaces() []longTermTest {
+	return []longTermTest{
 		{"a deletion removes concurrent updates", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
 			id := f.save("content", memory.SaveParams{Key: "k"})
