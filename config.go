@@ -52,6 +52,9 @@ type Config struct {
 	// Store holds all durable data. The caller closes it. Default: a SQLite file in DataDir,
 	// which the Agent closes.
 	Store store.Store
+	// Contracts are other stores for transcripts, facts, blobs and states than Store. The caller
+	// closes them. Default: Store stores them.
+	Contracts engine.Contracts
 	// DataDir is the directory of the default store. Default "holdfast-data".
 	DataDir string
 

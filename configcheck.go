@@ -118,6 +118,7 @@ func (c Config) complete() (Config, *config.Error) {
 func (c *Config) engine() engine.Config {
 	return engine.Config{
 		Agent:         c.Name,
+		Contracts:     c.Contracts,
 		NewID:         newID,
 		Logger:        c.Logger,
 		Concurrency:   c.Concurrency,

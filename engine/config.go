@@ -23,6 +23,8 @@ type Handler func(ctx context.Context, t *Turn) error
 type Config struct {
 	// Store stores all data. Required.
 	Store Store
+	// Contracts store what handlers keep besides tasks. Default: the parts of Store.
+	Contracts Contracts
 	// Handler runs the turns of tasks. Required.
 	Handler Handler
 	// Agent names the agent in the keys of session states, and the boards that its handler
@@ -186,6 +188,7 @@ func (c Config) withDefaults() (Config, error) {
 			c.clock = shared.Now
 		}
 	}
+	c.Contracts = c.Contracts.withParts(c.Store, c.clock)
 	return c, nil
 }
 

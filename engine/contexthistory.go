@@ -41,13 +41,13 @@ func (e *Engine) Context(ctx context.Context, p a2a.Principal, id string, histor
 	if historyLength != nil && *historyLength == 0 {
 		return out, nil
 	}
-	h := history{e: e, perTask: historyLength, bytes: e.cfg.Limits.PageBytes}
+	h := contextMessages{e: e, perTask: historyLength, bytes: e.cfg.Limits.PageBytes}
 	out.History, err = h.read(ctx, store.Query{Owner: p.ID, ContextID: id})
 	return out, err
 }
 
-// history collects the newest messages of a context's tasks, up to its limits.
-type history struct {
+// contextMessages collects the newest messages of a context's tasks, up to its limits.
+type contextMessages struct {
 	e         *Engine
 	perTask   *int // limit per task; nil means no limit
 	tasks     int  // limit of tasks; 0 means no limit
@@ -60,7 +60,7 @@ type history struct {
 
 // read adds messages of the tasks that q selects, newest task first, until a limit is reached.
 // It returns the messages oldest first.
-func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error) {
+func (h *contextMessages) read(ctx context.Context, q store.Query) ([]a2a.Message, error) {
 	q.ByCreated = true
 	for {
 		q.Limit = historyPage
@@ -96,7 +96,7 @@ func (h *history) read(ctx context.Context, q store.Query) ([]a2a.Message, error
 }
 
 // add adds the entries of a task, newest first, and reports whether more fit.
-func (h *history) add(entries []store.HistoryEntry) bool {
+func (h *contextMessages) add(entries []store.HistoryEntry) bool {
 	for _, entry := range slices.Backward(entries) {
 		if h.limit > 0 && len(h.newest) >= h.limit {
 			return false
@@ -113,7 +113,7 @@ func (h *history) add(entries []store.HistoryEntry) bool {
 }
 
 // messages returns the added messages, oldest first.
-func (h *history) messages() []a2a.Message {
+func (h *contextMessages) messages() []a2a.Message {
 	slices.Reverse(h.newest)
 	return h.newest
 }
@@ -151,7 +151,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 		return nil, a2a.Invalid("limit", "is %d, want 0 or more", limit)
 	}
 	e := t.r.e
-	h := history{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
+	h := contextMessages{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
 	hold := t.newHold()
 	if err := growHold(ctx, &hold, int64(h.bytes)); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	return messages, handlerError(ctx, err)
 }
 
-func (t *Turn) history(ctx context.Context, h *history) ([]a2a.Message, error) {
+func (t *Turn) history(ctx context.Context, h *contextMessages) ([]a2a.Message, error) {
 	var own []store.HistoryEntry
 	for _, m := range t.TaskHistory() {
 		own = append(own, store.HistoryEntry{Message: m})

@@ -76,7 +76,7 @@ func (e *Engine) withHistory(ctx context.Context, c store.Context, perTask, left
 	if perTask == 0 || c.TaskCount == 0 {
 		return out, used, nil
 	}
-	h := history{e: e, perTask: &perTask, tasks: historyTasks, bytes: left - used}
+	h := contextMessages{e: e, perTask: &perTask, tasks: historyTasks, bytes: left - used}
 	out.History, err = h.read(ctx, store.Query{Owner: c.Key.Owner, ContextID: c.Key.ID})
 	used += h.used
 	if h.truncated {

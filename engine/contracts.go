@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// Contracts are the stores of data that handlers keep besides tasks. A nil field means the part
+// of Config.Store. If that has no such part, the methods of Turn that need it return an error
+// with code unsupported.
+type Contracts struct {
+	// History stores transcripts.
+	History history.Provider
+	// Facts stores long-term memory.
+	Facts memory.LongTermStore
+	// Blobs stores files. It is a [blob.Maintenance] if the engine shall remove expired blobs.
+	Blobs blob.Store
+	// State stores the states of sessions. Default: records of Config.Store.
+	State memory.ShortTerm
+}
+
+// withParts returns c with nil fields replaced by the parts of a store. clock is that of facts
+// and blobs.
+func (c Contracts) withParts(s Store, clock func() time.Time) Contracts {
+	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
+		c.History = p.History()
+	}
+	if p, ok := s.(interface {
+		LongTerm(now func() time.Time) memory.LongTermStore
+	}); ok && c.Facts == nil {
+		c.Facts = p.LongTerm(clock)
+	}
+	if p, ok := s.(interface {
+		Blobs(cfg blob.Config) *blob.Blobs
+	}); ok && c.Blobs == nil {
+		c.Blobs = p.Blobs(blob.Config{Now: clock})
+	}
+	return c
+}
