@@ -17,11 +17,13 @@ type blobStore struct {
 	s *Store
 }
 
-// blobHarness returns the harness for stores with a configuration.
-func blobHarness(config func(t storetest.T) Config) blobtest.Harness {
+// blobHarness returns the harness for stores in a pool of schemas, which create makes.
+func blobHarness(t testing.TB, create func(t storetest.T) Config) blobtest.Harness {
+	t.Helper()
+	all := newSchemas(t, create)
 	return blobtest.Harness{
 		Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
-			s := open(t, config(t))
+			s := open(t, all.get(t))
 			return blobStore{s.Blobs(cfg), s}
 		},
 		Reopen: func(t storetest.T, s blobtest.Store, cfg blob.Config) blobtest.Store {
@@ -37,17 +39,17 @@ func blobHarness(config func(t storetest.T) Config) blobtest.Harness {
 
 func TestBlobs(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return freshConfig(t, Config{}) }))
+	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }
 
 func TestBlobsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) }))
+	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) }))
 }
 
 func TestBlobsOnPartitionedTables(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return partitioned(t, Config{}) }))
+	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return partitioned(t, Config{}) }))
 }
 
 // Sessions keep the plans that were made while the tables were empty.
@@ -66,9 +68,9 @@ func TestBlobStatementsUseIndexes(t *testing.T) {
 }
 
 func TestBlobStreamsNeedConstantMemory(t *testing.T) { // not in parallel
-	blobtest.Stream(t, blobHarness(func(t storetest.T) Config { return freshConfig(t, Config{}) }))
+	blobtest.Stream(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }
 
 func BenchmarkBlobs(b *testing.B) {
-	blobtest.Bench(b, blobHarness(func(t storetest.T) Config { return freshConfig(t, Config{}) }))
+	blobtest.Bench(b, blobHarness(b, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }

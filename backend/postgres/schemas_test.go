@@ -20,7 +20,7 @@ type schemas struct {
 	free []Config
 }
 
-func newSchemas(t *testing.T, create func(t storetest.T) Config) *schemas {
+func newSchemas(t testing.TB, create func(t storetest.T) Config) *schemas {
 	return &schemas{suite: storetest.Wrap(t), create: create}
 }
 
