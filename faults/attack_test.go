@@ -26,7 +26,7 @@ func attackTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULTS_ATTACK")
 	if text == "" {
-		return 20 * time.Second
+		return 10 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
