@@ -40,3 +40,15 @@ func (c Contracts) withParts(s Store, clock func() time.Time) Contracts {
 	}
 	return c
 }
+
+// blobHolder returns the holder of the blobs that a task keeps.
+func blobHolder(taskID string) string { return "task/" + taskID }
+
+// transcriptTTL returns how long a transcript is kept after its last message, for
+// [history.AppendParams].
+func (c *Config) transcriptTTL() time.Duration {
+	if age := c.Retention.Age(RetainTranscripts); age > 0 {
+		return age
+	}
+	return history.NoTTL
+}

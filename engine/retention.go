@@ -41,6 +41,9 @@ const (
 	// RetainState is the kind of session states and boards. Their age starts at the last change.
 	// It applies to the changes after it was set.
 	RetainState = "state"
+	// RetainTranscripts is the kind of transcripts. Their age starts at the last message. It
+	// applies to the sessions that get a message after it was set.
+	RetainTranscripts = "transcripts"
 	// RetainAttempts and RetainDeadLetters are the kinds of delivery attempts and dead letters of
 	// webhooks. Package webhook removes them.
 	RetainAttempts    = "attempts"
@@ -89,7 +92,7 @@ func parseAge(text string) (time.Duration, error) {
 
 // check returns an error that lists invalid kinds and ages.
 func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainState, RetainAttempts, RetainDeadLetters}
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainState, RetainTranscripts, RetainAttempts, RetainDeadLetters}
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}
