@@ -15,6 +15,7 @@ import (
 //  3. the task has an unread message (ErrUnread)
 //  4. its context accepts no new tasks (ErrContextClosed)
 //  5. a record does not have the expected version (ErrRecordConflict)
+//  6. an effect fails (EffectError)
 //
 // So a caller that lost the response to a change can send it again and receives its own
 // idempotency record. A rejected change has no effect.
@@ -49,6 +50,8 @@ type Change struct {
 	Records []RecordChange
 	// Webhooks are registered for the task. They receive the events of the change.
 	Webhooks []NewWebhook
+	// Effects are applied with the change, in their order.
+	Effects []Effect
 
 	// Snapshot, if set, is the task after this change as the caller computed it, but with
 	// LogSize as it was before the change. It is correct only if the task's version before the
@@ -114,7 +117,7 @@ func (r *IdempotencyRecord) HashBytes() []byte {
 type Result struct {
 	// Err is nil if the change was applied, else one of ErrNotFound, ErrExists,
 	// ErrConflict, ErrLeaseLost, ErrUnread, ErrContextClosed, ErrRecordConflict,
-	// ErrDuplicate.
+	// ErrDuplicate, or an *EffectError.
 	Err error
 	// Seq is the task's version after the change if Err is nil, else 0.
 	Seq int64

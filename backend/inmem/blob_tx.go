@@ -16,26 +16,59 @@ func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, err := b.update(owner, f)
+	return err
+}
+
+// UpdateIn implements [blob.TransactionalRefs].
+func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) error {
+	t, ok := tx.(*effectTx)
+	if !ok || t.blobs != b {
+		return store.ErrForeignEffect
+	}
+	if !t.lockedBlobs {
+		b.mu.Lock()
+		t.lockedBlobs = true
+	}
+	undo, err := b.update(owner, f)
+	if err == nil {
+		t.undo = append(t.undo, undo)
+	}
+	return err
+}
+
+// update calls f and returns how to undo its changes. It undoes them if f fails. The caller holds the
+// lock.
+func (b *blobRefs) update(owner string, f func(tx blob.Tx) error) (undo func(), err error) {
 	if b.closed {
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	o := b.owner(owner)
 	if o.refs == nil {
 		o.refs, o.keys, o.contents = make(map[string]*blobRef), make(map[string]*blobRef), make(map[blob.Digest]*blobContent)
 	}
 	tx := &blobTx{b: b, o: o}
-	if err := f(tx); err != nil {
+	undo = func() {
 		for _, undo := range slices.Backward(tx.undo) {
 			undo()
 		}
-		return err
+		b.keepOwner(o)
 	}
+	if err := f(tx); err != nil {
+		undo()
+		return nil, err
+	}
+	b.keepOwner(o)
+	return undo, nil
+}
+
+// keepOwner keeps an owner if it has contents.
+func (b *blobRefs) keepOwner(o *blobOwner) {
 	if len(o.contents) > 0 {
-		b.owners[owner] = o
+		b.owners[o.name] = o
 	} else {
-		delete(b.owners, owner)
+		delete(b.owners, o.name)
 	}
-	return nil
 }
 
 // blobTx changes the data of an owner at once, and records how to undo that.

@@ -26,6 +26,7 @@ var (
 	_ history.Pruner        = (*historyStore)(nil)
 	_ history.Searcher      = (*historyStore)(nil)
 	_ history.SessionLister = (*historyStore)(nil)
+	_ history.Transactional = (*historyStore)(nil)
 )
 
 // transcript is a session. Stored messages are never modified.
@@ -156,6 +157,11 @@ func (h *historyStore) Append(ctx context.Context, k history.Key, p history.Appe
 	if err := h.write(ctx); err != nil {
 		return history.AppendResult{}, err
 	}
+	return h.append(k, &p, added)
+}
+
+// append appends messages. The caller holds the lock.
+func (h *historyStore) append(k history.Key, p *history.AppendParams, added []*historyMessage) (history.AppendResult, error) {
 	now := store.Time(h.now())
 	t := h.transcript(k, now)
 	if t == nil {
@@ -241,6 +247,11 @@ func (h *historyStore) ClearRun(ctx context.Context, k history.Key, run string, 
 	if err := h.write(ctx); err != nil {
 		return 0, err
 	}
+	return h.clearRun(k, run, fence)
+}
+
+// clearRun removes the messages of a run. The caller holds the lock.
+func (h *historyStore) clearRun(k history.Key, run string, fence int64) (int64, error) {
 	now := store.Time(h.now())
 	t := h.transcript(k, now)
 	if t == nil {

@@ -99,6 +99,14 @@ func (s *scopeFacts) fact(id string) *fact {
 	return s.byID[id]
 }
 
+// named returns the fact with a key, or nil.
+func (s *scopeFacts) named(key string) *fact {
+	if s == nil || key == "" {
+		return nil
+	}
+	return s.byKey[key]
+}
+
 func (s *longTerm) remove(scope memory.Scope, f *fact) {
 	in, head := s.in(scope), f.head()
 	delete(in.byID, head.ID)
@@ -112,37 +120,52 @@ func (s *longTerm) remove(scope memory.Scope, f *fact) {
 
 // Save implements memory.LongTerm.
 func (s *longTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (string, error) {
-	next, metadata, err := memory.NewFact(scope, content, p, s.now())
+	next, metadata, err := s.newFact(scope, content, p)
 	if err != nil {
 		return "", err
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", err
-	}
-	next.ID = id.String()
 	defer s.mu.Unlock()
 	if err := s.write(ctx); err != nil {
 		return "", err
 	}
-	in := s.in(next.Scope)
-	if in == nil {
-		in = &scopeFacts{byID: make(map[string]*fact), byKey: make(map[string]*fact)}
-		s.facts.byScope[next.Scope] = in
+	return s.add(next, metadata)
+}
+
+// newFact checks the parameters of Save and returns the first version of the fact.
+func (s *longTerm) newFact(scope memory.Scope, content string, p memory.SaveParams) (first memory.Memory, metadata string, err error) {
+	first, metadata, err = memory.NewFact(scope, content, p, s.now())
+	if err != nil {
+		return first, "", err
 	}
-	if f := in.byKey[next.Key]; f != nil && next.Key != "" {
+	id, err := uuid.NewV7()
+	first.ID = id.String()
+	return first, metadata, err
+}
+
+// add adds a fact, or replaces the newest version of the one with its key. The caller holds the lock.
+func (s *longTerm) add(next memory.Memory, metadata string) (id string, err error) {
+	if f := s.in(next.Scope).named(next.Key); f != nil {
 		if !f.expired(next.UpdatedAt) {
 			return f.head().ID, s.save(f, next, metadata)
 		}
 		s.remove(next.Scope, f)
-		s.facts.byScope[next.Scope] = in
 	}
-	f := &fact{versions: []version{newVersion(next, metadata)}}
-	in.byID[next.ID] = f
-	if next.Key != "" {
-		in.byKey[next.Key] = f
-	}
+	s.insert(&fact{versions: []version{newVersion(next, metadata)}})
 	return next.ID, nil
+}
+
+// insert adds a fact.
+func (s *longTerm) insert(f *fact) {
+	head := f.head()
+	in := s.in(head.Scope)
+	if in == nil {
+		in = &scopeFacts{byID: make(map[string]*fact), byKey: make(map[string]*fact)}
+		s.facts.byScope[head.Scope] = in
+	}
+	in.byID[head.ID] = f
+	if head.Key != "" {
+		in.byKey[head.Key] = f
+	}
 }
 
 // save replaces the newest version of a fact by next, unless both are equal.

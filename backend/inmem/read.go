@@ -14,6 +14,7 @@ type taskStore struct {
 	*database
 	feedbacks *feedbackStore
 	webhooks  *webhookStore
+	blobs     *blobRefs // changed by effects
 	queue     queue
 	empty     emptyContexts
 }

@@ -29,11 +29,12 @@ var _ store.Store = (*Store)(nil)
 func New() *Store {
 	db := &database{owners: make(map[string]*owner)}
 	feedbacks, webhooks := &feedbackStore{database: db}, &webhookStore{database: db, webhookState: newWebhookState()}
-	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks}
+	blobs := newBlobRefs()
+	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks, blobs: blobs}
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
-		history: newHistoryStore(db, time.Now), blobs: newBlobRefs(), facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)},
+		history: newHistoryStore(db, time.Now), blobs: blobs, facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)},
 	}
 }
 

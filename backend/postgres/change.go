@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +81,11 @@ func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]s
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	if err := s.submit(ctx, r); err != nil {
+	commit := s.submit
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return len(c.Effects) > 0 }) {
+		commit = s.commitWithEffects
+	}
+	if err := commit(ctx, r); err != nil {
 		return nil, err
 	}
 	results := make([]store.Result, len(changes))
@@ -132,7 +137,7 @@ func (c *change) prepare(from *store.Change) (err error) {
 	}
 	// Changes of several tables are applied as a whole or not at all. Changes without events
 	// have no log row by which recoverResults could find them.
-	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.Records) > 0 || len(c.Values) > 0 || len(c.Events) == 0
+	c.strict = c.Create != nil || c.Idempotency != nil || c.messageTime != 0 || len(c.Steps) > 0 || len(c.Webhooks) > 0 || len(c.Records) > 0 || len(c.Values) > 0 || len(c.Effects) > 0 || len(c.Events) == 0
 	return nil
 }
 

@@ -217,12 +217,18 @@ func (c *committer) apply(group []*request) error {
 				ch.applied = false // it was rolled back
 			}
 		}
+		var refused *refusedEffect
 		switch {
 		case err == nil:
 			if pending = notApplied(accepted); len(pending) == 0 {
 				return nil
 			}
 			guardAttempts, withGuards = guardAttempts+1, true
+		case errors.As(err, &refused):
+			pending, withGuards = refused.others(accepted), true
+			if len(pending) == 0 {
+				return nil
+			}
 		case guardFailed(err):
 			c.s.pks.reassign(err, accepted)
 			guardAttempts, withGuards = guardAttempts+1, true
@@ -343,7 +349,7 @@ func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 			c.freeCalls[k.statement] = append(c.freeCalls[k.statement], k)
 		}
 	}()
-	if err := c.s.pipeline(ctx, calls); err != nil {
+	if err := c.s.transactCalls(ctx, calls, accepted); err != nil {
 		return err
 	}
 	for _, ch := range accepted {

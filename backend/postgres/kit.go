@@ -67,6 +67,12 @@ type kitTx struct {
 	failure error
 }
 
+// In implements sqlkit.EffectTx.
+func (t *kitTx) In(db sqlkit.DB) bool {
+	k, ok := db.(*kit)
+	return ok && k.database == t.kit.database
+}
+
 // Query implements sqlkit.Querier.
 func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error

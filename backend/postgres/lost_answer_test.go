@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -38,27 +39,36 @@ func TestChangesAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 	said := func(text string) store.Event {
 		return store.Event{Time: at, State: a2a.StateWorking, Message: message("m", "agent", text)}
 	}
+	transcript := func(k store.Key) history.Key {
+		return history.Key{Owner: k.Owner, Agent: "a", Session: k.ID}
+	}
 	n := 0
 	for _, kind := range []struct {
 		name   string
 		events int
+		bytes  int // of the answers
 		change func(k store.Key) store.Change
 	}{
-		{"lease", 1, func(k store.Key) store.Change {
+		{"lease", 1, 400, func(k store.Key) store.Change {
 			return store.Change{Lease: worker(k), Events: []store.Event{said("a")}}
 		}},
-		{"version", 1, func(store.Key) store.Change { return store.Change{Version: 2, Events: []store.Event{said("a")}} }},
-		{"quiet", 0, func(k store.Key) store.Change {
+		{"version", 1, 400, func(store.Key) store.Change { return store.Change{Version: 2, Events: []store.Event{said("a")}} }},
+		{"quiet", 0, 400, func(k store.Key) store.Change {
 			return store.Change{Lease: worker(k), Steps: []store.Step{{Turn: 1, Name: "s", Result: []byte("r")}}}
 		}},
-		{"message", 1, func(k store.Key) store.Change {
+		{"message", 1, 400, func(k store.Key) store.Change {
 			c := store.Change{Version: 2, Events: []store.Event{{Time: at, State: a2a.StateWorking, Received: message("m9", "user", "more")}}}
 			c.Idempotency = &store.IdempotencyRecord{Owner: k.Owner, Key: "message " + k.ID, TaskID: k.ID, CreatedAt: at}
 			return c
 		}},
+		{"effect", 1, 900, func(k store.Key) store.Change {
+			e, err := s.History().(history.Transactional).AppendEffect(transcript(k), history.AppendParams{Messages: []history.Message{{Body: []byte(`"a"`)}}})
+			must(t, err)
+			return store.Change{Lease: worker(k), Events: []store.Event{said("a")}, Effects: []store.Effect{e}}
+		}},
 	} {
 		cuts := 0
-		for bytes := 0; bytes < 400; bytes += 9 {
+		for bytes := 0; bytes < kind.bytes; bytes += 9 {
 			n++
 			must(t, commitOne(s, submitted(n)))
 			k := taskKey(n)
@@ -75,6 +85,9 @@ func TestChangesAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			log, err := direct.Events(bg, k, 0, 100)
 			if err != nil || len(log) != 2+kind.events {
 				t.Fatalf("%s cut after %d bytes: %d events, %v, want %d", kind.name, bytes, len(log), err, 2+kind.events)
+			}
+			if messages, err := direct.History().Count(bg, transcript(k)); err != nil || int(messages) != len(c.Effects) {
+				t.Fatalf("%s cut after %d bytes: %d messages, %v, want %d", kind.name, bytes, messages, err, len(c.Effects))
 			}
 		}
 		if cuts < 5 {

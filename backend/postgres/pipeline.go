@@ -14,27 +14,25 @@ import (
 // pipeline runs calls in one round trip and one transaction. The Sync message at the end
 // commits it.
 func (s *database) pipeline(ctx context.Context, calls []*call) error {
-	return s.withConn(ctx, func(c *pgx.Conn) (err error) {
-		conn := c.PgConn()
-		if !s.cfg.Pooler {
-			if err := s.prepare(ctx, conn, calls); err != nil {
-				return err
-			}
+	return s.withConn(ctx, func(c *pgx.Conn) error {
+		if err := s.prepare(ctx, c.PgConn(), calls); err != nil {
+			return err
 		}
-		if err = s.run(ctx, conn, calls); err != nil {
-			err = commitError{err}
+		if err := s.run(ctx, c.PgConn(), calls); err != nil {
+			return commitError{err}
 		}
-		if state := sqlState(err); state == stateStalePlan || state == stateUnknownStatement {
-			_ = conn.Close(ctx) // its prepared statements are invalid
-		}
-		return err
+		return nil
 	})
 }
 
 const preparedKey = "holdfast.prepared"
 
-// prepare prepares the statements that the connection does not have.
+// prepare prepares the statements that the connection does not have. Behind a pooler, no statement
+// is prepared.
 func (s *database) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*call) error {
+	if s.cfg.Pooler {
+		return nil
+	}
 	known, ok := conn.CustomData()[preparedKey].(map[*statement]bool)
 	if !ok {
 		known = make(map[*statement]bool)
@@ -54,11 +52,15 @@ func (s *database) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*ca
 
 var binary1 = []int16{1}
 
+// run runs prepared calls in one round trip.
 func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) (err error) {
 	p := conn.StartPipeline(ctx)
 	defer func() {
 		if e := p.Close(); err == nil {
 			err = e
+		}
+		if state := sqlState(err); state == stateStalePlan || state == stateUnknownStatement {
+			_ = conn.Close(ctx) // its prepared statements are invalid
 		}
 	}()
 	for _, k := range calls {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -24,6 +25,7 @@ const (
 type changeWriter struct {
 	*database
 	committer *committer // nil if read-only
+	kitTexts  sync.Map   // translated statements of kit, by their text
 }
 
 // request is work for the committer. apply runs in a transaction. If the transaction fails
@@ -57,6 +59,8 @@ type change struct {
 	// contextHead is the task's context before the change. It is read only if the
 	// change has a client message.
 	contextHead contextHead
+	// tx is the transaction of the effects.
+	tx *kitTx
 }
 
 // Commit implements store.Tasks.
@@ -76,9 +80,14 @@ func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]s
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	err := s.submit(ctx, &request{weight: len(ready), bytes: size, apply: func(w *writer) error {
+	err := s.submit(ctx, &request{weight: len(ready), bytes: size, apply: func(w *writer) (err error) {
 		for i := range ready {
-			if err := w.apply(&ready[i]); err != nil {
+			if c := &ready[i]; len(c.Effects) == 0 {
+				err = w.apply(c)
+			} else {
+				err = (&kit{s}).applyWithEffects(w, c)
+			}
+			if err != nil {
 				return fmt.Errorf("task %s: %w", ready[i].Key.ID, err)
 			}
 		}
@@ -181,6 +190,11 @@ func (w *writer) apply(c *change) error {
 		}
 	}
 	if refusal == nil {
+		if refusal, err = c.applyEffects(); refusal != nil {
+			err = w.releaseKey(c.Idempotency)
+		}
+	}
+	if refusal == nil && err == nil {
 		refusal, err = w.write(c, row, before.Phase)
 	}
 	c.result.Err = refusal
@@ -218,11 +232,11 @@ func (w *writer) guard(c *change) (row taskRow, refusal, err error) {
 }
 
 // guardNew checks the versions of the records that a change writes together with a new
-// task. If one conflicts, it also reads the task and its context, because their errors
-// take precedence.
+// task. If one conflicts, or an effect may fail, it also reads the task and its context,
+// because their errors take precedence.
 func (w *writer) guardNew(c *change) (refusal, err error) {
 	versions, err := w.recordVersions(c.Key.Owner, c.Records)
-	if err != nil || rules.Records(c.Records, versions) == nil {
+	if err != nil || len(c.Effects) == 0 && rules.Records(c.Records, versions) == nil {
 		return nil, err
 	}
 	var seen *rules.Task

@@ -4,16 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 )
 
 // kit is the sqlkit.DB of a store. Its transactions are parts of the groups of the committer.
-type kit struct {
-	*changeWriter
-	texts sync.Map // translated statements, by their text
-}
+type kit struct{ *changeWriter }
 
 const (
 	sqlKitSavepoint = `SAVEPOINT kit`
@@ -29,22 +25,52 @@ func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
 func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.write(ctx, &request{weight: 1, apply: func(w *writer) error {
-		if _, err := w.exec(sqlKitSavepoint); err != nil {
-			return err
-		}
-		tx := &kitTx{ctx: context.Background(), conn: w.conn, kit: k}
-		if result = f(tx); result != nil {
-			if _, err := w.exec(sqlKitRollback); err != nil {
-				return err
-			}
-		}
-		_, err := w.exec(sqlKitRelease)
-		return err
+		return w.inSavepoint(func() (keep bool, err error) {
+			result = f(&kitTx{ctx: context.Background(), conn: w.conn, kit: k})
+			return result == nil, nil
+		})
 	}})
 	if err != nil {
 		return err
 	}
 	return result
+}
+
+// inSavepoint calls f and undoes its statements unless they are to be kept. If f fails, the caller
+// rolls the transaction back.
+func (c *conn) inSavepoint(f func() (keep bool, err error)) error {
+	if _, err := c.exec(sqlKitSavepoint); err != nil {
+		return err
+	}
+	keep, err := f()
+	if err == nil && !keep {
+		_, err = c.exec(sqlKitRollback)
+	}
+	if err == nil {
+		_, err = c.exec(sqlKitRelease)
+	}
+	return err
+}
+
+// applyWithEffects applies a change that has effects. The statements of a rejected change are undone.
+func (k *kit) applyWithEffects(w *writer, c *change) error {
+	return w.inSavepoint(func() (keep bool, err error) {
+		c.tx = &kitTx{ctx: context.Background(), conn: w.conn, kit: k}
+		err = w.apply(c)
+		return c.result.Err == nil, err
+	})
+}
+
+// applyEffects applies the effects of a change. It returns the failure of a statement as err, and
+// another error of an effect as refusal.
+func (c *change) applyEffects() (refusal, err error) {
+	if len(c.Effects) == 0 {
+		return nil, nil
+	}
+	if refusal = c.ApplyEffects(c.tx); c.tx.failure != nil {
+		return nil, c.tx.failure
+	}
+	return refusal, nil
 }
 
 // Read implements sqlkit.DB.
@@ -60,21 +86,37 @@ func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	return result
 }
 
-// kitTx runs statements on a connection. It maps the errors of statements to codes, so that f
-// can return them.
+// kitTx runs statements on a connection, and keeps the first failure. It maps the errors of
+// statements to codes, so that f can return them.
 type kitTx struct {
-	ctx  context.Context //nolint:containedctx // that of the call which runs f
-	conn *conn
-	kit  *kit
+	ctx     context.Context //nolint:containedctx // that of the call which runs f
+	conn    *conn
+	kit     *kit
+	failure error
+}
+
+// In implements sqlkit.EffectTx.
+func (t *kitTx) In(db sqlkit.DB) bool {
+	k, ok := db.(*kit)
+	return ok && k.changeWriter == t.kit.changeWriter
 }
 
 func (t *kitTx) translate(text string) string {
-	if done, ok := t.kit.texts.Load(text); ok {
+	if done, ok := t.kit.kitTexts.Load(text); ok {
 		return done.(string)
 	}
 	done := sqlkit.ForSQLite(text)
-	t.kit.texts.Store(text, done)
+	t.kit.kitTexts.Store(text, done)
 	return done
+}
+
+// fail returns an error of a statement with its code.
+func (t *kitTx) fail(err error, op string) error {
+	err = wrapError(err, op)
+	if t.failure == nil {
+		t.failure = err
+	}
+	return err
 }
 
 // Query implements sqlkit.Querier.
@@ -87,13 +129,13 @@ func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) e
 	if result != nil {
 		return result
 	}
-	return wrapError(err, "query")
+	return t.fail(err, "query")
 }
 
 // Exec implements sqlkit.Tx.
 func (t *kitTx) Exec(text string, args ...any) (int64, error) {
 	n, err := t.conn.exec(t.translate(text), kitArgs(args)...)
-	return n, wrapError(err, "change")
+	return n, t.fail(err, "change")
 }
 
 // kitArgs converts arguments to the types of the driver.

@@ -10,5 +10,5 @@ import (
 // LongTerm returns the long-term memory of the store. now returns the current time; nil means
 // time.Now. The memories of one store share their facts.
 func (s *Store) LongTerm(now func() time.Time) memory.LongTermStore {
-	return sqlkit.NewLongTerm(&kit{changeWriter: s.changeWriter}, now)
+	return sqlkit.NewLongTerm(&kit{s.changeWriter}, now)
 }

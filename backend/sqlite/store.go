@@ -50,7 +50,7 @@ func newStore(cfg Config) *Store {
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
-		kit: &kit{changeWriter: changes}, blobs: newBlobFiles(db),
+		kit: &kit{changes}, blobs: newBlobFiles(db),
 	}
 }
 

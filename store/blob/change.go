@@ -8,13 +8,26 @@ import (
 
 // change runs f with a live ref of the owner.
 func (b *Blobs) change(ctx context.Context, owner, ref string, f func(tx Tx, row *RefRow, now time.Time) error) error {
+	if err := checkRef(owner, ref); err != nil {
+		return err
+	}
+	return b.refs.Update(ctx, owner, b.onRef(ref, f))
+}
+
+// checkRef checks the arguments of a change. A ref that is none is not found.
+func checkRef(owner, ref string) error {
 	if err := checkOwner(owner); err != nil {
 		return err
 	}
 	if !validID(ref) {
 		return ErrNotFound
 	}
-	return b.refs.Update(ctx, owner, func(tx Tx) error {
+	return nil
+}
+
+// onRef returns the function of a transaction that calls f with a live ref.
+func (b *Blobs) onRef(ref string, f func(tx Tx, row *RefRow, now time.Time) error) func(tx Tx) error {
+	return func(tx Tx) error {
 		now := b.now()
 		row, err := tx.Ref(ref)
 		if err != nil {
@@ -24,12 +37,12 @@ func (b *Blobs) change(ctx context.Context, owner, ref string, f func(tx Tx, row
 			return ErrNotFound
 		}
 		return f(tx, &row, now)
-	})
+	}
 }
 
 // Delete implements Store.
 func (b *Blobs) Delete(ctx context.Context, owner, ref string) error {
-	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error { return removeRef(tx, row, now) })
+	return b.change(ctx, owner, ref, removeRef)
 }
 
 // removeRef removes a ref. Its content remains for the grace period.
@@ -85,15 +98,20 @@ func (b *Blobs) Pin(ctx context.Context, owner, ref, holder string) error {
 	if err := checkHolder(holder); err != nil {
 		return err
 	}
-	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, _ time.Time) error {
+	return b.change(ctx, owner, ref, pin(holder))
+}
+
+// pin returns the change that adds a holder.
+func pin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
+	return func(tx Tx, row *RefRow, _ time.Time) error {
 		switch {
 		case slices.Contains(row.Holders, holder):
 			return nil
 		case len(row.Holders) >= MaxHolders:
 			return ErrHolders
 		}
-		return tx.SetHolders(ref, append(slices.Clip(row.Holders), holder), time.Time{})
-	})
+		return tx.SetHolders(row.Ref, append(slices.Clip(row.Holders), holder), time.Time{})
+	}
 }
 
 // Unpin implements Store.
@@ -101,7 +119,12 @@ func (b *Blobs) Unpin(ctx context.Context, owner, ref, holder string) error {
 	if err := checkHolder(holder); err != nil {
 		return err
 	}
-	return b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error {
+	return b.change(ctx, owner, ref, unpin(holder))
+}
+
+// unpin returns the change that removes a holder.
+func unpin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
+	return func(tx Tx, row *RefRow, now time.Time) error {
 		i := slices.Index(row.Holders, holder)
 		if i < 0 {
 			return nil
@@ -110,6 +133,6 @@ func (b *Blobs) Unpin(ctx context.Context, owner, ref, holder string) error {
 		if len(holders) == 0 {
 			expires = expiry(now, row.TTL)
 		}
-		return tx.SetHolders(ref, holders, expires)
-	})
+		return tx.SetHolders(row.Ref, holders, expires)
+	}
 }

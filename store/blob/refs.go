@@ -32,6 +32,14 @@ type Refs interface {
 	Known(ctx context.Context, objects []Object) ([]bool, error)
 }
 
+// TransactionalRefs is implemented by Refs whose rows can be changed in the transaction of a change
+// of a task; see [store.Effect].
+type TransactionalRefs interface {
+	// UpdateIn is Update in a transaction of the store. If f returns an error, the store undoes the
+	// transaction.
+	UpdateIn(tx any, owner string, f func(tx Tx) error) error
+}
+
 // Tx reads and changes the rows of one owner. It sees its own changes.
 type Tx interface {
 	Usage() (Usage, error)

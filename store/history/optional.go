@@ -3,7 +3,19 @@ package history
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
+
+// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// [store.Effect]. The methods return an error if their arguments are invalid. Applying the effect
+// fails with the other errors of the method whose name it has.
+type Transactional interface {
+	AppendEffect(k Key, p AppendParams) (store.Effect, error)
+	// ClearEffect makes the session invisible. [Provider.Expire] removes its rows later.
+	ClearEffect(k Key) (store.Effect, error)
+	ClearRunEffect(k Key, run string, fence int64) (store.Effect, error)
+}
 
 // Editor is implemented by stores that can copy and shorten sessions.
 type Editor interface {

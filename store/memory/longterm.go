@@ -215,6 +215,16 @@ type Expirer interface {
 	Expire(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
 
+// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// [store.Effect]. The methods return an error if their arguments are invalid.
+type Transactional interface {
+	// SaveEffect saves a fact like Save. Applying it fails if the fact has a key and its validity
+	// does not fit that of the version to replace.
+	SaveEffect(scope Scope, content string, p SaveParams) (store.Effect, error)
+	// DeleteEffect removes a fact like Delete. A fact that does not exist is no error.
+	DeleteEffect(scope Scope, id string) (store.Effect, error)
+}
+
 // LongTermStore is all of long-term memory. The stores of Holdfast implement it.
 type LongTermStore interface {
 	LongTerm

@@ -25,6 +25,7 @@ func durableTests() []test {
 		{"contexts and feedback are preserved", durableContexts},
 		{"a deletion continues", durableDelete},
 		{"webhooks and their deliveries are preserved", durableWebhook},
+		{"effects are preserved with their changes", durableEffects},
 	} {
 		tests = append(tests,
 			test{t.name + " after a reopen", func(f *fixture) { f.runDurable(f.h.Reopen, true, t.run) }},

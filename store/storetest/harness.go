@@ -87,6 +87,7 @@ func groups() []group {
 		{"expire contexts", contextExpireTests()},
 		{"feedback", feedbackTests()},
 		{"records", recordTests()},
+		{"effects", effectTests()},
 		{"save webhooks", webhookSaveTests()},
 		{"commit webhooks", webhookCommitTests()},
 		{"claim lanes", webhookClaimTests()},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
 )
 
 // KillConfig contains the parameters of KillLoop.
@@ -174,7 +175,19 @@ func commitAndReport(ctx context.Context, out io.Writer, s store.Store, k store.
 		c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: i + 2}
 		c.Steps = []store.Step{step(1, fmt.Sprint("s", i), "result")}
 		c.Records = []store.RecordChange{valueChange("kill", k.ID, int64(i), fmt.Sprint(i))}
+		if h := historyOf(s); h != nil {
+			e, err := appendEffect(h, killSession(k), fmt.Sprint(i))
+			if err != nil {
+				return err
+			}
+			c.Effects = []store.Effect{e}
+		}
 	}
+}
+
+// killSession is the session that has a message for each change of a task.
+func killSession(k store.Key) history.Key {
+	return history.Key{Owner: k.Owner, Agent: "kill", Session: k.ID}
 }
 
 // deletedContextPrefix is the prefix of the ids of contexts that are deleted.
@@ -299,6 +312,11 @@ func (f *fixture) checkComplete(task *store.Task) {
 	}
 	if r, err := f.s.Record(f.ctx, store.RecordKey{Owner: task.Key.Owner, Namespace: "kill", Key: task.Key.ID}); err != nil && !errors.Is(err, store.ErrNotFound) || r.Version != int64(len(log)/2) {
 		f.Errorf("Record(%s) = version %d, %v at version %d, want one per change", taskName(task.Key), r.Version, err, task.Seq)
+	}
+	if h := historyOf(f.s); h != nil {
+		if n, err := h.Count(f.ctx, killSession(task.Key)); err != nil || int(n) != len(log)/2 {
+			f.Errorf("Count(%s) = %d, %v at version %d, want one message per change", taskName(task.Key), n, err, task.Seq)
+		}
 	}
 	if r := f.record(task.Key.Owner, "key-"+task.Key.ID); r.TaskID != task.Key.ID || r.Seq != 1 {
 		f.Errorf("Idempotency() = %+v, want the record of task %s", r, task.Key.ID)

@@ -11,28 +11,39 @@ import (
 // Update implements blob.Refs. It writes the usage at the end. The row of an owner without
 // blobs is removed.
 func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
-	return b.db.Write(ctx, func(tx Tx) error {
-		t := &blobTx{Tx: tx, owner: owner}
-		err := tx.Query(sqlLockBlobs, func(r Row) error {
-			t.usage = blob.Usage{Blobs: r.Int(0), Bytes: r.Int(1)}
-			return nil
-		}, owner)
-		if err != nil {
-			return err
-		}
-		before := t.usage
-		if err := f(t); err != nil {
-			return err
-		}
-		switch t.usage {
-		case blob.Usage{}:
-			_, err = tx.Exec(sqlUnlockBlobs, owner)
-		case before:
-		default:
-			_, err = tx.Exec(sqlSetBlobUsage, owner, t.usage.Blobs, t.usage.Bytes)
-		}
+	return b.db.Write(ctx, func(tx Tx) error { return updateBlobs(tx, owner, f) })
+}
+
+// UpdateIn implements blob.TransactionalRefs.
+func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) error {
+	t, err := effectTx(tx, b.db)
+	if err != nil {
 		return err
-	})
+	}
+	return updateBlobs(t, owner, f)
+}
+
+func updateBlobs(tx Tx, owner string, f func(tx blob.Tx) error) error {
+	t := &blobTx{Tx: tx, owner: owner}
+	err := tx.Query(sqlLockBlobs, func(r Row) error {
+		t.usage = blob.Usage{Blobs: r.Int(0), Bytes: r.Int(1)}
+		return nil
+	}, owner)
+	if err != nil {
+		return err
+	}
+	before := t.usage
+	if err := f(t); err != nil {
+		return err
+	}
+	switch t.usage {
+	case blob.Usage{}:
+		_, err = tx.Exec(sqlUnlockBlobs, owner)
+	case before:
+	default:
+		_, err = tx.Exec(sqlSetBlobUsage, owner, t.usage.Blobs, t.usage.Bytes)
+	}
+	return err
 }
 
 // blobTx implements blob.Tx.

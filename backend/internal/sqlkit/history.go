@@ -23,6 +23,7 @@ var (
 	_ history.Pruner        = (*History)(nil)
 	_ history.Searcher      = (*History)(nil)
 	_ history.SessionLister = (*History)(nil)
+	_ history.Transactional = (*History)(nil)
 )
 
 // NewHistory returns the transcripts in a database. now is the clock for expiry.

@@ -31,19 +31,8 @@ func (h *History) Clear(ctx context.Context, k history.Key) error {
 // purge removes the rows of a session that expired by now.
 func (h *History) purge(ctx context.Context, k history.Key, now int64) error {
 	for more := true; more; {
-		err := h.db.Write(ctx, func(tx Tx) error {
-			more = false
-			if n, err := tx.Exec(sqlHistoryExpired, args(k, now)...); n == 0 || err != nil {
-				return err
-			}
-			n, err := tx.Exec(sqlHistoryPurge, args(k, purgeRows)...)
-			if more = n == purgeRows; more || err != nil {
-				return err
-			}
-			if _, err := tx.Exec(sqlHistoryDropFences, args(k)...); err != nil {
-				return err
-			}
-			_, err = tx.Exec(sqlHistoryDropSession, args(k)...)
+		err := h.db.Write(ctx, func(tx Tx) (err error) {
+			more, err = purgeBatch(tx, k, now)
 			return err
 		})
 		if err != nil {
@@ -51,6 +40,22 @@ func (h *History) purge(ctx context.Context, k history.Key, now int64) error {
 		}
 	}
 	return nil
+}
+
+// purgeBatch removes rows of a session that expired by now. It reports whether more exist.
+func purgeBatch(tx Tx, k history.Key, now int64) (more bool, err error) {
+	if n, err := tx.Exec(sqlHistoryExpired, args(k, now)...); n == 0 || err != nil {
+		return false, err
+	}
+	n, err := tx.Exec(sqlHistoryPurge, args(k, purgeRows)...)
+	if n == purgeRows || err != nil {
+		return n == purgeRows, err
+	}
+	if _, err := tx.Exec(sqlHistoryDropFences, args(k)...); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(sqlHistoryDropSession, args(k)...)
+	return false, err
 }
 
 // Expire implements history.Provider.
@@ -85,22 +90,27 @@ func (h *History) ClearRun(ctx context.Context, k history.Key, run string, fence
 		return 0, err
 	}
 	err = h.unexpired(ctx, k, func(now int64) error {
-		return h.db.Write(ctx, func(tx Tx) error {
-			removed = 0
-			if fence > 0 {
-				if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
-					return err
-				}
-			}
-			return edit(tx, k, now, func(lockedSession) error {
-				if err := checkFence(tx, k, run, fence); err != nil {
-					return err
-				}
-				p, err := remove(tx, k, sqlHistoryDropRun, run)
-				removed = p.Messages
-				return err
-			})
+		return h.db.Write(ctx, func(tx Tx) (err error) {
+			removed, err = clearRun(tx, k, run, fence, now)
+			return err
 		})
+	})
+	return removed, err
+}
+
+func clearRun(tx Tx, k history.Key, run string, fence, now int64) (removed int64, err error) {
+	if fence > 0 {
+		if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
+			return 0, err
+		}
+	}
+	err = edit(tx, k, now, func(lockedSession) error {
+		if err := checkFence(tx, k, run, fence); err != nil {
+			return err
+		}
+		p, err := remove(tx, k, sqlHistoryDropRun, run)
+		removed = p.Messages
+		return err
 	})
 	return removed, err
 }

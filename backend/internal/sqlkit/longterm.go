@@ -40,7 +40,10 @@ type LongTerm struct {
 	text *textIndex
 }
 
-var _ memory.LongTermStore = (*LongTerm)(nil)
+var (
+	_ memory.LongTermStore = (*LongTerm)(nil)
+	_ memory.Transactional = (*LongTerm)(nil)
+)
 
 // NewLongTerm returns the long-term memory of a database. now returns the current time; nil means
 // time.Now.
@@ -133,20 +136,38 @@ func (l *LongTerm) insert(tx Tx, f factRow) error {
 
 // Save implements memory.LongTerm.
 func (l *LongTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (id string, err error) {
-	first, metadata, err := memory.NewFact(scope, content, p, l.now())
+	first, err := l.newFact(scope, content, p)
 	if err != nil {
 		return "", err
 	}
-	fresh, err := uuid.NewV7()
-	if err != nil {
-		return "", err
-	}
-	first.ID = fresh.String()
 	err = l.db.Write(ctx, func(tx Tx) (err error) {
-		id, err = l.save(tx, factRow{first, metadata})
+		id, err = l.save(tx, first)
 		return err
 	})
 	return id, err
+}
+
+// SaveEffect implements memory.Transactional.
+func (l *LongTerm) SaveEffect(scope memory.Scope, content string, p memory.SaveParams) (store.Effect, error) {
+	first, err := l.newFact(scope, content, p)
+	if err != nil {
+		return nil, err
+	}
+	return &effect{l.db, func(tx Tx) error {
+		_, err := l.save(tx, first)
+		return err
+	}}, nil
+}
+
+// newFact checks the parameters of Save and returns the first version of the fact.
+func (l *LongTerm) newFact(scope memory.Scope, content string, p memory.SaveParams) (factRow, error) {
+	first, metadata, err := memory.NewFact(scope, content, p, l.now())
+	if err != nil {
+		return factRow{}, err
+	}
+	id, err := uuid.NewV7()
+	first.ID = id.String()
+	return factRow{first, metadata}, err
 }
 
 // save adds a fact, or replaces the newest version of the one with its key.

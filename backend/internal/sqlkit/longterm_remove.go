@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -53,13 +54,27 @@ func (l *LongTerm) Delete(ctx context.Context, scope memory.Scope, id string) (d
 		if _, deleted, err = head(tx, scope, id, now); err != nil {
 			return err
 		}
-		if _, err = l.removeVersions(tx, scope, id, noBound); err != nil {
-			return err
-		}
-		_, err = tx.Exec(sqlRemoveFactKey, factArgs(scope, id)...)
-		return err
+		return l.remove(tx, scope, id)
 	})
 	return deleted && err == nil, err
+}
+
+// DeleteEffect implements memory.Transactional.
+func (l *LongTerm) DeleteEffect(scope memory.Scope, id string) (store.Effect, error) {
+	scope, err := memory.CheckGet(scope, id, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return &effect{l.db, func(tx Tx) error { return l.remove(tx, scope, id) }}, nil
+}
+
+// remove removes a fact with its key.
+func (l *LongTerm) remove(tx Tx, scope memory.Scope, id string) error {
+	if _, err := l.removeVersions(tx, scope, id, noBound); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlRemoveFactKey, factArgs(scope, id)...)
+	return err
 }
 
 // Clear implements memory.LongTerm.

@@ -1,0 +1,56 @@
+package inmem
+
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// effectTx is the transaction of the effects of a change. Effects change the data at once, under the
+// lock of the database.
+type effectTx struct {
+	db    *database
+	blobs *blobRefs // locked if lockedBlobs
+	// undo are the functions that undo the effects, in their order.
+	undo        []func()
+	lockedBlobs bool
+}
+
+// effect implements store.Effect.
+type effect struct {
+	db *database
+	// apply applies the effect and returns how to undo it. It returns an error if it has changed
+	// nothing.
+	apply func() (undo func(), err error)
+}
+
+// Apply implements store.Effect.
+func (e *effect) Apply(tx any) error {
+	t, ok := tx.(*effectTx)
+	if !ok || t.db != e.db {
+		return store.ErrForeignEffect
+	}
+	undo, err := e.apply()
+	if err == nil {
+		t.undo = append(t.undo, undo)
+	}
+	return err
+}
+
+// applyEffects applies all effects of a change or none.
+func (s *taskStore) applyEffects(c *store.Change) error {
+	if len(c.Effects) == 0 {
+		return nil
+	}
+	tx := &effectTx{db: s.database, blobs: s.blobs}
+	err := c.ApplyEffects(tx)
+	if err != nil {
+		for _, undo := range slices.Backward(tx.undo) {
+			undo()
+		}
+	}
+	if tx.lockedBlobs {
+		s.blobs.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package inmem
+
+import (
+	"maps"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+// AppendEffect implements [history.Transactional].
+func (h *historyStore) AppendEffect(k history.Key, p history.AppendParams) (store.Effect, error) {
+	if err := p.Check(k); err != nil {
+		return nil, err
+	}
+	p = p.Copy()
+	return h.effect(k, func() error {
+		_, err := h.append(k, &p, newHistoryMessages(&p))
+		return err
+	}), nil
+}
+
+// ClearEffect implements [history.Transactional].
+func (h *historyStore) ClearEffect(k history.Key) (store.Effect, error) {
+	if err := k.Check(); err != nil {
+		return nil, err
+	}
+	return h.effect(k, func() error {
+		h.remove(h.sessions[k])
+		return nil
+	}), nil
+}
+
+// ClearRunEffect implements [history.Transactional].
+func (h *historyStore) ClearRunEffect(k history.Key, run string, fence int64) (store.Effect, error) {
+	if err := history.CheckRun(k, run, fence); err != nil {
+		return nil, err
+	}
+	return h.effect(k, func() error {
+		_, err := h.clearRun(k, run, fence)
+		return err
+	}), nil
+}
+
+// effect returns an effect that calls f, which changes a session.
+func (h *historyStore) effect(k history.Key, f func() error) store.Effect {
+	return &effect{h.database, func() (func(), error) {
+		restore := h.restore(k)
+		err := f()
+		if err != nil {
+			restore()
+		}
+		return restore, err
+	}}
+}
+
+// restore returns a function that restores a session as it is now.
+func (h *historyStore) restore(k history.Key) func() {
+	t := h.sessions[k]
+	if t == nil {
+		return func() { h.remove(h.sessions[k]) }
+	}
+	before := *t
+	before.fences, before.keys = maps.Clone(t.fences), maps.Clone(t.keys)
+	return func() {
+		h.remove(h.sessions[k])
+		*t = before
+		h.sessions[k] = t
+		h.addToIndexes(t)
+	}
+}

@@ -1,0 +1,85 @@
+package sqlkit
+
+import (
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+// AppendEffect implements history.Transactional.
+func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Effect, error) {
+	if err := p.Check(k); err != nil {
+		return nil, err
+	}
+	p = p.Copy()
+	rows := messageRows(&p)
+	return h.effect(k, func(tx Tx, now int64) error {
+		if p.IdempotencyKey != "" {
+			if repeated, err := repeatedAppend(tx, k, &p, now); repeated || err != nil {
+				return err
+			}
+		}
+		_, err := appendMessages(tx, k, &p, rows, now)
+		return err
+	}), nil
+}
+
+// ClearEffect implements history.Transactional.
+func (h *History) ClearEffect(k history.Key) (store.Effect, error) {
+	if err := k.Check(); err != nil {
+		return nil, err
+	}
+	return &effect{h.db, func(tx Tx) error {
+		_, err := tx.Exec(sqlHistoryMark, args(k)...)
+		return err
+	}}, nil
+}
+
+// ClearRunEffect implements history.Transactional.
+func (h *History) ClearRunEffect(k history.Key, run string, fence int64) (store.Effect, error) {
+	if err := history.CheckRun(k, run, fence); err != nil {
+		return nil, err
+	}
+	return h.effect(k, func(tx Tx, now int64) error {
+		_, err := clearRun(tx, k, run, fence, now)
+		return err
+	}), nil
+}
+
+// effect returns an effect that calls f. If f returns errExpired, it purges the session in the same
+// transaction and calls f again.
+func (h *History) effect(k history.Key, f func(tx Tx, now int64) error) store.Effect {
+	return &effect{h.db, func(tx Tx) error {
+		for {
+			now := h.now().UnixMilli()
+			err := f(tx, now)
+			if !errors.Is(err, errExpired) {
+				return err
+			}
+			for more := true; more; {
+				if more, err = purgeBatch(tx, k, now); err != nil {
+					return err
+				}
+			}
+		}
+	}}
+}
+
+// repeatedAppend reports whether an earlier append had the idempotency key. It locks the session and
+// creates it if necessary. So an append after it is no repetition: it could not be undone without
+// the rest of the transaction.
+func repeatedAppend(tx Tx, k history.Key, p *history.AppendParams, now int64) (bool, error) {
+	if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
+		return false, err
+	}
+	if _, found, err := lockSession(tx, k, now); err != nil || !found {
+		return false, errorOr(err, func() error { return errExpired })
+	}
+	err := checkAppend(tx, k, p)
+	var repeated repeatedError
+	if errors.As(err, &repeated) {
+		return true, nil
+	}
+	return false, err
+}

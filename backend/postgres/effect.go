@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/runtime"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Effects need several round trips, so a request whose changes have effects is not part of a group.
+// Its transaction runs the statements of the changes first, whose guards fail unless all of them are
+// applied, and then the effects.
+
+// commitWithEffects applies a request on a connection of client calls. If ctx ends before it has
+// one, the request is not applied.
+func (s *changeWriter) commitWithEffects(ctx context.Context, r *request) error {
+	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.callSlots.release()
+	c := s.newCommitter()
+	deadline := time.Now().Add(s.cfg.CommandTimeout)
+	err := c.apply([]*request{r})
+	for lockTimedOut(err) && time.Now().Before(deadline) && runtime.Sleep(context.Background(), blockedRetryInterval) == nil {
+		err = c.apply([]*request{r})
+	}
+	c.finish(r, err)
+	return <-r.done
+}
+
+// transactCalls runs the statements and the effects of changes in one transaction. Without effects,
+// this is one round trip.
+func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*change) error {
+	if !slices.ContainsFunc(changes, func(c *change) bool { return len(c.Effects) > 0 }) {
+		return s.pipeline(ctx, calls)
+	}
+	return s.withConn(ctx, func(c *pgx.Conn) error {
+		if err := s.prepare(ctx, c.PgConn(), calls); err != nil {
+			return err
+		}
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+		if err := s.run(ctx, c.PgConn(), calls); err != nil {
+			return err
+		}
+		for _, ch := range changes {
+			if err := s.applyEffects(ctx, tx, ch); err != nil {
+				return err
+			}
+		}
+		if err := tx.Commit(ctx); err != nil {
+			return commitError{err}
+		}
+		return nil
+	})
+}
+
+// applyEffects applies the effects of a change. It returns the failure of a statement, or a
+// *refusedEffect.
+func (s *database) applyEffects(ctx context.Context, tx pgx.Tx, ch *change) error {
+	var refusal error
+	err := (&kit{s}).call(ctx, tx, &refusal, func(t *kitTx) error { return ch.ApplyEffects(t) })
+	if errors.Is(err, errKitRejected) {
+		return &refusedEffect{ch, refusal}
+	}
+	return err
+}
+
+// refusedEffect is the error of a transaction that was rolled back because an effect of a change
+// failed.
+type refusedEffect struct {
+	change *change
+	err    error
+}
+
+func (e *refusedEffect) Error() string { return e.err.Error() }
+
+// others sets the result of the change and returns the other changes of the transaction.
+func (e *refusedEffect) others(accepted []*change) []*change {
+	e.change.result = store.Result{Err: e.err}
+	return slices.DeleteFunc(slices.Clone(accepted), func(ch *change) bool { return ch == e.change })
+}
