@@ -1,6 +1,7 @@
 package inmem
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -37,8 +38,16 @@ type blobOwner struct {
 	usage    blob.Usage
 	refs     map[string]*blobRef
 	ordered  index[*blobRef]
+	pins     index[blobPin]
 	keys     map[string]*blobRef
 	contents map[blob.Digest]*blobContent
+}
+
+// blobPin is a pin of a ref.
+type blobPin struct{ holder, ref string }
+
+func (p blobPin) compare(q blobPin) int {
+	return cmp.Or(strings.Compare(p.holder, q.holder), strings.Compare(p.ref, q.ref))
 }
 
 // blobRef is a ref. It is replaced, never modified.
@@ -140,6 +149,21 @@ func (b *blobRefs) List(ctx context.Context, p blob.ListParams, now time.Time) (
 		}
 	}
 	return found, nil
+}
+
+// Held implements [blob.Refs].
+func (b *blobRefs) Held(ctx context.Context, owner, holder, after string, limit int) (refs []string, err error) {
+	defer b.mu.RUnlock()
+	if err := b.read(ctx); err != nil {
+		return nil, err
+	}
+	for e := range b.owner(owner).pins.ascend(&entry[blobPin]{rec: blobPin{holder, after}}) {
+		if len(refs) == limit || e.rec.holder != holder {
+			break
+		}
+		refs = append(refs, e.rec.ref)
+	}
+	return refs, nil
 }
 
 // Usage implements [blob.Refs].

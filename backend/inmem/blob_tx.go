@@ -103,8 +103,8 @@ func (t *blobTx) InsertRef(row blob.RefRow) error {
 }
 
 // SetHolders implements [blob.Tx].
-func (t *blobTx) SetHolders(ref string, holders []string, expires time.Time) error {
-	before := t.o.refs[ref]
+func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+	before := t.o.refs[row.Ref]
 	after := *before
 	after.Holders, after.Expires = slices.Clone(holders), expires
 	t.replaceRef(before, &after)
@@ -112,8 +112,8 @@ func (t *blobTx) SetHolders(ref string, holders []string, expires time.Time) err
 }
 
 // DeleteRef implements [blob.Tx].
-func (t *blobTx) DeleteRef(ref string) error {
-	t.replaceRef(t.o.refs[ref], nil)
+func (t *blobTx) DeleteRef(row *blob.RefRow) error {
+	t.replaceRef(t.o.refs[row.Ref], nil)
 	return nil
 }
 
@@ -128,6 +128,9 @@ func (t *blobTx) moveRef(remove, add *blobRef) {
 		delete(t.o.refs, r.Ref)
 		delete(t.o.keys, r.Key)
 		t.o.ordered.remove(0, r)
+		for _, h := range r.Holders {
+			t.o.pins.remove(0, blobPin{h, r.Ref})
+		}
 		if !r.Expires.IsZero() {
 			t.b.expiring.remove(r.Expires.UnixMilli(), r)
 		}
@@ -138,6 +141,9 @@ func (t *blobTx) moveRef(remove, add *blobRef) {
 			t.o.keys[r.Key] = r
 		}
 		t.o.ordered.add(0, r)
+		for _, h := range r.Holders {
+			t.o.pins.add(0, blobPin{h, r.Ref})
+		}
 		if !r.Expires.IsZero() {
 			t.b.expiring.add(r.Expires.UnixMilli(), r)
 		}

@@ -33,6 +33,9 @@ type Store interface {
 	// Unpin removes the pin of a holder. When the last one is removed, the blob expires after its
 	// TTL. Unpinning it again changes nothing.
 	Unpin(ctx context.Context, owner, ref, holder string) error
+	// UnpinAll unpins all blobs of an owner that a holder pinned before the call. Its cost depends
+	// on their number only. If it fails, some may be unpinned; call it again.
+	UnpinAll(ctx context.Context, owner, holder string) error
 	// List returns the blobs of an owner, oldest first.
 	List(ctx context.Context, p ListParams) (Page, error)
 	// Usage returns what an owner stores. Expired blobs count until Sweep has removed them.

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -61,7 +62,7 @@ func removeRef(tx Tx, row *RefRow, now time.Time) error {
 	if err := tx.SetRefs(row.Digest, content.Refs-1, now); err != nil {
 		return err
 	}
-	return tx.DeleteRef(row.Ref)
+	return tx.DeleteRef(row)
 }
 
 // Touch implements Store.
@@ -78,7 +79,7 @@ func (b *Blobs) Touch(ctx context.Context, owner, ref string, ttl time.Duration)
 		}
 		if later := expiry(now, ttl); later.After(info.Expires) {
 			info.Expires = later
-			return tx.SetHolders(ref, info.Holders, later)
+			return tx.SetHolders(row, info.Holders, later)
 		}
 		return nil
 	})
@@ -110,7 +111,7 @@ func pin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
 		case len(row.Holders) >= MaxHolders:
 			return ErrHolders
 		}
-		return tx.SetHolders(row.Ref, append(slices.Clip(row.Holders), holder), time.Time{})
+		return tx.SetHolders(row, append(slices.Clip(row.Holders), holder), time.Time{})
 	}
 }
 
@@ -133,6 +134,38 @@ func unpin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
 		if len(holders) == 0 {
 			expires = expiry(now, row.TTL)
 		}
-		return tx.SetHolders(row.Ref, holders, expires)
+		return tx.SetHolders(row, holders, expires)
+	}
+}
+
+// unpinBatch is the number of blobs that one transaction of UnpinAll unpins.
+const unpinBatch = 200
+
+// UnpinAll implements Store.
+func (b *Blobs) UnpinAll(ctx context.Context, owner, holder string) error {
+	if err := cmp.Or(checkOwner(owner), checkHolder(holder)); err != nil {
+		return err
+	}
+	for after := ""; ; {
+		refs, err := b.refs.Held(ctx, owner, holder, after, unpinBatch)
+		if err != nil || len(refs) == 0 {
+			return err
+		}
+		err = b.refs.Update(ctx, owner, func(tx Tx) error {
+			for _, ref := range refs {
+				row, err := tx.Ref(ref)
+				if err == nil && row.Ref != "" {
+					err = unpin(holder)(tx, &row, b.now())
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || len(refs) < unpinBatch {
+			return err
+		}
+		after = refs[len(refs)-1]
 	}
 }

@@ -21,6 +21,8 @@ type Refs interface {
 	// List returns up to p.Limit refs after p.After that expire after now or not at all, in the
 	// order of the refs.
 	List(ctx context.Context, p ListParams, now time.Time) ([]Info, error)
+	// Held returns up to limit refs after a ref that a holder has pinned, in the order of the refs.
+	Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error)
 	// Usage returns the usage of an owner.
 	Usage(ctx context.Context, owner string) (Usage, error)
 	// Expired returns up to limit refs that expire at now or before, the earliest first.
@@ -47,9 +49,11 @@ type Tx interface {
 	Ref(ref string) (RefRow, error)
 	RefOfKey(key string) (RefRow, error)
 	InsertRef(RefRow) error
-	// SetHolders replaces the holders of a ref and the time at which it expires.
-	SetHolders(ref string, holders []string, expires time.Time) error
-	DeleteRef(ref string) error
+	// SetHolders replaces the holders of a ref, whose row is as Ref returned it, and the time at
+	// which it expires.
+	SetHolders(row *RefRow, holders []string, expires time.Time) error
+	// DeleteRef removes a ref, whose row is as Ref returned it.
+	DeleteRef(row *RefRow) error
 	Content(d Digest) (ContentRow, error)
 	// InsertContent adds a content. data is its bytes if it is inline; Refs keeps them unchanged.
 	InsertContent(row ContentRow, data []byte) error

@@ -12,7 +12,7 @@ import (
 type blobRefs struct{ db DB }
 
 // BlobRefs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
-// blob_contents and blob_chunks.
+// blob_pins, blob_contents and blob_chunks.
 func BlobRefs(db DB) blob.Refs { return &blobRefs{db} }
 
 // refColumns are the columns of scanRef.
@@ -41,6 +41,10 @@ const (
 	sqlSetBlobHolders = `UPDATE {s}.blob_refs SET holders = $3::text, expires_at = $4::bigint WHERE owner = $1::text AND ref = $2::text`
 	sqlDeleteBlobRef  = `DELETE FROM {s}.blob_refs WHERE owner = $1::text AND ref = $2::text`
 
+	sqlHeldBlobs     = `SELECT ref FROM {s}.blob_pins WHERE owner = $1::text AND holder = $2::text AND ref > $3::text ORDER BY ref LIMIT $4::bigint`
+	sqlInsertBlobPin = `INSERT INTO {s}.blob_pins (owner, holder, ref) VALUES ($1::text, $2::text, $3::text)`
+	sqlDeleteBlobPin = `DELETE FROM {s}.blob_pins WHERE owner = $1::text AND holder = $2::text AND ref = $3::text`
+
 	sqlBlobContent       = `SELECT size, object, inline, refs, freed_at FROM {s}.blob_contents WHERE owner = $1::text AND digest = $2::bytea`
 	sqlInsertBlobContent = `INSERT INTO {s}.blob_contents (owner, digest, size, object, inline, refs, freed_at)
 		VALUES ($1::text, $2::bytea, $3::bigint, $4::text, $5::boolean, $6::bigint, $7::bigint)`
@@ -56,7 +60,7 @@ const (
 // BlobStatements are the statements that read by an index, for tests of their plans.
 func BlobStatements() []string {
 	return []string{
-		sqlFindBlob, sqlBlobRef, sqlBlobRefByKey, sqlListBlobs, sqlExpiredBlobs, sqlBlobContent, sqlFreedBlobs, sqlKnownBlob,
+		sqlFindBlob, sqlBlobRef, sqlBlobRefByKey, sqlListBlobs, sqlHeldBlobs, sqlDeleteBlobPin, sqlExpiredBlobs, sqlBlobContent, sqlFreedBlobs, sqlKnownBlob,
 		sqlReadBlobChunk, sqlDeleteBlobChunks, sqlListBlobObjects,
 	}
 }
@@ -140,6 +144,11 @@ func readAll[R any](ctx context.Context, db DB, text string, scan func(r Row) R,
 // List implements blob.Refs.
 func (b *blobRefs) List(ctx context.Context, p blob.ListParams, now time.Time) ([]blob.Info, error) {
 	return readAll(ctx, b.db, sqlListBlobs, func(r Row) blob.Info { return scanRef(r).Info }, p.Owner, p.After, now.UnixMilli(), p.Limit)
+}
+
+// Held implements blob.Refs.
+func (b *blobRefs) Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error) {
+	return readAll(ctx, b.db, sqlHeldBlobs, func(r Row) string { return r.Text(0) }, owner, holder, after, limit)
 }
 
 // Expired implements blob.Refs.

@@ -2,6 +2,7 @@ package sqlkit
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,17 +89,49 @@ func (t *blobTx) InsertRef(row blob.RefRow) error {
 	if row.Key != "" {
 		key = row.Key
 	}
+	for _, h := range row.Holders {
+		if err := t.exec(sqlInsertBlobPin, h, row.Ref); err != nil {
+			return err
+		}
+	}
 	return t.exec(sqlInsertBlobRef, row.Ref, row.Digest[:], row.Size, row.ContentType, row.Name, blobMillis(row.Created), blobMillis(row.Expires),
 		row.TTL.Milliseconds(), strings.Join(row.Holders, holderSeparator), key)
 }
 
 // SetHolders implements blob.Tx.
-func (t *blobTx) SetHolders(ref string, holders []string, expires time.Time) error {
-	return t.exec(sqlSetBlobHolders, ref, strings.Join(holders, holderSeparator), blobMillis(expires))
+func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+	for _, h := range holders {
+		if !slices.Contains(row.Holders, h) {
+			if err := t.exec(sqlInsertBlobPin, h, row.Ref); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.deletePins(row, holders); err != nil {
+		return err
+	}
+	return t.exec(sqlSetBlobHolders, row.Ref, strings.Join(holders, holderSeparator), blobMillis(expires))
+}
+
+// deletePins deletes the pins of a ref except those of some holders.
+func (t *blobTx) deletePins(row *blob.RefRow, except []string) error {
+	for _, h := range row.Holders {
+		if !slices.Contains(except, h) {
+			if err := t.exec(sqlDeleteBlobPin, h, row.Ref); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // DeleteRef implements blob.Tx.
-func (t *blobTx) DeleteRef(ref string) error { return t.exec(sqlDeleteBlobRef, ref) }
+func (t *blobTx) DeleteRef(row *blob.RefRow) error {
+	if err := t.deletePins(row, nil); err != nil {
+		return err
+	}
+	return t.exec(sqlDeleteBlobRef, row.Ref)
+}
 
 // Content implements blob.Tx.
 func (t *blobTx) Content(d blob.Digest) (row blob.ContentRow, err error) {

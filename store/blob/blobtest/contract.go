@@ -23,6 +23,7 @@ func contractTests() []test {
 		{"an idempotency key is free after its blob", freesKeys},
 		{"a deleted blob is not found", deletes},
 		{"holders pin independently", pins},
+		{"UnpinAll removes the pins of one holder", unpinsAll},
 		{"Touch extends the life of a blob", touches},
 		{"equal contents are stored once per owner", sharesContent},
 		{"a scope stores, resolves, pins and unpins", scopes},
@@ -217,6 +218,42 @@ func pins(f *fixture) {
 	f.wantContent(ref, data)
 	f.advance(f.cfg.TTL / 2)
 	f.wantGone(owner, ref)
+}
+
+// unpinsAll checks holders whose names begin alike, and more blobs than one batch.
+func unpinsAll(f *fixture) {
+	pinnedBy := func(owner string, holders ...string) blob.Info {
+		info := f.put([]byte("x"), func(p *blob.PutParams) { p.Owner, p.Holder = owner, holders[0] })
+		for _, h := range holders[1:] {
+			f.must("Pin()", f.s.Pin(f.ctx, owner, info.Ref, h))
+		}
+		return info
+	}
+	shared, other, foreign := pinnedBy(owner, "h", "h2", "H"), pinnedBy(owner, "h%"), pinnedBy(otherOwner, "h")
+	deleted := pinnedBy(owner, "h")
+	f.must("Delete()", f.s.Delete(f.ctx, owner, deleted.Ref))
+	var mine []string
+	for range 450 {
+		mine = append(mine, pinnedBy(owner, "h").Ref)
+	}
+	f.must("UnpinAll(unknown)", f.s.UnpinAll(f.ctx, owner, "unknown"))
+	for range 2 { // a repeated call changes nothing
+		f.must("UnpinAll()", f.s.UnpinAll(f.ctx, owner, "h"))
+		f.equal("Holders of a shared blob", f.stat(shared.Ref).Holders, []string{"h2", "H"})
+		f.equal("Stat() of a blob of another holder", f.stat(other.Ref), other)
+		for _, ref := range mine {
+			if info := f.stat(ref); len(info.Holders) > 0 || !info.Expires.Equal(info.Created.Add(f.cfg.TTL)) {
+				f.Fatalf("Stat() = %+v, want an unpinned blob", info)
+			}
+		}
+		f.advance(f.cfg.TTL / 4)
+	}
+	info, err := f.s.Stat(f.ctx, otherOwner, foreign.Ref)
+	f.must("Stat()", err)
+	f.equal("Stat() of a blob of another owner", info, foreign)
+	f.must("Pin()", f.s.Pin(f.ctx, owner, mine[0], "h"))
+	f.must("UnpinAll() of a new pin", f.s.UnpinAll(f.ctx, owner, "h"))
+	f.equal("Holders", len(f.stat(mine[0]).Holders), 0)
 }
 
 func touches(f *fixture) {

@@ -95,7 +95,7 @@ func (m *model) sweep() (s blob.Swept) {
 func randomCalls(f *fixture) {
 	seed := rand.Uint64()
 	r := &randomRun{fixture: f, m: &model{f: f, freed: make(map[blob.ContentKey]time.Time)}, r: rand.New(rand.NewPCG(seed, 0))}
-	calls := []func(){r.put, r.put, r.put, r.open, r.delete, r.pin, r.unpin, r.touch, r.sweep, r.list, r.wait}
+	calls := []func(){r.put, r.put, r.put, r.open, r.delete, r.pin, r.unpin, r.unpinAll, r.touch, r.sweep, r.list, r.wait}
 	for n := range 250 {
 		calls[r.r.IntN(len(calls))]()
 		if f.Failed() {
@@ -186,15 +186,27 @@ func (r *randomRun) pin() {
 
 func (r *randomRun) unpin() {
 	h := r.holder()
-	r.compare("Unpin()", func(o, ref string) error { return r.s.Unpin(r.ctx, o, ref, h) }, func(b *modelBlob) {
-		i := slices.Index(b.info.Holders, h)
-		if i < 0 {
-			return
+	r.compare("Unpin()", func(o, ref string) error { return r.s.Unpin(r.ctx, o, ref, h) }, func(b *modelBlob) { r.m.unpin(b, h) })
+}
+
+func (m *model) unpin(b *modelBlob, holder string) {
+	i := slices.Index(b.info.Holders, holder)
+	if i < 0 {
+		return
+	}
+	if b.info.Holders = slices.Delete(slices.Clone(b.info.Holders), i, i+1); len(b.info.Holders) == 0 {
+		b.info.Holders, b.info.Expires = nil, m.f.time().Add(b.info.TTL)
+	}
+}
+
+func (r *randomRun) unpinAll() {
+	o, h := r.owner(), r.holder()
+	r.must("UnpinAll()", r.s.UnpinAll(r.ctx, o, h))
+	for _, b := range r.m.blobs {
+		if b.owner == o {
+			r.m.unpin(b, h)
 		}
-		if b.info.Holders = slices.Delete(slices.Clone(b.info.Holders), i, i+1); len(b.info.Holders) == 0 {
-			b.info.Holders, b.info.Expires = nil, r.time().Add(b.info.TTL)
-		}
-	})
+	}
 }
 
 func (r *randomRun) touch() {

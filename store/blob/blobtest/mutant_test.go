@@ -121,6 +121,13 @@ func (m *mutant) Unpin(ctx context.Context, owner, ref, holder string) error {
 	return m.Blobs.Unpin(ctx, owner, ref, holder)
 }
 
+func (m *mutant) UnpinAll(ctx context.Context, owner, holder string) error {
+	if m.skip == "UnpinAll" {
+		return nil
+	}
+	return m.Blobs.UnpinAll(ctx, owner, holder)
+}
+
 func (m *mutant) Touch(ctx context.Context, owner, ref string, ttl time.Duration) (blob.Info, error) {
 	if m.skip == "Touch" {
 		return m.Stat(ctx, owner, ref)
@@ -147,6 +154,16 @@ type forgetful struct{ blob.Refs }
 
 func (forgetful) Known(_ context.Context, objects []blob.Object) ([]bool, error) {
 	return make([]bool, len(objects)), nil
+}
+
+// oneBatch finds the first pins of a holder only.
+type oneBatch struct{ blob.Refs }
+
+func (r oneBatch) Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error) {
+	if after != "" {
+		return nil, nil
+	}
+	return r.Refs.Held(ctx, owner, holder, "", limit)
 }
 
 // sloppy does not count refs.
@@ -192,6 +209,8 @@ var mutants = map[string]func(m *mutant){
 	"does not delete":            func(m *mutant) { m.skip = "Delete" },
 	"does not pin":               func(m *mutant) { m.skip = "Pin" },
 	"does not unpin":             func(m *mutant) { m.skip = "Unpin" },
+	"does not unpin all":         func(m *mutant) { m.skip = "UnpinAll" },
+	"unpins one batch only":      func(m *mutant) { m.refs = func(r blob.Refs) blob.Refs { return oneBatch{r} } },
 	"does not touch":             func(m *mutant) { m.skip = "Touch" },
 	"does not sweep":             func(m *mutant) { m.skip = "Sweep" },
 	"removes objects in use":     func(m *mutant) { m.refs = func(r blob.Refs) blob.Refs { return forgetful{r} } },

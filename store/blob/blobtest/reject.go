@@ -140,6 +140,7 @@ func invalidArguments(f *fixture) {
 	for _, holder := range []string{"", "a\x00", "a\nb", "\xff", long} {
 		f.wantInvalid("Pin()", "holder", f.s.Pin(f.ctx, owner, ref, holder))
 		f.wantInvalid("Unpin()", "holder", f.s.Unpin(f.ctx, owner, ref, holder))
+		f.wantInvalid("UnpinAll()", "holder", f.s.UnpinAll(f.ctx, owner, holder))
 	}
 	_, err := f.s.Touch(f.ctx, owner, ref, -1)
 	f.wantInvalid("Touch()", "ttl", err)
@@ -233,6 +234,7 @@ func canceled(f *fixture) {
 	for name, err := range map[string]error{
 		"Put": putErr, "Open": openErr, "Stat": statErr, "Touch": touchErr, "List": listErr, "Usage": usageErr, "Sweep": sweepErr,
 		"Delete": f.s.Delete(ctx, owner, ref), "Pin": f.s.Pin(ctx, owner, ref, "h"), "Unpin": f.s.Unpin(ctx, owner, ref, "h"),
+		"UnpinAll": f.s.UnpinAll(ctx, owner, "h"),
 	} {
 		f.wantError(name, err, context.Canceled)
 	}
