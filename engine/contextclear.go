@@ -169,11 +169,13 @@ func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect str
 // deletions removes contexts. In this process, one caller at a time removes a given context.
 type deletions struct {
 	*settings
-	locks runtime.Locks[store.ContextKey]
-	left  runtime.Signal // content of deleted tasks may remain; wakes the janitor
+	removals *removals
+	locks    runtime.Locks[store.ContextKey]
+	left     runtime.Signal // content of deleted tasks may remain; wakes the janitor
 }
 
-// delete removes an existing context. It returns the errors of Store.DeleteContext.
+// delete removes an existing context. It returns the errors of Store.DeleteContext. The deletion
+// is pending until all that belongs to the context is removed: until then, its id is not free.
 func (d *deletions) delete(ctx context.Context, key store.ContextKey) error {
 	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
@@ -181,18 +183,10 @@ func (d *deletions) delete(ctx context.Context, key store.ContextKey) error {
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
-	records, err := d.sessionRecords(ctx, key)
-	if err != nil {
+	if _, err := d.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, 0); err != nil {
 		return err
 	}
-	defer d.left.Send() // content of large tasks may remain
-	more, err := d.cfg.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
-	if err == nil && more {
-		_, err = d.removeBatches(ctx, key)
-	}
-	if err == nil {
-		d.removeRecords(ctx, key, records)
-	}
+	_, err = d.remove(ctx, key)
 	return err
 }
 
@@ -204,6 +198,29 @@ func (d *deletions) finish(ctx context.Context, key store.ContextKey) (removed b
 		return false, err
 	}
 	defer unlock()
+	return d.remove(ctx, key)
+}
+
+// remove completes a pending deletion and reports whether it removed anything. The caller holds
+// the lock of the context's deletion.
+func (d *deletions) remove(ctx context.Context, key store.ContextKey) (removed bool, err error) {
+	records, err := d.sessionRecords(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	// The records that were read are those of this context if its deletion is still pending.
+	if _, err := d.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, 0); errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if err := errors.Join(d.removeRecords(ctx, key, records), d.clearSession(ctx, key)); err != nil {
+		return false, err
+	}
+	defer func() { // content of large tasks may remain, and their data in other stores
+		d.left.Send()
+		d.removals.wake.Send()
+	}()
 	return d.removeBatches(ctx, key)
 }
 
@@ -240,15 +257,20 @@ func (d *deletions) finishAll(ctx context.Context, beat func()) {
 			d.log.Warn("listing pending deletions failed", "error", err)
 			return
 		}
-		failed := false
+		failed := 0
 		for _, key := range keys {
 			beat()
-			if _, err := d.finish(ctx, key); err != nil {
+			if _, err = d.finish(ctx, key); err == nil {
+				continue
+			}
+			if failed++; failed == 1 {
 				d.log.Warn("deleting a context failed, retrying later", "context", key.ID, "error", err)
-				failed = true
+			}
+			if errors.Is(err, errContractStore) {
+				return // do not wait for a store that is down once per context
 			}
 		}
-		if len(keys) < batch || failed {
+		if len(keys) < batch || failed > 0 {
 			return // failed deletions are retried at the next tick
 		}
 	}

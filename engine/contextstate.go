@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -37,13 +39,35 @@ func (d *deletions) sessionRecords(ctx context.Context, key store.ContextKey) ([
 	return changes, nil
 }
 
-// removeRecords applies changes of sessionRecords after the context was deleted. A record that it
-// cannot remove expires.
-func (d *deletions) removeRecords(ctx context.Context, key store.ContextKey, changes []store.RecordChange) {
+// removeRecords applies changes of sessionRecords. A record that was changed since then remains
+// until it expires.
+func (d *deletions) removeRecords(ctx context.Context, key store.ContextKey, changes []store.RecordChange) error {
 	for _, c := range changes {
-		err := d.cfg.Store.SaveRecords(ctx, key.Owner, c)
-		if err != nil && !errors.Is(err, store.ErrRecordConflict) {
-			d.log.Warn("removing the state of a deleted context failed", "context", key.ID, "error", err)
+		if err := d.cfg.Store.SaveRecords(ctx, key.Owner, c); err != nil && !errors.Is(err, store.ErrRecordConflict) {
+			return err
 		}
 	}
+	return nil
+}
+
+// errContractStore is the error of a store of [Contracts].
+var errContractStore error = a2a.Errorf(a2a.CodeUnavailable, "a store of the agent's data is not available; the context is removed later")
+
+// clearSession removes the transcript of a context, and its state if that is in a store of its own.
+// If another process completes the deletion at the same time and the context is created again at
+// once, it may clear the new one.
+func (d *deletions) clearSession(ctx context.Context, key store.ContextKey) error {
+	ctx, cancel := context.WithTimeout(ctx, contractTimeout)
+	defer cancel()
+	var err error
+	if k := d.cfg.transcript(key.Owner, key.ID); d.cfg.Contracts.History != nil && k.Check() == nil {
+		err = d.cfg.Contracts.History.Clear(ctx, k)
+	}
+	if k := (memory.Key{Owner: key.Owner, Agent: d.cfg.agentKey(), Session: key.ID}); d.cfg.Contracts.State != nil && k.Check() == nil {
+		err = errors.Join(err, d.cfg.Contracts.State.Clear(ctx, k))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errContractStore, err)
+	}
+	return nil
 }

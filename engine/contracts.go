@@ -41,6 +41,11 @@ func (c Contracts) withParts(s Store, clock func() time.Time) Contracts {
 	return c
 }
 
+// transcript returns the key of the transcript of a context.
+func (c *Config) transcript(owner, contextID string) history.Key {
+	return history.Key{Owner: owner, Agent: c.agentKey(), Session: contextID}
+}
+
 // blobHolder returns the holder of the blobs that a task keeps.
 func blobHolder(taskID string) string { return "task/" + taskID }
 

@@ -48,8 +48,8 @@ func New(cfg Config) (*Engine, error) {
 	e.leases = newLeases(s)
 	e.hub = newHub(s, e.leases, &e.loops)
 	e.dispatcher = newDispatcher(e)
-	e.deletions = &deletions{settings: s, left: runtime.NewSignal()}
-	e.janitor = &janitor{settings: s, runs: e.runs, deletions: e.deletions, wake: e.deletions.left}
+	e.deletions = &deletions{settings: s, removals: &removals{settings: s, wake: runtime.NewSignal()}, left: runtime.NewSignal()}
+	e.janitor = &janitor{settings: s, runs: e.runs, deletions: e.deletions, wake: e.deletions.left, sweeps: newSweeps(s, e.runs, e.deletions.removals)}
 	e.watcher = &watcher{settings: s, hub: e.hub, queue: e.queue, dispatcher: e.dispatcher}
 	return e, nil
 }
@@ -78,6 +78,9 @@ func (e *Engine) startLoops(ctx context.Context) error {
 	e.loops.Start(e.ctx, "dispatch", e.dispatcher.run)
 	e.loops.Start(e.ctx, "heartbeat", e.dispatcher.heartbeat)
 	e.loops.Start(e.ctx, "janitor", e.janitor.run)
+	for _, s := range e.janitor.sweeps {
+		e.loops.Start(e.ctx, s.kind, s.run)
+	}
 	if !e.exclusive() {
 		e.loops.Start(e.ctx, "poll", e.watcher.poll)
 	}

@@ -132,6 +132,10 @@ type Expired struct {
 	IdempotencyRecords int64
 	// Records are those of [store.Records] whose expiry has passed.
 	Records int64
+	// Transcripts, Facts and Blobs are those of [Contracts] whose expiry has passed.
+	Transcripts, Facts, Blobs int64
+	// Orphans are contents of blobs that belong to no blob.
+	Orphans int64
 }
 
 const (
@@ -152,6 +156,7 @@ type janitor struct {
 	*settings
 	runs      *runs
 	deletions *deletions
+	sweeps    []*sweep
 	wake      runtime.Signal // content of deleted tasks may remain
 
 	tasks, contexts, keys, records atomic.Int64 // removed; keys are idempotency records
@@ -162,7 +167,14 @@ type janitor struct {
 
 // stats returns the numbers of removed items since the start.
 func (j *janitor) stats() Expired {
-	return Expired{j.tasks.Load(), j.contexts.Load(), j.keys.Load(), j.records.Load()}
+	e := Expired{Tasks: j.tasks.Load(), Contexts: j.contexts.Load(), IdempotencyRecords: j.keys.Load(), Records: j.records.Load()}
+	counts := map[string]*int64{sweepTranscripts: &e.Transcripts, sweepFacts: &e.Facts, sweepBlobs: &e.Blobs, sweepOrphans: &e.Orphans}
+	for _, s := range j.sweeps {
+		if n := counts[s.kind]; n != nil {
+			*n = s.removed.Load()
+		}
+	}
+	return e
 }
 
 func (j *janitor) setPosition(kind string, next *store.ExpiryCursor) {
@@ -208,7 +220,7 @@ func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 			if err != nil && ctx.Err() == nil {
 				j.log.Warn("removing expired data failed", "error", err)
 			}
-			j.yieldStore(ctx, batchStarted)
+			j.runs.yieldStore(ctx, j.elapsed()-batchStarted)
 			return err != nil || !more
 		})
 	}
@@ -222,13 +234,12 @@ func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 }
 
 // yieldStore pauses after a batch for as long as the batch took, if tasks run in this process.
-// started is the start of the batch as settings.elapsed.
-func (j *janitor) yieldStore(ctx context.Context, started time.Duration) {
-	j.runs.mu.Lock()
-	idle := len(j.runs.all) == 0
-	j.runs.mu.Unlock()
+func (r *runs) yieldStore(ctx context.Context, batch time.Duration) {
+	r.mu.Lock()
+	idle := len(r.all) == 0
+	r.mu.Unlock()
 	if !idle {
-		_ = runtime.Sleep(ctx, min(j.elapsed()-started, expiryPause))
+		_ = runtime.Sleep(ctx, min(batch, expiryPause))
 	}
 }
 
@@ -269,6 +280,7 @@ func (j *janitor) expireTasks(ctx context.Context, beat func(), state a2a.TaskSt
 	j.tasks.Add(int64(n))
 	j.setPosition(string(state), next)
 	if n > 0 {
+		j.deletions.removals.wake.Send()
 		j.purge(ctx, beat)
 	}
 	return next != nil, nil

@@ -49,6 +49,18 @@ func (l *logLines) find(message, task string) (found []map[string]any) {
 	return found
 }
 
+// count returns the number of lines with a message.
+func (l *logLines) count(message string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, fields := range l.all {
+		if fields["msg"] == message {
+			n++
+		}
+	}
+	return n
+}
+
 // want checks that there is one line with a message for each of the attempts.
 func (l *logLines) want(t *testing.T, level, message, task, cause string, attempts ...float64) {
 	t.Helper()

@@ -12,7 +12,9 @@ import (
 // feedback, idempotency records, webhooks, delivery attempts and dead letters. If webhook
 // events are undelivered it returns conflict; Force drops them. When DeleteTask returns, no
 // read finds the task and its id is free; the janitor removes the rest of a large log. Readers
-// that follow the task end with task_not_found, on other replicas within Poll. A repeated call
+// that follow the task end with task_not_found, on other replicas within Poll. The messages of the
+// task's run are removed from the transcript, and the pins of its blobs are released, later if
+// their stores fail. A repeated call
 // returns task_not_found. Errors: task_not_found, conflict naming the state of an unfinished
 // task, invalid_params.
 func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.DeleteTaskParams) error {
@@ -23,6 +25,10 @@ func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.Del
 	force, err := forceParam(params.Force, params.Metadata)
 	if err != nil {
 		return err
+	}
+	found, err := e.cfg.Store.Task(ctx, store.Key{Owner: p.ID, ID: id}, store.TaskOptions{Outline: true})
+	if err != nil {
+		return taskError(id, err)
 	}
 	l := e.hub.acquire(store.Key{Owner: p.ID, ID: id})
 	defer e.hub.release(l)
@@ -41,6 +47,7 @@ func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.Del
 	if more {
 		e.janitor.wakeUp()
 	}
+	e.deletions.removals.completeNow(context.WithoutCancel(ctx), store.Removal{Key: l.key, CreatedAt: found.CreatedAt, ContextID: found.ContextID})
 	return nil
 }
 
@@ -64,7 +71,7 @@ func (j *janitor) purge(ctx context.Context, beat func()) {
 			return
 		}
 		if more {
-			j.yieldStore(ctx, started)
+			j.runs.yieldStore(ctx, j.elapsed()-started)
 		}
 	}
 }

@@ -47,6 +47,12 @@ type Maintenance interface {
 	// none is left, it may return a limited amount of free space to the file system. more
 	// reports whether work remains.
 	PurgeDeleted(ctx context.Context) (more bool, err error)
+	// Removals returns up to limit removals after a position, by owner, task and time of
+	// creation. The transaction that removes a task, alone or with its context, adds its
+	// removal.
+	Removals(ctx context.Context, after Removal, limit int) ([]Removal, error)
+	// ForgetRemovals removes removals whose task left nothing in other stores.
+	ForgetRemovals(ctx context.Context, removals []Removal) error
 
 	// ExpireIdempotency removes up to limit records that were created before the given
 	// time and returns the number removed.
@@ -62,6 +68,16 @@ type Maintenance interface {
 	Ping(ctx context.Context) error
 	// Info describes the backend. The result is constant while the store is open.
 	Info() Info
+}
+
+// Removal is a task that was removed, but whose data in stores of another kind, such as its blobs,
+// may remain. It is kept until ForgetRemovals removes it, so that a process that dies in between
+// leaves nothing behind.
+type Removal struct {
+	Key Key
+	// CreatedAt distinguishes the task from others that had the same id.
+	CreatedAt time.Time
+	ContextID string
 }
 
 // TaskExpiry selects tasks that ExpireTasks removes.

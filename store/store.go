@@ -187,7 +187,8 @@ type Contexts interface {
 	// If more is true, the deletion is pending and the caller continues it with
 	// FinishDelete until more is false. No read finds a context that is pending
 	// deletion. The store rejects messages of clients to its tasks with ErrNotFound and
-	// new tasks with ErrContextClosed.
+	// new tasks with ErrContextClosed. With limit 0, more is true even if the context has no
+	// tasks, so that the caller can remove what belongs to the context before its id is free.
 	DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error)
 	// FinishDelete continues a pending deletion. ErrNotFound: no deletion of this context
 	// is pending, even if a new context with this id exists.

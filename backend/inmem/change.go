@@ -147,6 +147,7 @@ func (s *taskStore) removeTask(t *task) {
 		s.webhooks.removeLane(t.lanes[0])
 	}
 	delete(o.tasks, t.fold.Key.ID)
+	s.noteRemoval(t)
 }
 
 // append adds events to the log and applies them to the fold.

@@ -32,11 +32,12 @@ func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limi
 		s.deleting.add(0, c)
 		s.empty.update(c)
 	}
+	markOnly := limit <= 0
 	for ; limit > 0 && c.byCreation.len > 0; limit-- {
 		last := c.byCreation.chunks[len(c.byCreation.chunks)-1]
 		s.removeTask(last[len(last)-1].rec)
 	}
-	if c.byCreation.len > 0 {
+	if c.byCreation.len > 0 || markOnly {
 		return true, nil
 	}
 	s.deleting.remove(0, c)

@@ -20,6 +20,7 @@ type database struct {
 	ownersByName index[*owner]        // all owners, by name
 	records      index[*record]       // idempotency records, by creation time
 	expiring     index[expiringValue] // records with an expiry, by its time
+	removals     index[removal]
 }
 
 // owner holds the data of one owner.

@@ -87,6 +87,17 @@ func (x *index[R]) add(at int64, rec R) {
 	}
 }
 
+// has reports whether a record is in the index.
+func (x *index[R]) has(at int64, rec R) bool {
+	e := entry[R]{at, rec}
+	i := x.findChunk(e)
+	if i == len(x.chunks) {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(x.chunks[i], e, entry[R].compare)
+	return found
+}
+
 // remove removes a record, which must be in the index.
 func (x *index[R]) remove(pos int64, rec R) {
 	e := entry[R]{pos, rec}

@@ -53,6 +53,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
+	s.removals = index[removal]{}
 	s.facts.byScope = nil
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
 	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}

@@ -84,6 +84,10 @@ func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limi
 		if _, _, err = s.removeTasks(ctx, tx, tasks); err != nil {
 			return err
 		}
+		if limit <= 0 {
+			more = true
+			return nil
+		}
 		if more, err = s.exists(ctx, tx, sqlTasksLeft, owner, id); err != nil || more {
 			return err
 		}

@@ -146,6 +146,8 @@ func taskQueries() []hotQuery {
 		{"delete: steps", sqlDeleteSteps, ""},
 		{"delete: contents", sqlDeleteContents, ""},
 		{"delete: content left", sqlInsertDeleted, ""},
+		{"removals", sqlRemovals, ""},
+		{"removals: forget", sqlForgetRemovals, ""},
 		{"purge: tasks", sqlDeletedTasks, "tasks_deleted_pkey"},
 		{"purge: done", sqlForgetDeleted, ""},
 		{"expire: tasks", sqlOldTasks, ""},

@@ -44,7 +44,10 @@ const (
 	sqlRemovedTasks = `WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[]) AS u(owner, task_id))`
 	sqlDeleteTasks  = sqlRemovedTasks + `, removed AS (
 			DELETE FROM {s}.task_rows t USING u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
-			RETURNING t.owner, t.context_id, t.first
+			RETURNING t.owner, t.id, t.created_at, t.context_id, t.first
+		), noted AS (
+			INSERT INTO {s}.task_removals (owner, id, created_at, context_id)
+			SELECT owner, id, created_at, context_id FROM removed ON CONFLICT DO NOTHING
 		)
 		UPDATE {s}.context_rows c SET task_count = c.task_count - g.n, first_id = CASE WHEN g.first THEN '' ELSE c.first_id END
 		FROM (SELECT owner, context_id, count(*) AS n, bool_or(first) AS first FROM removed GROUP BY 1, 2) g

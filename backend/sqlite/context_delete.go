@@ -123,7 +123,7 @@ func (d *contextDelete) apply(w *writer) error {
 	if err := d.removeTasks(w); err != nil {
 		return err
 	}
-	if d.more = int64(d.removed) < c.Tasks; d.more {
+	if d.more = int64(d.removed) < c.Tasks || d.limit == 0; d.more {
 		_, err := w.exec(sqlSubtractTasks, int64(d.removed), d.key.Owner, d.key.ID)
 		return err
 	}

@@ -52,6 +52,8 @@ var hotQueries = []hotQuery{
 	{"context: busy tasks", sqlBusyOthers},
 	{"context: mark deletion", sqlMarkDeletion},
 	{"context: subtract tasks", sqlSubtractTasks},
+	{"removals", sqlRemovals},
+	{"removals: forget", sqlDropRemoval},
 	{"delete: rows of a log", sqlLogSizes},
 	{"delete: keys by log", sqlDropKeysByLog},
 	{"delete: keys by task", sqlDropKeysByTask},

@@ -120,6 +120,9 @@ func (w *writer) removeTask(t *taskRow, budget *deleteBudget) (removed bool, err
 	if _, err := w.exec(sqlDropTask, t.PK); err != nil {
 		return false, err
 	}
+	if _, err := w.exec(sqlInsertRemoval, t.Key.Owner, t.Key.ID, t.CreatedAt, t.ContextID); err != nil {
+		return false, err
+	}
 	w.stageRemoval(t)
 	whole, err := w.removeContent(t, budget)
 	if err == nil && !whole {

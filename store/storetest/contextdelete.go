@@ -14,6 +14,7 @@ func deleteTests() []test {
 		{"a context with queued or leased tasks is not deleted", deleteBusy},
 		{"a context without tasks is deleted in one call", deleteEmpty},
 		{"a context is deleted in batches of any size", deleteBatches},
+		{"a deletion with limit 0 only starts", deleteOnlyStarts},
 		{"nothing is left of a deleted context", deleteAll},
 		{"a context pending deletion is not found", deleteHides},
 		{"changes of its tasks do not block a pending deletion", deleteAllowsAgentChanges},
@@ -145,6 +146,23 @@ func deleteEmpty(f *fixture) {
 	}
 	f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner}), store.ContextPage{})
 	f.equal("PendingDeletions()", f.pendingDeletions(9), []string{})
+}
+
+func deleteOnlyStarts(f *fixture) {
+	for n := range 3 {
+		id := fmt.Sprint("c", n)
+		keys := f.createFullContext(owner, id, n)
+		for range 2 {
+			if !f.deleteContextBatch(id, 0) {
+				f.Errorf("a deletion of %d tasks with limit 0 reports no more", n)
+			}
+			f.wantNoContext(owner, id)
+			f.equal("PendingDeletions()", f.pendingDeletions(9), []string{owner + "/" + id})
+			f.wantRejected(store.ErrContextClosed, newTask(key("new"), id, at(9)))
+		}
+		f.deleteContext(id, n, n+1)
+		f.wantContextGone(owner, id, keys)
+	}
 }
 
 func deleteBatches(f *fixture) {

@@ -157,6 +157,15 @@ func (f *intercepted) PurgeDeleted(ctx context.Context) (bool, error) {
 	return call(ctx, f, Call{Method: "PurgeDeleted"}, func(ctx context.Context) (bool, error) { return f.inner.PurgeDeleted(ctx) })
 }
 
+func (f *intercepted) Removals(ctx context.Context, after store.Removal, limit int) ([]store.Removal, error) {
+	return call(ctx, f, Call{Method: "Removals"}, func(ctx context.Context) ([]store.Removal, error) { return f.inner.Removals(ctx, after, limit) })
+}
+
+func (f *intercepted) ForgetRemovals(ctx context.Context, removals []store.Removal) error {
+	_, err := call(ctx, f, Call{Method: "ForgetRemovals"}, func(ctx context.Context) (struct{}, error) { return struct{}{}, f.inner.ForgetRemovals(ctx, removals) })
+	return err
+}
+
 func (f *intercepted) AddFeedback(ctx context.Context, b store.Feedback) error {
 	_, err := call(ctx, f, Call{Method: "AddFeedback"}, func(ctx context.Context) (struct{}, error) { return struct{}{}, f.inner.AddFeedback(ctx, b) })
 	return err

@@ -55,6 +55,8 @@ func calls(ctx context.Context, s store.Store) map[string]func() error {
 			return err
 		},
 		"PurgeDeleted":    func() error { _, err := s.PurgeDeleted(ctx); return err },
+		"Removals":        func() error { _, err := s.Removals(ctx, store.Removal{}, 9); return err },
+		"ForgetRemovals":  func() error { return s.ForgetRemovals(ctx, []store.Removal{{Key: key("over"), CreatedAt: at(1)}}) },
 		"AddFeedback":     func() error { return s.AddFeedback(ctx, store.Feedback{Key: k, ID: "f", CreatedAt: at(1)}) },
 		"Feedback":        func() error { _, err := s.Feedback(ctx, store.FeedbackQuery{Owner: owner, Limit: 1}); return err },
 		"FeedbackSummary": func() error { _, err := s.FeedbackSummary(ctx, owner); return err },

@@ -23,12 +23,18 @@ type model struct {
 	contexts  map[store.ContextKey]*modelContext
 	endpoints map[string]store.Endpoint
 	values    map[store.RecordKey]store.Record
+	removals  map[removalKey]store.Removal
 	watchers  []*func()
 }
 
 type modelRecord struct {
 	store.IdempotencyRecord
 	ofContext bool
+}
+
+type removalKey struct {
+	key     store.Key
+	created int64 // in milliseconds
 }
 
 type modelTask struct {
@@ -49,6 +55,7 @@ func newModel() *model {
 		contexts:  make(map[store.ContextKey]*modelContext),
 		endpoints: make(map[string]store.Endpoint),
 		values:    make(map[store.RecordKey]store.Record),
+		removals:  make(map[removalKey]store.Removal),
 	}
 }
 

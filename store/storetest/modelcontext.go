@@ -251,7 +251,7 @@ func (m *model) deleteContext(ctx context.Context, owner, id string, limit int, 
 	for _, t := range tasks[:min(limit, len(tasks))] {
 		m.removeTask(t)
 	}
-	if len(tasks) > limit {
+	if len(tasks) > limit || limit == 0 {
 		return true, nil
 	}
 	delete(m.contexts, k)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,6 +30,8 @@ func (m *model) DeleteTask(ctx context.Context, k store.Key, force bool) (bool, 
 
 func (m *model) removeTask(t *modelTask) {
 	delete(m.tasks, t.key)
+	created := t.fold().CreatedAt
+	m.removals[removalKey{t.key, created.UnixMilli()}] = store.Removal{Key: t.key, CreatedAt: created, ContextID: t.contextID}
 	m.removeRecords(t.key.Owner, t.key.ID, false)
 }
 
@@ -99,6 +102,34 @@ func (m *model) ExpireContexts(ctx context.Context, p store.ContextExpiry) (remo
 
 func compareExpiryCursors(a, b store.ExpiryCursor) int {
 	return cmp.Or(strings.Compare(a.Owner, b.Owner), a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
+}
+
+func compareRemovals(a, b store.Removal) int {
+	return cmp.Or(strings.Compare(a.Key.Owner, b.Key.Owner), strings.Compare(a.Key.ID, b.Key.ID), a.CreatedAt.Compare(b.CreatedAt))
+}
+
+func (m *model) Removals(ctx context.Context, after store.Removal, limit int) (found []store.Removal, err error) {
+	defer m.mu.Unlock()
+	if err := m.startCall(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range slices.SortedFunc(maps.Values(m.removals), compareRemovals) {
+		if len(found) < limit && compareRemovals(r, after) > 0 {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+func (m *model) ForgetRemovals(ctx context.Context, removals []store.Removal) error {
+	defer m.mu.Unlock()
+	if err := m.startCall(ctx); err != nil {
+		return err
+	}
+	for _, r := range removals {
+		delete(m.removals, removalKey{r.Key, r.CreatedAt.UnixMilli()})
+	}
+	return nil
 }
 
 func (m *model) PurgeDeleted(ctx context.Context) (bool, error) {

@@ -23,6 +23,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	maps.Copy(all, contextMutants)
 	maps.Copy(all, webhookMutants)
 	maps.Copy(all, recordMutants)
+	maps.Copy(all, removalMutants)
 	for name, mutate := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +145,7 @@ func addMillisecond(t time.Time) time.Time {
 type mutant struct {
 	store.Store
 	webhookMutant
+	removalMutant
 	change           func(*store.Change)
 	claim            func(*store.ClaimParams)
 	query            func(*store.Query)

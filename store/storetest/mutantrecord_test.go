@@ -8,6 +8,33 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// removalMutant is a store with broken removals.
+type removalMutant struct{ hidesRemovals, keepsRemovals, ignoresAfter bool }
+
+var removalMutants = map[string]func(*mutant){
+	"loses removals":            func(m *mutant) { m.hidesRemovals = true },
+	"does not forget removals":  func(m *mutant) { m.keepsRemovals = true },
+	"ignores After of removals": func(m *mutant) { m.ignoresAfter = true },
+	"deletes contexts at once":  func(m *mutant) { m.batch = func(limit int) int { return max(limit, 1) } },
+}
+
+func (m *mutant) Removals(ctx context.Context, after store.Removal, limit int) ([]store.Removal, error) {
+	if m.hidesRemovals {
+		return nil, nil
+	}
+	if m.ignoresAfter {
+		after = store.Removal{}
+	}
+	return m.Store.Removals(ctx, after, limit)
+}
+
+func (m *mutant) ForgetRemovals(ctx context.Context, removals []store.Removal) error {
+	if m.keepsRemovals {
+		return nil
+	}
+	return m.Store.ForgetRemovals(ctx, removals)
+}
+
 // recordMutants are the ways to break the records of a store.
 var recordMutants = map[string]func(*mutant){
 	"loses records of changes":      func(m *mutant) { m.change = func(c *store.Change) { c.Records = nil } },

@@ -69,6 +69,12 @@ CREATE TABLE blob_owners (
   blobs INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE blob_pins (
+  owner  TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  ref    TEXT NOT NULL,
+  PRIMARY KEY (owner, holder, ref)
+) WITHOUT ROWID;
 CREATE TABLE blob_refs (
   owner           TEXT NOT NULL,
   ref             TEXT NOT NULL,
@@ -250,6 +256,13 @@ CREATE TABLE task_log (
   events   TEXT NOT NULL,
   large    INTEGER NOT NULL
 );
+CREATE TABLE task_removals (
+  owner      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  context_id TEXT NOT NULL,
+  PRIMARY KEY (owner, id, created_at)
+) WITHOUT ROWID;
 CREATE TABLE task_rows (
   pk             INTEGER PRIMARY KEY,
   owner          TEXT NOT NULL,

@@ -1,0 +1,427 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// dataStore is a store with the parts that the tests of removals use.
+type dataStore interface {
+	store.Store
+	History() history.Provider
+	Blobs(cfg blob.Config) *blob.Blobs
+	LongTerm(now func() time.Time) memory.LongTermStore
+}
+
+// onDataStores runs a test on all backends with transcripts and blobs.
+func onDataStores(t *testing.T, test func(t *testing.T, s dataStore)) {
+	t.Helper()
+	onAllStores(t, func(t *testing.T, _ string, s store.Store) { test(t, s.(dataStore)) })
+}
+
+// outage makes the stores of an engine fail while it is down.
+type outage struct{ down atomic.Bool }
+
+var errDown = errors.New("the other system is down")
+
+func (o *outage) err() error {
+	if !o.down.Load() {
+		return nil
+	}
+	return errDown
+}
+
+type failingHistory struct {
+	history.Provider
+	o *outage
+}
+
+func (h failingHistory) Clear(ctx context.Context, k history.Key) error {
+	return unless(h.o.err(), func() error { return h.Provider.Clear(ctx, k) })
+}
+
+func (h failingHistory) Count(ctx context.Context, k history.Key) (n int64, err error) {
+	err = unless(h.o.err(), func() (err error) { n, err = h.Provider.Count(ctx, k); return err })
+	return n, err
+}
+
+func (h failingHistory) Expire(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	err = unless(h.o.err(), func() (err error) { n, err = h.Provider.Expire(ctx, now, limit); return err })
+	return n, err
+}
+
+type failingBlobs struct {
+	*blob.Blobs
+	o *outage
+}
+
+func (b failingBlobs) UnpinAll(ctx context.Context, owner, holder string) error {
+	return unless(b.o.err(), func() error { return b.Blobs.UnpinAll(ctx, owner, holder) })
+}
+
+// unless returns err or, if it is nil, the error of f.
+func unless(err error, f func() error) error {
+	if err != nil {
+		return err
+	}
+	return f()
+}
+
+// keptData is what a task keeps in other stores: a message of its run and a pinned blob.
+type keptData struct {
+	*testing.T
+	s       dataStore
+	session history.Key
+	refs    map[string]string // by task
+}
+
+// keep adds data of tasks. Each context has a message without a run.
+func keep(t *testing.T, s dataStore, contextID string, tasks ...string) *keptData {
+	t.Helper()
+	k := &keptData{T: t, s: s, session: history.Key{Owner: alice.ID, Agent: "agent", Session: contextID}, refs: make(map[string]string)}
+	k.append("")
+	for _, id := range tasks {
+		k.append(id)
+		info, err := s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte(id)), blob.PutParams{Owner: alice.ID, Holder: "task/" + id})
+		if err != nil {
+			t.Fatalf("Put() = %v", err)
+		}
+		k.refs[id] = info.Ref
+	}
+	return k
+}
+
+func (k *keptData) append(run string) {
+	k.Helper()
+	_, err := k.s.History().Append(k.Context(), k.session, history.AppendParams{Run: run, Messages: []history.Message{{Role: "user", Body: []byte(`"x"`)}}})
+	if err != nil {
+		k.Fatalf("Append() = %v", err)
+	}
+}
+
+// left returns the runs in the transcript, and the tasks whose blobs are pinned, and the number of
+// removals.
+func (k *keptData) left() (runs, pinned []string, removals int) {
+	k.Helper()
+	ctx := context.WithoutCancel(k.Context())
+	for m, err := range history.All(ctx, k.s.History(), k.session, 0) {
+		if err != nil {
+			k.Fatalf("Page() = %v", err)
+		}
+		runs = append(runs, m.Run)
+	}
+	for id, ref := range k.refs {
+		info, err := k.s.Blobs(blob.Config{}).Stat(ctx, alice.ID, ref)
+		if err != nil {
+			k.Fatalf("Stat() = %v", err)
+		}
+		if len(info.Holders) > 0 {
+			pinned = append(pinned, id)
+		}
+	}
+	found, err := k.s.Removals(ctx, store.Removal{}, 1000)
+	if err != nil {
+		k.Fatalf("Removals() = %v", err)
+	}
+	slices.Sort(pinned)
+	return runs, pinned, len(found)
+}
+
+// wantLeft checks that only the data of some tasks is left. With eventually, it waits for that.
+func (k *keptData) wantLeft(eventually bool, wantRuns []string, tasks ...string) {
+	k.Helper()
+	want := fmt.Sprint(wantRuns, slices.Sorted(slices.Values(tasks)), 0)
+	got := func() string {
+		runs, pinned, removals := k.left()
+		return fmt.Sprint(runs, pinned, removals)
+	}
+	if eventually {
+		await.True(k.T, "the data of removed tasks is removed", func() bool { return got() == want })
+	}
+	if got := got(); got != want {
+		k.Errorf("runs, tasks with pins and number of removals = %s, want %s", got, want)
+	}
+}
+
+func TestDeletedTaskLeavesNothing(t *testing.T) {
+	t.Parallel()
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		e := start(t, engine.Config{Handler: commandHandler, Store: s})
+		c := newID()
+		deleted, kept := sendWait(t, e, messageIn(c, "x")).Key.ID, sendWait(t, e, messageIn(c, "x")).Key.ID
+		data := keep(t, s, c, deleted, kept)
+		wantError(t, "DeleteTask()", e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: deleted}), "")
+		data.wantLeft(false, []string{"", kept}, kept)
+	})
+}
+
+func TestExpiredTasksLeaveNothing(t *testing.T) {
+	t.Parallel()
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		c := newID()
+		var tasks []string
+		for range 450 { // more than two batches
+			tasks = append(tasks, newID())
+		}
+		addOldTasksIn(t, s, c, 2*time.Hour, tasks...)
+		addOldTasksIn(t, s, c, time.Minute, "kept")
+		data := keep(t, s, c, slices.Concat(tasks[:3], tasks[447:], []string{"kept"})...)
+		start(t, engine.Config{Handler: commandHandler, Store: s, Retention: engine.Retention{engine.RetainTasks: time.Hour}})
+		data.wantLeft(true, []string{"", "kept"}, "kept")
+	})
+}
+
+// addOldTasksIn adds completed tasks to a context.
+func addOldTasksIn(t *testing.T, s store.Store, contextID string, ago time.Duration, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		m, at := message("x").Message, store.Time(time.Now().Add(-ago))
+		commit(t, s, store.Change{
+			Key: store.Key{Owner: alice.ID, ID: id}, Create: &store.Create{ContextID: contextID}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
+			Events: []store.Event{{Time: at, State: a2a.StateSubmitted, Received: &m}, {Time: at, State: a2a.StateCompleted}},
+		})
+	}
+}
+
+// A process dies between the removal of tasks and that of their data, at each call of a store.
+// Another process completes it.
+func TestInterruptedRemovalIsCompleted(t *testing.T) {
+	t.Parallel()
+	faults := map[string]storetest.Plan{
+		"removals cannot be read": func(c storetest.Call) storetest.Fault { return failIf(c.Method == "Removals", storetest.FailBefore) },
+		"forgetting fails": func(c storetest.Call) storetest.Fault {
+			return failIf(c.Method == "ForgetRemovals", storetest.FailBefore)
+		},
+		"forgetting is not acknowledged": func(c storetest.Call) storetest.Fault {
+			return failIf(c.Method == "ForgetRemovals", storetest.FailAfter)
+		},
+		"the deletion is not acknowledged": func(c storetest.Call) storetest.Fault {
+			return failIf(c.Method == "DeleteTask" || c.Method == "ExpireTasks" || c.Method == "Removals", storetest.FailAfter)
+		},
+		"the other systems are down": nil,
+	}
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		for name, plan := range faults {
+			t.Run(name, func(t *testing.T) { testInterruptedRemoval(t, s, plan) })
+		}
+	})
+}
+
+// testInterruptedRemoval removes tasks with faults of a plan; nil means that the other systems are
+// down.
+func testInterruptedRemoval(t *testing.T, s dataStore, plan storetest.Plan) {
+	c, deleted, expired, kept := newID(), newID(), newID(), newID()
+	addOldTasksIn(t, s, c, 2*time.Hour, deleted, expired)
+	addOldTasksIn(t, s, c, time.Minute, kept)
+	data := keep(t, s, c, deleted, expired, kept)
+	o := &outage{}
+	o.down.Store(plan == nil)
+	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{
+		History: failingHistory{s.History(), o}, Blobs: failingBlobs{s.Blobs(blob.Config{}), o},
+	}, Retention: engine.Retention{engine.RetainTasks: time.Hour}})
+	_ = e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: deleted})
+	await.True(t, "the tasks are removed", func() bool {
+		for _, id := range []string{deleted, expired} {
+			if _, err := s.Task(t.Context(), store.Key{Owner: alice.ID, ID: id}, store.TaskOptions{}); !errors.Is(err, store.ErrNotFound) {
+				return false
+			}
+		}
+		return true
+	})
+	stop(t, e)
+	if _, pinned, _ := data.left(); plan == nil && len(pinned) != 3 {
+		t.Errorf("pins of %v are left while the other systems are down, want all", pinned)
+	}
+	next := start(t, engine.Config{Handler: commandHandler, Store: s})
+	data.wantLeft(true, []string{"", kept}, kept)
+	stop(t, next)
+}
+
+func failIf(fails bool, fault storetest.Fault) storetest.Fault {
+	if fails {
+		return fault
+	}
+	return storetest.Pass
+}
+
+func orPass(p storetest.Plan) storetest.Plan {
+	if p == nil {
+		return func(storetest.Call) storetest.Fault { return storetest.Pass }
+	}
+	return p
+}
+
+// A task that was created with the id of a removed one keeps its data.
+func TestTaskWithARemovedIDKeepsItsData(t *testing.T) {
+	t.Parallel()
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		c := newID()
+		addOldTasksIn(t, s, c, time.Hour, "reused", "removed")
+		for _, id := range []string{"reused", "removed"} {
+			if _, err := s.DeleteTask(t.Context(), store.Key{Owner: alice.ID, ID: id}, false); err != nil {
+				t.Fatalf("DeleteTask() = %v", err)
+			}
+		}
+		addOldTasksIn(t, s, c, time.Minute, "reused")
+		data := keep(t, s, c, "reused", "removed")
+		start(t, engine.Config{Handler: commandHandler, Store: s})
+		data.wantLeft(true, []string{"", "reused"}, "reused")
+	})
+}
+
+// sessionHandler keeps a state and a board.
+func sessionHandler(ctx context.Context, turn *engine.Turn) error {
+	if _, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+		return err
+	}
+	return turn.State().Update(ctx, map[string]any{"a": 1})
+}
+
+// The deletion of a context is interrupted at each of its steps. The next process removes all that
+// belongs to the context before its id is free.
+func TestInterruptedClearLeavesNothing(t *testing.T) {
+	t.Parallel()
+	steps := []string{"DeleteContext 1", "Records 1", "FinishDelete 1", "SaveRecords 1", "SaveRecords 2", "history", "FinishDelete 2"}
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		for _, step := range steps {
+			t.Run(step, func(t *testing.T) { testInterruptedClear(t, s, step) })
+		}
+	})
+}
+
+// testInterruptedClear clears a context in a process that has no store any more after a step.
+func testInterruptedClear(t *testing.T, s dataStore, step string) {
+	var clearing, dead atomic.Bool
+	var calls [4]atomic.Int64 // by method
+	methods := []string{"DeleteContext", "Records", "FinishDelete", "SaveRecords"}
+	plan := func(c storetest.Call) storetest.Fault {
+		i := slices.Index(methods, c.Method)
+		switch {
+		case dead.Load() || c.Method == "PendingDeletions":
+			return storetest.FailBefore
+		case !clearing.Load() || i < 0:
+			return storetest.Pass
+		case fmt.Sprint(c.Method, " ", calls[i].Add(1)) == step:
+			dead.Store(true)
+			return storetest.FailAfter
+		}
+		return storetest.Pass
+	}
+	o := &outage{}
+	e := start(t, engine.Config{
+		Handler: sessionHandler, Store: storetest.Faulty(s, plan),
+		Contracts: engine.Contracts{History: failingHistory{s.History(), o}, Blobs: s.Blobs(blob.Config{})},
+	})
+	c := newID()
+	task := sendIn(t, e, c).Key.ID
+	data := keep(t, s, c, task)
+	o.down.Store(step == "history")
+	clearing.Store(true)
+	_, err := clearContext(t, e, c, false)
+	wantError(t, "ClearContext()", err, a2a.CodeUnavailable)
+	stop(t, e)
+	next := start(t, engine.Config{Handler: sessionHandler, Store: s})
+	data.wantLeft(true, nil)
+	wantDeleted(t, next, s, c, task)
+	if state, boards := sessionState(t, s, c), boardsOf(t, s, c); state != "null" || len(boards) != 0 {
+		t.Errorf("cleared context has state %s and %d boards", state, len(boards))
+	}
+	stop(t, next)
+}
+
+// While a store of transcripts fails or does not answer, blobs and facts are removed, and the log
+// has few lines.
+func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	for name, hang := range map[string]bool{"fails": false, "does not answer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, o, log := inmem.New(), &outage{}, &logLines{}
+				o.down.Store(true)
+				var h history.Provider = failingHistory{s.History(), o}
+				if hang {
+					h = hangingHistory{s.History()}
+				}
+				e := start(t, engine.Config{
+					Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Logger: log.logger(),
+					Contracts: engine.Contracts{History: h}, Retention: engine.Retention{engine.RetainTasks: time.Hour},
+				})
+				task := sendWait(t, e, message("x"))
+				data := keep(t, s, task.ContextID, task.Key.ID)
+				facts := s.LongTerm(time.Now)
+				_, err := facts.Save(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent"}, "x", memory.SaveParams{TTL: time.Minute})
+				wantError(t, "Save()", err, "")
+				_, err = s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte("x")), blob.PutParams{Owner: alice.ID, TTL: time.Minute})
+				wantError(t, "Put()", err, "")
+				time.Sleep(3 * time.Hour)
+				got := e.Health(t.Context())
+				if x := got.Expired; x.Tasks != 1 || x.Facts != 1 || x.Blobs != 1 || x.Transcripts != 0 || len(got.Problems) > 0 {
+					t.Errorf("Health() = %+v, want a removed task, fact and blob", got)
+				}
+				if _, pinned, removals := data.left(); len(pinned) > 0 || removals != 1 {
+					t.Errorf("%d tasks have pins and %d removals are left, want 0 and 1", len(pinned), removals)
+				}
+				if n := log.count("removing expired data failed"); n < 2 || n > 100 {
+					t.Errorf("the log has %d warnings in 3 hours with two failing kinds, want one per kind and pass", n)
+				}
+			})
+		})
+	}
+}
+
+// hangingHistory does not answer before the context is done.
+type hangingHistory struct{ history.Provider }
+
+func (hangingHistory) Count(ctx context.Context, _ history.Key) (int64, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+func (hangingHistory) Expire(ctx context.Context, _ time.Time, _ int) (int, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := inmem.New()
+		e := start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute})
+		for i := range 450 {
+			k := history.Key{Owner: alice.ID, Agent: "agent", Session: fmt.Sprint(i)}
+			_, err := s.History().Append(t.Context(), k, history.AppendParams{TTL: time.Hour, Messages: []history.Message{{Body: []byte(`1`)}}})
+			wantError(t, "Append()", err, "")
+			_, err = s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte{byte(i)}), blob.PutParams{Owner: alice.ID, TTL: time.Hour})
+			wantError(t, "Put()", err, "")
+		}
+		time.Sleep(50 * time.Minute)
+		if got := e.Health(t.Context()).Expired; got != (engine.Expired{}) {
+			t.Errorf("Health().Expired = %+v before the expiry, want none", got)
+		}
+		time.Sleep(15 * time.Minute)
+		if got := e.Health(t.Context()).Expired; got != (engine.Expired{Transcripts: 450, Blobs: 450}) {
+			t.Errorf("Health().Expired = %+v, want 450 transcripts and blobs", got)
+		}
+		if n, err := s.Blobs(blob.Config{}).Usage(t.Context(), alice.ID); err != nil || n.Blobs != 0 {
+			t.Errorf("Usage() = %+v, %v, want none", n, err)
+		}
+	})
+}
