@@ -36,6 +36,9 @@ type Harness struct {
 	// OwnClock states that the store ignores the clock that is passed to Open. Tests that need
 	// to set the clock are then skipped.
 	OwnClock bool
+	// ServerExpires states that the server of the store removes expired sessions by itself, so that
+	// Expire removes none.
+	ServerExpires bool
 	// Calls is the number of random calls that are compared with the model; 0 means 3000.
 	Calls int
 }

@@ -1,0 +1,265 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+// readBatch is the number of messages that one command reads of a session.
+const readBatch = 1000
+
+// errRevised: messages of the session were removed while it was read.
+var errRevised = errors.New("messages were removed meanwhile")
+
+// totals are the fields of the hash of a session.
+type totals struct {
+	history.Session
+	lastSeq int64
+	rev     string // changes with each removal of messages
+}
+
+// readTotals reads the totals of a session and, in the same round trip, up to count messages
+// with ids from start to end, in descending order if newest is set. found is false if the session
+// does not exist or has expired.
+func (h *History) readTotals(ctx context.Context, k history.Key, more ...command) (t totals, replies []any, found bool, err error) {
+	keys := h.sessionKeys(k)
+	fields := command{"hmget", keys[0], "last", "newest", "messages", "bytes", "created", "updated", "expires", "rev"}
+	replies, err = h.s.read(ctx, keys[0], append([]command{fields}, more...)...)
+	if err != nil {
+		return t, nil, false, err
+	}
+	v, _ := replies[0].([]any)
+	if len(v) != 8 || v[0] == nil {
+		return t, nil, false, nil
+	}
+	var n [7]int64
+	for i := range n {
+		text, _ := v[i].(string)
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return t, nil, false, damaged(err)
+		}
+	}
+	t = totals{lastSeq: n[0], Session: history.Session{
+		Key: k, Newest: n[1], Messages: n[2], Bytes: n[3], CreatedAt: fromMillis(n[4]), UpdatedAt: fromMillis(n[5]),
+	}}
+	t.rev, _ = v[7].(string)
+	if n[6] > 0 {
+		t.ExpiresAt = fromMillis(n[6])
+		if n[6] <= h.now() {
+			return t, nil, false, nil
+		}
+	}
+	return t, replies[1:], true, nil
+}
+
+func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// rangeOf returns the command that reads up to limit messages between two sequences.
+func (h *History) rangeOf(k history.Key, after, before int64, limit int, newest bool) command {
+	start, end := "-", "+"
+	if after > 0 {
+		start = "(" + strconv.FormatInt(after, 10)
+	}
+	if before > 0 {
+		end = strconv.FormatInt(before-1, 10)
+	}
+	stream := h.sessionKeys(k)[1]
+	if newest {
+		return command{"xrevrange", stream, end, start, "count", limit}
+	}
+	return command{"xrange", stream, start, end, "count", limit}
+}
+
+// Messages implements [history.Provider]. It reads large results in batches, and starts again if
+// messages are removed meanwhile.
+func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
+	if err := history.CheckRange(k, limit, offset); err != nil {
+		return nil, err
+	}
+	for err = errRevised; errors.Is(err, errRevised); {
+		messages, err = h.readRange(ctx, k, limit, offset)
+	}
+	return messages, wrapError(err, "messages")
+}
+
+// readRange reads messages once. If no message between the first and the last one was removed, it
+// skips none of them, since the offset determines the sequence.
+func (h *History) readRange(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	after, rev := int64(0), ""
+	if offset > 0 {
+		t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, 0, 0, 1, false))
+		if err != nil || !found || int64(offset) >= t.Messages {
+			return nil, err
+		}
+		first, err := parseMessages(replies[0])
+		if err != nil {
+			return nil, err
+		}
+		rev = t.rev
+		if len(first) == 1 && first[0].Seq+t.Messages-1 == t.Newest {
+			after, offset = first[0].Seq+int64(offset)-1, 0
+		}
+	}
+	for len(messages) < limit {
+		count := min(readBatch, limit-len(messages))
+		if offset > 0 {
+			count = readBatch
+		}
+		t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, after, 0, count, false))
+		switch {
+		case err != nil:
+			return nil, err
+		case rev != "" && t.rev != rev:
+			return nil, errRevised
+		case !found:
+			return nil, nil
+		}
+		rev = t.rev
+		batch, err := parseMessages(replies[0])
+		if err != nil {
+			return nil, err
+		}
+		if len(batch) > 0 {
+			after = batch[len(batch)-1].Seq
+		}
+		skip := min(offset, len(batch))
+		offset -= skip
+		messages = append(messages, batch[skip:][:min(len(batch)-skip, limit-len(messages))]...)
+		if len(batch) < count {
+			break
+		}
+	}
+	return messages, nil
+}
+
+// Page implements [history.Provider].
+func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (page history.Page, err error) {
+	if err := q.Complete(k); err != nil {
+		return page, err
+	}
+	count := q.Limit + 1
+	if q.KeepToolPairs {
+		count = q.Limit + history.PageRead
+	}
+	_, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, q.After, q.Before, count, q.Newest))
+	if err != nil || !found {
+		return page, wrapError(err, "page")
+	}
+	all, err := parseMessages(replies[0])
+	if err != nil {
+		return page, err
+	}
+	if q.Newest {
+		slices.Reverse(all)
+	}
+	n := min(q.Limit, len(all))
+	if q.KeepToolPairs {
+		n = history.PageSize(outlines(all), q.Limit, q.Newest)
+	}
+	page.More = n < len(all)
+	if page.Messages = all[:n:n]; q.Newest {
+		page.Messages = all[len(all)-n:]
+	}
+	return page, nil
+}
+
+func outlines(messages []history.Message) []history.Outline {
+	all := make([]history.Outline, len(messages))
+	for i := range messages {
+		all[i] = messages[i].Outline()
+	}
+	return all
+}
+
+// Count implements [history.Provider].
+func (h *History) Count(ctx context.Context, k history.Key) (int64, error) {
+	if err := k.Check(); err != nil {
+		return 0, err
+	}
+	t, _, found, err := h.readTotals(ctx, k)
+	if err != nil || !found {
+		return 0, wrapError(err, "count")
+	}
+	return t.Messages, nil
+}
+
+// Session implements [history.SessionLister].
+func (h *History) Session(ctx context.Context, k history.Key) (history.Session, error) {
+	if err := k.Check(); err != nil {
+		return history.Session{}, err
+	}
+	t, _, found, err := h.readTotals(ctx, k)
+	switch {
+	case err != nil:
+		return history.Session{}, wrapError(err, "session")
+	case !found:
+		return history.Session{}, history.ErrNotFound
+	}
+	return t.Session, nil
+}
+
+// parseMessages returns the messages of a reply of XRANGE.
+func parseMessages(reply any) ([]history.Message, error) {
+	entries, _ := reply.([]any)
+	messages := make([]history.Message, len(entries))
+	for i, entry := range entries {
+		if err := parseMessage(entry, &messages[i]); err != nil {
+			return nil, damaged(err)
+		}
+	}
+	return messages, nil
+}
+
+func parseMessage(entry any, m *history.Message) error {
+	pair, _ := entry.([]any)
+	if len(pair) != 2 {
+		return errors.New("entry of a stream has no id and fields")
+	}
+	id, _ := pair[0].(string)
+	id, _, _ = strings.Cut(id, "-")
+	var err error
+	if m.Seq, err = strconv.ParseInt(id, 10, 64); err != nil {
+		return err
+	}
+	fields, _ := pair[1].([]any)
+	for i := 0; i+1 < len(fields) && err == nil; i += 2 {
+		value, _ := fields[i+1].(string)
+		switch fields[i] {
+		case "at":
+			var ms int64
+			ms, err = strconv.ParseInt(value, 10, 64)
+			m.CreatedAt = fromMillis(ms)
+		case "run":
+			m.Run = value
+		case "role":
+			m.Role = value
+		case "calls":
+			err = json.Unmarshal([]byte(value), &m.ToolCalls)
+		case "results":
+			err = json.Unmarshal([]byte(value), &m.ToolResults)
+		case "body":
+			m.Body = json.RawMessage(value)
+		}
+	}
+	return err
+}
+
+// encodeIDs returns ids as a JSON array, or "".
+func encodeIDs(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(ids) // strings
+	return string(text)
+}

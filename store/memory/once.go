@@ -1,0 +1,38 @@
+package memory
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// MaxOnce limits idempotency keys of changes, in bytes.
+const MaxOnce = 512
+
+// OnceUpdater is implemented by a [ShortTerm] outside the database of an agent, so that a repeated
+// attempt of a turn changes nothing again. Its methods are those of [ShortTerm] with an idempotency
+// key, which belongs to the state. A change whose key was used by a change of the state has no
+// effect; the result is then the current state. Keys are stored for 24 hours, and at least as
+// long as the TTL of states. A change that failed does not use its key.
+type OnceUpdater interface {
+	// SetOnce is Set with an idempotency key.
+	SetOnce(ctx context.Context, key Key, values map[string]any, version int64, once string) (State, error)
+	// UpdateOnce is Update with an idempotency key.
+	UpdateOnce(ctx context.Context, key Key, patch map[string]any, version int64, once string) (State, error)
+	// ClearOnce is Clear with an idempotency key, which it uses also if the state does not exist.
+	ClearOnce(ctx context.Context, key Key, once string) error
+}
+
+// CheckOnce returns an error with code invalid_params if an idempotency key is not valid: it is
+// UTF-8 without NUL, and not empty.
+func CheckOnce(once string) error {
+	switch {
+	case once == "" || strings.ContainsRune(once, 0) || !utf8.ValidString(once):
+		return a2a.Errorf(a2a.CodeInvalid, "memory: once: must be UTF-8, not empty and without NUL")
+	case len(once) > MaxOnce:
+		return a2a.Errorf(a2a.CodeInvalid, "memory: once: has %d bytes, limit is %d", len(once), MaxOnce)
+	}
+	return nil
+}
