@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -29,21 +30,34 @@ const (
 	maxBackoff = 250 * time.Millisecond
 )
 
+// limit returns a context that ends after the time of a request, with errNoAnswer as the cause.
+func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
+}
+
+// ended returns the error of a context that is done: last or errNoAnswer if limit has ended it.
+func ended(ctx context.Context, last error) error {
+	switch {
+	case !errors.Is(context.Cause(ctx), errNoAnswer):
+		return ctx.Err()
+	case last == nil:
+		return errNoAnswer
+	}
+	return last
+}
+
 // run sends commands for the slot of a key in this order and returns their replies; a nil reply is
 // nil. build returns the commands of an attempt, which is 0 first.
 func (c *client) run(ctx context.Context, key string, build func(attempt int) []command) ([]any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	var last error
-	for attempt, redirect := 0, false; ; attempt++ {
-		replies, err := c.attempt(limited, key, build(attempt), redirect)
-		if err == nil || !retryable(err) {
+	for attempt, redirect := 0, false; ctx.Err() == nil; attempt++ {
+		replies, err := c.attempt(ctx, key, build(attempt), redirect)
+		if err == nil || !retryable(err) && ctx.Err() == nil {
 			return replies, err
 		}
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if ctx.Err() == nil {
 			last = err
 		}
 		redirect = goredis.HasErrorPrefix(err, "MOVED") || goredis.HasErrorPrefix(err, "ASK")
@@ -51,24 +65,11 @@ func (c *client) run(ctx context.Context, key string, build func(attempt int) []
 			pause := min(minBackoff<<min(attempt, 10), maxBackoff)
 			select {
 			case <-time.After(pause/2 + rand.N(pause/2)): //nolint:gosec // a pause needs no secrecy
-			case <-limited.Done():
+			case <-ctx.Done():
 			}
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if limited.Err() != nil {
-			return nil, cmpError(last)
-		}
 	}
-}
-
-// cmpError returns err, or an error that states that there was no answer.
-func cmpError(err error) error {
-	if err == nil {
-		return errNoAnswer
-	}
-	return err
+	return nil, ended(ctx, last)
 }
 
 // errNoAnswer: the time of a call ended before the server answered.
@@ -76,7 +77,7 @@ var errNoAnswer = errors.New("no answer in time")
 
 // retryable reports whether a command that failed is sent again.
 func retryable(err error) bool {
-	if errors.Is(err, goredis.ErrClosed) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, goredis.ErrClosed) {
 		return false
 	}
 	var reply goredis.Error
@@ -192,7 +193,7 @@ func (b *batch) replies() ([]any, error) {
 const (
 	maxPipeline      = 512
 	maxPipelineBytes = 4 << 20
-	pipelines        = 2
+	pipelines        = 1
 )
 
 // node sends the commands of concurrent calls to a server in common pipelines.
@@ -232,6 +233,18 @@ func (n *node) send() {
 		for _, b := range next {
 			close(b.done)
 		}
+		n.gather(len(next))
+	}
+}
+
+// gather lets the callers of the last pipeline make their next calls, as long as there are more of
+// them, so that they share a pipeline again. A server that syncs its log does so once per pipeline.
+func (n *node) gather(last int) {
+	for before, now := -1, 0; now > before && now < last; {
+		runtime.Gosched()
+		n.mu.Lock()
+		before, now = now, len(n.waiting)
+		n.mu.Unlock()
 	}
 }
 

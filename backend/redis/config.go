@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,7 +20,11 @@ type Config struct {
 	URL string
 	// Prefix is the start of all keys. Default "holdfast:".
 	Prefix string
-	// Timeout is the maximum duration of a call. Default 5 s.
+	// TLS configures connections to rediss:// URLs. Default: the certificate authorities of the
+	// system.
+	TLS *tls.Config
+	// Timeout is the maximum duration of a request to the server, with its repetitions. A call makes
+	// one request or two; those that read or copy many messages make more. Default 5 s.
 	Timeout time.Duration
 	// Now is the clock for times and expiry of transcripts. Default time.Now.
 	Now func() time.Time
@@ -55,6 +60,12 @@ func (c *Config) complete() (*goredis.UniversalOptions, error) {
 	// An attempt gets half of the time, so that a call survives a lost connection.
 	attempt := c.Timeout / 2
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = attempt, attempt, attempt, attempt
+	if c.TLS != nil && o.TLSConfig != nil {
+		name := o.TLSConfig.ServerName
+		if o.TLSConfig = c.TLS.Clone(); o.TLSConfig.ServerName == "" {
+			o.TLSConfig.ServerName = name
+		}
+	}
 	o.MaxRetries, o.DialerRetries, o.Protocol, o.DisableIdentity = -1, 1, 2, true
 	return o, nil
 }

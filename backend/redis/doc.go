@@ -28,7 +28,7 @@
 //
 // # Errors
 //
-// A lost or stopped server is an error with code unavailable after at most [Config.Timeout]. The
-// outcome of a change is then unknown: repeat an append with an idempotency key. A server without
-// free memory is an error with code exhausted; nothing was changed then.
+// A lost or stopped server is an error with code unavailable after [Config.Timeout]. The outcome
+// of a change is then unknown: repeat it with an idempotency key. A server without free memory is an
+// error with code exhausted; nothing was changed then.
 package redis

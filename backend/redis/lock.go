@@ -39,6 +39,6 @@ func (l *locks) acquire(ctx context.Context, name string) (release func(), err e
 		return func() { <-k.held; leave() }, nil
 	case <-ctx.Done():
 		leave()
-		return nil, ctx.Err()
+		return nil, ended(ctx, nil)
 	}
 }

@@ -82,6 +82,8 @@ func (r *stateRecords) UpdateRecord(ctx context.Context, k store.RecordKey, upda
 // update changes a record. Changes by this store are made one after another. A conflict with another
 // store is resolved with the record that it has written.
 func (r *stateRecords) update(ctx context.Context, k store.RecordKey, update store.RecordUpdate) (store.Record, error) {
+	ctx, cancel := r.s.client.limit(ctx)
+	defer cancel()
 	key := r.key(k)
 	release, err := r.s.locks.acquire(ctx, key+":update")
 	if err != nil {

@@ -149,15 +149,14 @@ func (s *server) client(t testing.TB) *goredis.Client {
 	return c
 }
 
-// startCluster starts a cluster of three masters and returns its URL.
-func startCluster(t testing.TB) string {
+// startCluster starts a cluster of three masters.
+func startCluster(t testing.TB) (servers []*server) {
 	t.Helper()
 	const nodes, slots = 3, 16_384
-	var addrs []string
 	var clients []*goredis.Client
 	for i := range nodes {
 		s := startServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
-		addrs = append(addrs, s.addr())
+		servers = append(servers, s)
 		clients = append(clients, s.client(t))
 		must(t, clients[i].ClusterAddSlotsRange(t.Context(), i*slots/nodes, (i+1)*slots/nodes-1).Err())
 		must(t, clients[0].ClusterMeet(t.Context(), "127.0.0.1", strconv.Itoa(s.port)).Err())
@@ -171,12 +170,20 @@ func startCluster(t testing.TB) string {
 			}
 		}
 		if ready == nodes {
-			return "redis://" + strings.Join(addrs, ",")
+			return servers
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the cluster does not become ready")
 		}
 	}
+}
+
+func clusterURL(servers []*server) string {
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.addr())
+	}
+	return "redis://" + strings.Join(addrs, ",")
 }
 
 func must(t testing.TB, err error) {

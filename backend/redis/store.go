@@ -65,13 +65,13 @@ func openError(err error, o *goredis.UniversalOptions) error {
 	at := strings.Join(o.Addrs, ",")
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
-		return a2a.Wrap(coded.Code, err, "redis: %s: %s", at, strings.TrimPrefix(coded.Message, "redis: "))
+		return a2a.Wrap(coded.Code, coded.Err, "redis: %s: %s", at, strings.TrimPrefix(coded.Message, "redis: "))
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	code, text := classify(err)
-	return a2a.Wrap(code, err, "redis: %s: %s (%v)", at, text, err)
+	return a2a.Wrap(code, err, "redis: %s: %s", at, text)
 }
 
 // isCluster reports whether a server is a node of a cluster.
@@ -82,11 +82,11 @@ func isCluster(ctx context.Context, c *client) (bool, error) {
 
 // info returns the values of INFO of a server.
 func (c *client) info(ctx context.Context, on *goredis.Client) (map[string]string, error) {
-	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := c.limit(ctx)
 	defer cancel()
-	text, err := on.Info(limited).Result()
+	text, err := on.Info(ctx).Result()
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, ended(ctx, nil)
 	}
 	values := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -125,28 +125,23 @@ func (s *Store) checkServers(ctx context.Context) error {
 
 // eachMaster calls f for the server, or for each master of the cluster.
 func (c *client) eachMaster(ctx context.Context, f func(ctx context.Context, on *goredis.Client) error) error {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	err := error(nil)
 	if c.cluster != nil {
-		limited, cancel := context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-		return c.cluster.ForEachMaster(limited, f)
+		err = c.cluster.ForEachMaster(ctx, f)
+	} else {
+		err = f(ctx, c.single)
 	}
-	return f(ctx, c.single)
+	if ctx.Err() != nil {
+		return ended(ctx, nil)
+	}
+	return err
 }
 
 // Health returns an error if the server, or a master of the cluster, does not respond.
 func (s *Store) Health(ctx context.Context) error {
-	err := s.client.eachMaster(ctx, func(ctx context.Context, on *goredis.Client) error {
-		limited, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		defer cancel()
-		return on.Ping(limited).Err()
-	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errNoAnswer
-	}
-	return wrapError(err, "ping")
+	return wrapError(s.client.eachMaster(ctx, func(ctx context.Context, on *goredis.Client) error { return on.Ping(ctx).Err() }), "ping")
 }
 
 // Close closes the connections. Calls in progress fail.
@@ -170,6 +165,8 @@ func (s *Store) History() history.Provider { return s.history }
 // change runs a script that changes the data of a key, after earlier changes of it by this store.
 // args are the arguments after those of common.lua.
 func (s *Store) change(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
+	ctx, cancel := s.client.limit(ctx)
+	defer cancel()
 	release, err := s.locks.acquire(ctx, keys[0])
 	if err != nil {
 		return nil, err

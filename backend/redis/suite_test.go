@@ -61,5 +61,9 @@ func stateHarness(url string) memorytest.ShortTermHarness {
 func TestHistory(t *testing.T)   { historytest.Run(t, historyHarness(startServer(t).url())) }
 func TestShortTerm(t *testing.T) { memorytest.RunShortTerm(t, stateHarness(startServer(t).url())) }
 
-func TestHistoryOnCluster(t *testing.T)   { historytest.Run(t, historyHarness(startCluster(t))) }
-func TestShortTermOnCluster(t *testing.T) { memorytest.RunShortTerm(t, stateHarness(startCluster(t))) }
+func TestHistoryOnCluster(t *testing.T) {
+	historytest.Run(t, historyHarness(clusterURL(startCluster(t))))
+}
+func TestShortTermOnCluster(t *testing.T) {
+	memorytest.RunShortTerm(t, stateHarness(clusterURL(startCluster(t))))
+}

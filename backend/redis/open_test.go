@@ -1,0 +1,229 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+func TestOpenReportsInvalidConfigs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{}, "redis: URL must start with redis://"},
+		{Config{URL: "http://h"}, "redis: URL must start with redis://"},
+		{Config{URL: "redis://:secret@h:port"}, "redis: URL: invalid port"},
+		{Config{URL: "redis://:secret@h/db"}, "redis: URL: invalid database number"},
+		{Config{URL: "redis://:secret@h?colour=blue"}, "redis: URL: unexpected option: colour"},
+		{Config{URL: "redis://:secret@h:1,h:2/3"}, "redis: URL: a cluster has no databases"},
+		{Config{URL: "redis://h", Prefix: "a{b}", Timeout: -1}, "redis: Prefix is \"a{b}\", must not contain braces\nredis: Timeout is -1ns"},
+	} {
+		_, err := Open(t.Context(), test.cfg)
+		if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%+v) = %v, want %q", test.cfg, err, test.want)
+		}
+	}
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		url      string
+		addrs    string
+		cluster  bool
+		user     string
+		password string
+		db       int
+		tls      bool
+	}{
+		{"redis://host", "host:6379", false, "", "", 0, false},
+		{"rediss://user:p%40ss@host:7000/3", "host:7000", false, "user", "p@ss", 3, true},
+		{"redis://:a@b,c@h1:1,h2:2,h3:3", "h1:1 h2:2 h3:3", true, "", "a@b,c", 0, false},
+		{"redis://h1:1?addr=h2:2&addr=h3:3", "h1:1 h2:2 h3:3", true, "", "", 0, false},
+		{"redis://h1:1?cluster=true", "h1:1", true, "", "", 0, false},
+		{"redis://[::1]:1,[::2]:2", "[::1]:1 [::2]:2", true, "", "", 0, false},
+	} {
+		o, err := parseURL(test.url)
+		if err != nil {
+			t.Errorf("parseURL(%q) = %v", test.url, err)
+			continue
+		}
+		if strings.Join(o.Addrs, " ") != test.addrs || o.IsClusterMode != test.cluster || o.Username != test.user || o.Password != test.password ||
+			o.DB != test.db || (o.TLSConfig != nil) != test.tls {
+			t.Errorf("parseURL(%q) = %+v", test.url, o)
+		}
+	}
+}
+
+// startOld starts a listener that answers INFO like an old server.
+func startOld(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					info := "redis_version:6.0.16\r\nrole:master\r\n"
+					switch strings.ToLower(lines.Text()) {
+					case "info":
+						fmt.Fprintf(c, "$%d\r\n%s\r\n", len(info), info)
+					case "hello":
+						fmt.Fprint(c, "-ERR unknown command\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	return "redis://" + l.Addr().String()
+}
+
+func TestOpenReportsUnsuitableServers(t *testing.T) {
+	t.Parallel()
+	secured := startServer(t, "--requirepass", "right-secret")
+	replica := startServer(t, "--replicaof", "127.0.0.1 1")
+	stopped := startServer(t)
+	stopped.signal(syscall.SIGSTOP)
+	evicting := startServer(t, "--maxmemory-policy", "allkeys-lru")
+	for _, test := range []struct{ url, want string }{
+		{"redis://127.0.0.1:1", "redis: 127.0.0.1:1: the Redis server does not respond"},
+		{"redis://127.0.0.1:1,127.0.0.1:2", "redis: 127.0.0.1:1,127.0.0.1:2: "},
+		{"redis://no-such-host.invalid", "the Redis server does not respond"},
+		{stopped.url(), "the Redis server does not respond"},
+		{secured.url(), "the Redis server requires a password"},
+		{"redis://:wrong-secret@" + secured.addr(), "the Redis server rejects the user or the password"},
+		{evicting.url(), "the server evicts keys (maxmemory-policy allkeys-lru), so that data could be lost: set maxmemory-policy noeviction"},
+		{replica.url(), "the server is a replica: connect to its master"},
+		{startOld(t), "the server has version 6.0.16, want at least 6.2"},
+	} {
+		began := time.Now()
+		_, err := Open(t.Context(), Config{URL: test.url, Timeout: time.Second})
+		if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%s) = %v, want %q", test.url, err, test.want)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("Open(%s) took %v, want at most about a second", test.url, took)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Config{URL: secured.url()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open() with a canceled context = %v", err)
+	}
+	s := open(t, Config{URL: "redis://:right-secret@" + secured.addr()})
+	must(t, s.Health(t.Context()))
+	must(t, s.Close())
+	if err := s.Health(t.Context()); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("Health() of a closed store = %v, want an error with code unavailable", err)
+	}
+	if _, err := s.History().Count(t.Context(), testKey); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("Count() of a closed store = %v, want an error with code unavailable", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	secret, err := x509.MarshalECPrivateKey(key)
+	must(t, err)
+	cert, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
+	port := freePort(t)
+	startServer(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", keyFile, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	url := fmt.Sprint("rediss://127.0.0.1:", port)
+	if _, err := Open(t.Context(), Config{URL: url, Timeout: time.Second}); a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("Open() of a server with an unknown certificate = %v, want an error about it", err)
+	}
+	roots := x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	must(t, err)
+	roots.AddCert(parsed)
+	s := open(t, Config{URL: url, TLS: &tls.Config{RootCAs: roots}})
+	_, err = s.History().Append(t.Context(), testKey, history.AppendParams{Messages: text("a")})
+	must(t, err)
+}
+
+// A store that is opened with the address of one node finds the others.
+func TestOpenFindsCluster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := open(t, Config{URL: c[1].url()})
+	for i := range 20 {
+		k := testKey
+		k.Session = strconv.Itoa(i)
+		_, err := s.History().Append(t.Context(), k, history.AppendParams{Messages: text("a")})
+		must(t, err)
+	}
+	if _, err := Open(t.Context(), Config{URL: c[0].url() + "/1"}); err == nil {
+		t.Error("Open() of a database of a cluster succeeded")
+	}
+}
+
+// While a node of a cluster is down, calls fail in time; afterwards they work.
+func TestKilledNode(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := open(t, Config{URL: clusterURL(c), Timeout: time.Second})
+	work := func() (failed int) {
+		for i := range 9 {
+			k := testKey
+			k.Session = strconv.Itoa(i)
+			began := time.Now()
+			if _, err := s.History().Append(t.Context(), k, history.AppendParams{Messages: text("a")}); err != nil {
+				failed++
+				if a2a.CodeOf(err) != a2a.CodeUnavailable || time.Since(began) > 4*time.Second {
+					t.Errorf("Append() = %v after %v, want an error with code unavailable in time", err, time.Since(began))
+				}
+			}
+		}
+		return failed
+	}
+	if n := work(); n > 0 {
+		t.Fatalf("%d of 9 appends failed", n)
+	}
+	c[2].kill()
+	if n := work(); n == 0 {
+		t.Error("no append failed while a node was down")
+	}
+	c[2].start()
+	for deadline := time.Now().Add(30 * time.Second); work() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("appends fail although the node is up")
+		}
+	}
+}
