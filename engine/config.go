@@ -188,7 +188,7 @@ func (c Config) withDefaults() (Config, error) {
 			c.clock = shared.Now
 		}
 	}
-	c.Contracts = c.Contracts.withParts(c.Store, c.clock)
+	c.Contracts = c.Contracts.WithParts(c.Store, c.clock)
 	return c, nil
 }
 

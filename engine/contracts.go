@@ -22,9 +22,9 @@ type Contracts struct {
 	State memory.ShortTerm
 }
 
-// withParts returns c with nil fields replaced by the parts of a store. clock is that of facts
-// and blobs.
-func (c Contracts) withParts(s Store, clock func() time.Time) Contracts {
+// WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is that
+// of facts and blobs; nil means time.Now. State remains nil.
+func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
 		c.History = p.History()
 	}

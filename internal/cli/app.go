@@ -30,6 +30,8 @@ type app struct {
 	json  bool
 	grpc  *GRPC // nil without gRPC
 
+	backends []backend // for URLs of contracts
+
 	// errorLog receives the error of the command if the command writes a JSON log, else nil.
 	errorLog *slog.Logger
 
@@ -40,7 +42,7 @@ type app struct {
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", stdin: p.Stdin, grpc: p.GRPC, env: newEnvironment(p.Environ), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
+	a := &app{name: "holdfast", stdin: p.Stdin, grpc: p.GRPC, env: newEnvironment(p.Environ), backends: backends(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}

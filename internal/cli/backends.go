@@ -12,11 +12,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// backend is a kind of storage. Other files use its properties and name no kind.
+// backend is a kind of storage. Other files use its properties and name no kind. A kind without the
+// function open has no store of tasks, but stores of contracts.
 type backend struct {
 	kind  string // the value of --storage
 	label string // name for people, if the location does not show it
@@ -32,6 +35,25 @@ type backend struct {
 	// openExisting opens an existing store that servers may be using, for reading; nil if open does.
 	openExisting func(ctx context.Context, s *storage) (store.Store, error)
 	migrations   func(ctx context.Context, s *storage) ([]migration, error)
+
+	// contracts are the flags of the contracts of which the kind has stores. schemes are those of
+	// their URLs, "" for a path, and example shows such a URL.
+	contracts, schemes []string
+	example            string
+	// locate sets the location of the storage at the URL of a contract. For kinds with open.
+	locate func(a *app, s *storage, url string) error
+	// check returns an error if the URL of a contract is invalid, and connect opens its store. main
+	// is the main store. For kinds without open. Errors of both contain no secrets.
+	check   func(url string) error
+	connect func(ctx context.Context, url string, main store.Store) (openedContracts, error)
+}
+
+// allContracts are the contracts of a kind that has all of them.
+var allContracts = []string{"store-blob", "store-history", "store-memory", "store-state"}
+
+// storages returns the kinds of storage for tasks, the default first.
+func storages() []backend {
+	return slices.DeleteFunc(backends(), func(b backend) bool { return b.open == nil })
 }
 
 // backends returns all kinds of storage, the default first.
@@ -54,6 +76,18 @@ func backends() []backend {
 			},
 			migrations: func(ctx context.Context, s *storage) ([]migration, error) {
 				return convertMigrations(sqlite.Migrations(ctx, s.data))
+			},
+			contracts: allContracts, schemes: []string{"", "sqlite"}, example: "sqlite:DIRECTORY",
+			locate: func(_ *app, s *storage, url string) (err error) {
+				if schemeOf(url) != "" {
+					_, url, _ = strings.Cut(url, ":")
+					url = strings.TrimPrefix(url, "//")
+				}
+				if url == "" {
+					return errors.New("names no directory: want sqlite:DIRECTORY")
+				}
+				s.data, err = filepath.Abs(url)
+				return err
 			},
 		},
 		{
@@ -79,13 +113,39 @@ func backends() []backend {
 				}
 				return all, nil
 			},
+			contracts: allContracts, schemes: databaseSchemes, example: "postgres://",
+			locate: locatePostgres,
 		},
 		{
 			kind: "memory", inMemory: true,
 			resolve: func(*storageFlags, *app, *storage, string) error { return nil },
 			open:    func(context.Context, *storage, *slog.Logger) (store.Store, error) { return inmem.New(), nil },
+
+			contracts: allContracts, schemes: []string{"memory"}, example: "memory",
+			locate: func(*app, *storage, string) error { return nil },
+		},
+		{
+			kind: "s3", shared: true, contracts: []string{"store-blob"}, schemes: []string{"s3"}, example: "s3://BUCKET",
+			check: checkS3, connect: contentsAt(openS3),
 		},
 	}
+}
+
+func checkS3(url string) error {
+	_, err := s3.ParseURL(url)
+	return err
+}
+
+func openS3(ctx context.Context, url string) (blob.Contents, error) {
+	cfg, err := s3.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	contents, err := s3.Open(ctx, cfg)
+	if err != nil { // contents is a nil *s3.Contents
+		return nil, err
+	}
+	return contents, nil
 }
 
 // convertMigrations converts the migrations of a backend.
@@ -99,7 +159,7 @@ func convertMigrations[M sqlite.Migration | postgres.Migration](known []M, err e
 
 // backendOf returns a kind of storage by its name.
 func backendOf(kind string) (backend, error) {
-	all := backends()
+	all := storages()
 	i := slices.IndexFunc(all, func(b backend) bool { return b.kind == kind })
 	if i < 0 {
 		return backend{}, fmt.Errorf("--storage is %q, want %s", kind, kinds(func(*backend) bool { return true }))
@@ -110,7 +170,7 @@ func backendOf(kind string) (backend, error) {
 // kinds returns the names of the backends that match, as text.
 func kinds(match func(*backend) bool) string {
 	var names []string
-	for _, b := range backends() {
+	for _, b := range storages() {
 		if match(&b) {
 			names = append(names, b.kind)
 		}
@@ -123,7 +183,7 @@ func kinds(match func(*backend) bool) string {
 // the kind of the database URL, else the default. It ignores DATABASE_URL if that is for another database
 // system, since other programs use it too.
 func backendByURL(dsn string, from origin) (selected backend, by string) {
-	all := backends()
+	all := storages()
 	if dsn == "" {
 		return all[0], ""
 	}

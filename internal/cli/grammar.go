@@ -2,6 +2,7 @@ package cli
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,10 +59,13 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 }
 
 // hideTuning hides the PostgreSQL tuning flags from the help of commands other than serve and
-// config. These commands still accept the flags.
+// config, and the URLs of contracts from commands that do not use them. These commands still accept
+// the flags.
 func hideTuning(node *kong.Node) {
 	for _, flag := range node.Flags {
-		if strings.HasPrefix(flag.Name, "postgres-") && node.Name != "serve" && node.Name != "config" {
+		tuning := strings.HasPrefix(flag.Name, "postgres-") && node.Name != "serve" && node.Name != "config"
+		unused := strings.HasPrefix(flag.Name, "store-") && node.Parent != nil && slices.Contains([]string{"migrate", "webhooks"}, node.Parent.Name)
+		if tuning || unused {
 			flag.Hidden = true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // secretFlags are the flags with secret values. Webhook URLs may contain keys.
 var secretFlags = []string{
 	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--webhook-encryption-key", "--webhook-egress-proxy",
+	"--store-blob", "--store-history", "--store-memory", "--store-state",
 }
 
 // HideSecrets returns the arguments of the process and overwrites secrets in the process list, which

@@ -37,8 +37,9 @@ var enumParameters = []struct {
 	{"target_session_attrs", []string{"any", "read-write", "read-only", "primary", "standby", "prefer-standby"}},
 }
 
-// publicParameters are the parameters of a database URL that contain no secrets.
+// publicParameters are the parameters of URLs of stores that contain no secrets.
 var publicParameters = []string{
+	"schema", "endpoint", "region", "insecure", // of the URLs of contracts
 	"sslmode", "ssl", "sslrootcert", "sslcert", "sslkey", "sslnegotiation", "application_name", "connect_timeout", "target_session_attrs",
 	"host", "hostaddr", "port", "dbname", "user", "service", "servicefile", "passfile", "sslcertmode", "sslsni", "channel_binding", "require_auth",
 	"min_protocol_version", "max_protocol_version",
@@ -127,10 +128,13 @@ func checkWithDriver(text string) error {
 
 const masked = "***"
 
+// publicLocation matches URLs of contracts that contain no secrets: paths and memory.
+var publicLocation = regexp.MustCompile(`^(memory|[./][^@=\s]*|sqlite:[^@=\s]*)$`)
+
 // maskURL returns a URL with everything masked that may be secret.
 func maskURL(text string) string {
-	if text == "" {
-		return ""
+	if text == "" || publicLocation.MatchString(text) {
+		return text
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
@@ -225,6 +229,31 @@ func (f *storageFlags) resolvePostgres(a *app, s *storage, _ string) error {
 	errs = append(errs, a.set.problemsOf("postgres.", s.cfg.Check(), "")...)
 	s.cfg.URL = s.dsn.url
 	return errors.Join(errs...)
+}
+
+// locatePostgres sets the configuration for the URL of a contract. Its parameter schema names the schema.
+// The other settings are those of the main database.
+func locatePostgres(a *app, s *storage, text string) error {
+	u, err := parseDatabaseURL(text)
+	if err != nil {
+		return err
+	}
+	s.cfg.Schema = "holdfast"
+	if q := u.Query(); q.Has("schema") {
+		s.cfg.Schema = q.Get("schema")
+		q.Del("schema")
+		u.RawQuery = q.Encode()
+		text = u.String()
+	}
+	if err := checkDatabaseURL(text); err != nil {
+		return err
+	}
+	schema := s.cfg.Schema
+	a.set.bind("postgres.", &s.cfg)
+	s.url, s.cfg.URL, s.cfg.Schema = maskURL(text), "postgres://checked", schema
+	err = s.cfg.Check()
+	s.cfg.URL = text
+	return err
 }
 
 // explainConnection returns an error of PostgreSQL as one line, with a hint about poolers and

@@ -21,6 +21,8 @@ type storageFlags struct {
 
 	Storage string `placeholder:"KIND" envvar:"" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
+	contractFlags
+
 	DatabaseURL     string        `secret:"" placeholder:"URL" envvar:"" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"Database URL: postgres://user:password@host:port/database?sslmode=verify-full. Prefer the variable or --database-url-file: other users can see command lines."`
 	DatabaseURLFile string        `placeholder:"FILE" envvar:"" group:"PostgreSQL:" help:"File that contains the database URL."`
 	DID             string        `placeholder:"DID" envvar:"" also:"POSTGRES_DID,DID" group:"PostgreSQL:" help:"Use a separate schema for this DID, so that agents with other DIDs do not see its data."`
@@ -47,6 +49,8 @@ type storage struct {
 	dsn      databaseURL
 	cfg      postgres.Config
 	notes    []string // about settings without effect
+
+	contracts []contractStore // of contracts with a URL of their own
 }
 
 // resolve returns the store that the settings select, or all problems as one usage error.
@@ -63,9 +67,12 @@ func (f *storageFlags) resolve(a *app, data string) (storage, error) {
 	default:
 		errs = append(errs, s.dsn.err)
 	}
+	var contractErrs []error
+	s.contracts, contractErrs = f.resolveContracts(a)
+	errs = append(errs, contractErrs...)
 	if s.kind != "" {
 		for _, b := range backends() {
-			if b.kind != s.kind {
+			if b.kind != s.kind && !slices.ContainsFunc(s.contracts, func(c contractStore) bool { return c.kind == b.kind }) {
 				s.noteUnused(a, b.flags)
 			}
 		}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// contractFlags select other stores than the main one for data that agents keep besides tasks.
+type contractFlags struct {
+	StoreBlob    string `secret:"" placeholder:"URL" envvar:"" also:"STORE_BLOB" group:"Storage:" help:"Store of blobs, such as s3://bucket/prefix?endpoint=host:port. Their refs stay in the main storage (default the main storage)."`
+	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts (default the main storage)."`
+	StoreMemory  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_MEMORY" group:"Storage:" help:"Store of facts, such as postgres://user:password@host/database?schema=name or the path of a SQLite data directory (default the main storage)."`
+	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states (default the main storage, in which they are committed with the task)."`
+}
+
+// contract is a part of storage that a URL moves to another store.
+type contract struct {
+	flag, what string
+	url        func(f *contractFlags) string
+	// move sets the part of to to that of from, and reports whether from has it.
+	move func(to, from *engine.Contracts) bool
+}
+
+// contracts returns all contracts that have a URL.
+func contracts() []contract {
+	return []contract{
+		{"store-blob", "blobs", func(f *contractFlags) string { return f.StoreBlob }, func(to, from *engine.Contracts) bool {
+			to.Blobs = from.Blobs
+			return from.Blobs != nil
+		}},
+		{"store-history", "transcripts", func(f *contractFlags) string { return f.StoreHistory }, func(to, from *engine.Contracts) bool {
+			to.History = from.History
+			return from.History != nil
+		}},
+		{"store-memory", "facts", func(f *contractFlags) string { return f.StoreMemory }, func(to, from *engine.Contracts) bool {
+			to.Facts = from.Facts
+			return from.Facts != nil
+		}},
+		{"store-state", "session states", func(f *contractFlags) string { return f.StoreState }, func(to, from *engine.Contracts) bool {
+			to.State = from.State
+			return from.State != nil
+		}},
+	}
+}
+
+// contractStore is the store that the URL of a contract selects.
+type contractStore struct {
+	contract
+	backend
+	url string
+	at  storage // if the backend is a kind of storage
+}
+
+// place identifies the store among those of other contracts.
+func (c *contractStore) place() string {
+	if c.open != nil {
+		return c.kind + " " + c.at.location()
+	}
+	return c.kind + " " + c.url
+}
+
+var urlScheme = regexp.MustCompile(`^[\s'"]*([A-Za-z][A-Za-z0-9+.-]*):`)
+
+// schemeOf returns the scheme of a URL, and "" for a path.
+func schemeOf(text string) string {
+	if m := urlScheme.FindStringSubmatch(text); m != nil {
+		return strings.ToLower(m[1])
+	}
+	return ""
+}
+
+// resolveContracts returns the stores that the URLs of contracts select, or all problems.
+func (f *storageFlags) resolveContracts(a *app) (all []contractStore, errs []error) {
+	for _, c := range contracts() {
+		if text := c.url(&f.contractFlags); text != "" {
+			one, err := a.contractStore(c, text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--%s %s", c.flag, strings.ReplaceAll(err.Error(), "\n", " and ")))
+				continue
+			}
+			all = append(all, one)
+		}
+	}
+	return all, errs
+}
+
+// contractStore returns the store that the URL of a contract selects. Its errors do not contain the
+// URL, which may have a password.
+func (a *app) contractStore(c contract, text string) (one contractStore, err error) {
+	scheme := schemeOf(text)
+	if scheme == "" && !strings.ContainsAny(text, "/.") {
+		scheme = text // the name of a kind, such as memory
+	}
+	i := slices.IndexFunc(a.backends, func(b backend) bool { return slices.Contains(b.schemes, scheme) })
+	if i < 0 {
+		return one, fmt.Errorf("is no URL of a known store: want %s", a.contractURLs(c.flag))
+	}
+	one = contractStore{contract: c, backend: a.backends[i], url: text}
+	switch {
+	case !slices.Contains(one.contracts, c.flag):
+		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, c.what, a.contractURLs(c.flag))
+	case one.open != nil:
+		one.at = storage{backend: one.backend}
+		return one, one.locate(a, &one.at, text)
+	}
+	return one, one.check(text)
+}
+
+// contractURLs returns how URLs of a contract start, as text.
+func (a *app) contractURLs(flag string) string {
+	var all []string
+	for i := range a.backends {
+		if b := &a.backends[i]; slices.Contains(b.contracts, flag) {
+			all = append(all, b.example)
+		}
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
+
+// openContracts are the stores that agents keep data in, apart from the main store.
+type openContracts struct {
+	engine.Contracts
+	opened map[string]openedContracts // by their place
+}
+
+// openedContracts are the contracts of one place.
+type openedContracts struct {
+	engine.Contracts
+	close func() error
+}
+
+// Close closes the stores.
+func (o *openContracts) Close() error {
+	var errs []error
+	for _, one := range o.opened {
+		errs = append(errs, one.close())
+	}
+	o.opened = nil
+	return errors.Join(errs...)
+}
+
+// openContracts opens the stores that the URLs of contracts select. main is the main store. existing
+// opens stores which servers may be using, for reading at least.
+func (s *storage) openContracts(ctx context.Context, a *app, main store.Store, log *slog.Logger, existing bool) (*openContracts, error) {
+	o := &openContracts{opened: make(map[string]openedContracts)}
+	for i := range s.contracts {
+		c := &s.contracts[i]
+		place := c.place()
+		if place == s.kind+" "+s.location() {
+			continue // the main store
+		}
+		one, ok := o.opened[place]
+		if !ok {
+			var err error
+			if one, err = c.connect(ctx, a, main, log, existing); err != nil {
+				if ctx.Err() != nil {
+					err = context.Cause(ctx)
+				}
+				return nil, errors.Join(a.contractError(c, err), o.Close())
+			}
+			o.opened[place] = one
+		}
+		if !c.move(&o.Contracts, &one.Contracts) {
+			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.what), o.Close())
+		}
+	}
+	return o, nil
+}
+
+// contractError adds the setting to an error of the store that it selects.
+func (a *app) contractError(c *contractStore, err error) error {
+	setting, hint := a.set.sourceName("--"+c.flag), a.hint(err)
+	var coded *a2a.Error
+	if errors.As(err, &coded) {
+		named := *coded
+		named.Message = fmt.Sprintf("%s is %s: %s", setting, maskURL(c.url), coded.Message)
+		err = &named
+	} else {
+		err = fmt.Errorf("%s is %s: %w", setting, maskURL(c.url), err)
+	}
+	if hint != "" {
+		return &hintError{err, hint}
+	}
+	return err
+}
+
+// connect opens the store.
+func (c *contractStore) connect(ctx context.Context, a *app, main store.Store, log *slog.Logger, existing bool) (openedContracts, error) {
+	if c.backend.connect != nil {
+		return c.backend.connect(ctx, c.url, main)
+	}
+	open := func() (store.Store, error) { return c.at.open(ctx, a, log) }
+	if existing {
+		open = func() (store.Store, error) { return c.at.openExisting(ctx, a) }
+	}
+	st, err := open()
+	if err != nil {
+		return openedContracts{}, err
+	}
+	parts, err := contractsOf(st)
+	if err != nil {
+		return openedContracts{}, errors.Join(err, st.Close())
+	}
+	return openedContracts{parts, st.Close}, nil
+}
+
+// contractsOf returns the contracts that a store of tasks has.
+func contractsOf(st store.Store) (engine.Contracts, error) {
+	c := engine.Contracts{}.WithParts(st, nil)
+	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st)})
+	if err != nil {
+		return c, err
+	}
+	c.State = state
+	return c, nil
+}
+
+// contentsAt returns the connect function of a backend that stores contents of blobs. Their refs are
+// in the main store.
+func contentsAt(open func(ctx context.Context, url string) (blob.Contents, error)) func(context.Context, string, store.Store) (openedContracts, error) {
+	return func(ctx context.Context, url string, main store.Store) (openedContracts, error) {
+		refs, ok := main.(interface{ BlobRefs() blob.Refs })
+		if !ok {
+			return openedContracts{}, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
+		}
+		contents, err := open(ctx, url)
+		if err != nil {
+			return openedContracts{}, err
+		}
+		blobs := blob.New(blob.Config{}, refs.BlobRefs(), contents)
+		return openedContracts{engine.Contracts{Blobs: blobs}, func() error { return nil }}, nil
+	}
+}
