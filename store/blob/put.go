@@ -80,6 +80,8 @@ type upload struct {
 	digest Digest
 	inline bool
 	data   []byte // if inline
+	// restored is the description of a blob that is imported, nil for a new one.
+	restored *Info
 }
 
 // maxGrow is the maximum size for which memory is reserved before the content arrives.
@@ -153,6 +155,12 @@ func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
 		if err != nil {
 			return err
 		}
+		if u.restored != nil {
+			ref = u.restored.Ref
+			if row, err = tx.Ref(ref); err != nil {
+				return err
+			}
+		}
 		if row.Ref != "" {
 			info, rejected = row.repeat(u.params.Digest)
 			return rejected
@@ -219,6 +227,11 @@ func addContent(tx Tx, u *upload) (used bool, err error) {
 
 // info returns the description of the blob of an upload.
 func (u *upload) info(ref string, now time.Time) Info {
+	if u.restored != nil {
+		info := *u.restored
+		info.Size, info.Digest = u.size, u.digest
+		return info
+	}
 	p := u.params
 	info := Info{
 		Ref: ref, Size: u.size, Digest: u.digest, ContentType: p.ContentType, Name: p.Name, TTL: p.TTL.Truncate(time.Millisecond),

@@ -136,6 +136,7 @@ func HistoryStatements() [][2]string {
 		{"history: remove older messages", sqlHistoryDropUntil},
 		{"history: copy", sqlHistoryCopy},
 		{"history: totals of a copy", sqlHistoryCopied},
+		{"history: restore", sqlHistoryRestore},
 		{"history: clear", sqlHistoryMark},
 		{"history: purge messages", sqlHistoryPurge},
 		{"history: purge fences", sqlHistoryDropFences},

@@ -136,6 +136,8 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: a scope of an owner", sqlFirstScope},
 		{"facts: expired", sqlExpired},
 		{"facts: next namespace", sqlNextNamespace},
+		{"facts: list of an owner", sqlFactList},
+		{"fact: exists", sqlFactExists},
 	}
 	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo}} {
 		if s.Text != "" {

@@ -74,6 +74,7 @@ func groups() []group {
 		{"isolation", isolationTests()},
 		{"expiry", expiryTests()},
 		{"lists", listTests()},
+		{"restore", restoreTests()},
 		{"concurrency", raceTests()},
 		{"durability", durableTests()},
 		{"random calls", []test{{"have the same results as on a model", randomCalls}}},

@@ -67,7 +67,7 @@ type test struct {
 }
 
 func tests() []test {
-	return slices.Concat(appendTests(), readTests(), pairTests(), expiryTests(), editTests(), pruneTests(), searchTests(), sessionTests(),
+	return slices.Concat(appendTests(), readTests(), pairTests(), expiryTests(), editTests(), pruneTests(), searchTests(), sessionTests(), restoreTests(),
 		isolationTests(), inputTests(), raceTests(), durableTests(), randomTests())
 }
 

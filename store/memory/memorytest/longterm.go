@@ -67,6 +67,7 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 		{"isolation", longTermIsolation()},
 		{"expiry", longTermExpiry()},
 		{"removal", longTermRemoval()},
+		{"transfer", longTermTransfer()},
 		{"input", longTermInput()},
 		{"races", append(longTermRaces(), longTermMixedRaces()...)},
 		{"durability", longTermDurability()},

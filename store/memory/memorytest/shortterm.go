@@ -39,7 +39,7 @@ type ShortTermHarness struct {
 // ShortTermOverRecords returns the harness of memory.NewShortTerm over the records of a backend.
 func ShortTermOverRecords(h storetest.Harness) ShortTermHarness {
 	type opened struct {
-		memory.ShortTerm
+		*memory.ShortTermRecords
 		s store.Store
 		o ShortTermOptions
 	}
@@ -90,6 +90,7 @@ func RunShortTermOn(t storetest.T, h ShortTermHarness) {
 		{"limits: a state that is too large is not stored", stateLimit},
 		{"aliasing: a store keeps no memory of its caller", stateAliasing},
 		{"cancel: a canceled context ends a call", stateCancel},
+		{"list: pages have the keys of states that exist", stateList},
 		{"model: random calls have the results of a simple model", stateModel},
 	} {
 		t.Run(test.name, func(t storetest.T) {
