@@ -14,6 +14,7 @@ const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 2
+	exitNotFound    = 4
 	exitFailed      = 20
 	exitRejected    = 21
 	exitCanceled    = 22
@@ -39,7 +40,7 @@ var exitTable = []exitRow{
 	{code: 3, meaning: "the request is not valid or too large", codes: []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
 	}},
-	{code: 4, meaning: "task, context or webhook not found, or of another owner", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
+	{code: exitNotFound, meaning: "not found, or of another owner: a task, context, webhook, blob, fact, session or board", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
 	{code: 5, meaning: "rejected: not possible in this state, or not supported by this agent", codes: []a2a.Code{
 		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
@@ -110,10 +111,13 @@ func (e *hintError) Unwrap() error { return e.error }
 // codeName returns the code of err for the JSON output.
 func codeName(err error) string {
 	var usage *usageError
+	var missing *notFoundError
 	var coded *a2a.Error
 	switch {
 	case errors.Is(err, errInterrupted):
 		return "interrupted"
+	case errors.As(err, &missing):
+		return "not_found"
 	case errors.As(err, &usage):
 		return "usage"
 	case errors.As(err, &coded):
@@ -125,10 +129,13 @@ func codeName(err error) string {
 func exitOf(err error) int {
 	var status exitStatus
 	var usage *usageError
+	var missing *notFoundError
 	var coded *a2a.Error
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &missing):
+		return exitNotFound
 	case errors.As(err, &status):
 		return int(status)
 	case errors.Is(err, errInterrupted):

@@ -21,6 +21,10 @@ type grammar struct {
 	Tasks    tasksCmd    `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
 	Contexts contextsCmd `cmd:"" help:"List, show, describe, archive and delete contexts (conversations)."`
 	Webhooks webhooksCmd `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
+	Blobs    blobsCmd    `cmd:"" help:"List, read, store and delete blobs of an owner, in the store."`
+	History  historyCmd  `cmd:"" help:"List, show, search, export and delete transcripts of an owner, in the store."`
+	Memory   memoryCmd   `cmd:"" help:"List, show, search and delete facts of an owner, in the store."`
+	Boards   boardsCmd   `cmd:"" help:"List and show boards of an owner, in the store."`
 	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
 	Export   exportCmd   `cmd:"" help:"Write contexts to a file."`

@@ -152,8 +152,8 @@ type confirmFlag struct {
 // delete deletes each of ids, after it has asked the user unless --yes is set. what describes an id for
 // the question.
 func (f *confirmFlag) delete(ctx context.Context, a *app, ids []string, what func(id string) (string, error), do func(id string) error) error {
-	if !f.Yes && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
-		return usagef("--yes is required without a terminal and with --json: the deletion is permanent")
+	if err := f.check(a); err != nil {
+		return err
 	}
 	var keyboard *bufio.Reader
 	if !f.Yes {
@@ -171,6 +171,14 @@ func (f *confirmFlag) delete(ctx context.Context, a *app, ids []string, what fun
 		}
 		return do(id)
 	})
+}
+
+// check returns an error if the user can neither confirm a deletion nor has confirmed it.
+func (f *confirmFlag) check(a *app) error {
+	if !f.Yes && (a.json || !isTerminal(a.stdin) || !a.err.terminal) {
+		return usagef("--yes is required without a terminal and with --json: the deletion is permanent")
+	}
+	return nil
 }
 
 // errNotConfirmed reports that the user did not confirm a deletion.

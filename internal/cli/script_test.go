@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // server and sets HOLDFAST_SERVER.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": saveID, "port": freePort, "await": awaitOutput}
+	cmds := map[string]func(*testscript.TestScript, bool, []string){"agent": startAgent, "id": saveID, "port": freePort, "await": awaitOutput, "keep": keepCmd}
 	maps.Copy(cmds, webhooksCmds)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -181,6 +181,8 @@ func TestHelp(t *testing.T) {
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",
+		"blobs", "blobs list", "blobs show", "blobs get", "blobs put", "blobs delete", "history", "history list", "history show", "history search", "history export",
+		"history clear", "memory", "memory list", "memory show", "memory search", "memory forget", "boards", "boards list", "boards show",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {
 			t.Parallel()

@@ -47,15 +47,9 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 		return err
 	}
 	s.printNotes(a)
-	st, err := s.openExisting(ctx, a)
-	if err == nil && write && !s.shared {
-		// The store exists: opening it for writing does not create an empty one.
-		if err = st.Close(); err != nil { // closed also when ctx is done
-			return err
-		}
-		if st, err = s.open(ctx, a, nil); a2a.CodeOf(err) == a2a.CodeUnavailable {
-			return &hintError{err, "with SQLite, stop the server first, or use the server, as the owner, without --owner and --all-owners"}
-		}
+	st, err := s.openToChange(ctx, a, write)
+	if write && !s.shared && a2a.CodeOf(err) == a2a.CodeUnavailable {
+		return &hintError{err, "with SQLite, stop the server first, or use the server, as the owner, without --owner and --all-owners"}
 	}
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ type Harness struct {
 // OverRecords returns the harness of board.New over the records of a backend.
 func OverRecords(h storetest.Harness) Harness {
 	type opened struct {
-		board.Store
+		*board.Records
 		s store.Store
 		o Options
 	}
@@ -84,6 +84,7 @@ func RunOn(t storetest.T, h Harness) {
 		{"hostile input is an error that names the field, or is stored exactly", hostile},
 		{"limits: a board that is too large is not stored", limits},
 		{"paging: a conversation with many boards is listed while boards are added", paging},
+		{"paging: the boards of an owner are listed over all conversations", listOfOwner},
 		{"aliasing: a store keeps no memory of its caller", aliasing},
 		{"cancel: a canceled context ends a call", cancel},
 		{"model: random calls have the results of a simple model", randomCalls},

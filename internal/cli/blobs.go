@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
+)
+
+// blobsCmd has the commands for blobs.
+type blobsCmd struct {
+	List   blobsListCmd   `cmd:"" help:"List blobs, oldest first."`
+	Show   blobsShowCmd   `cmd:"" help:"Show the description of a blob."`
+	Get    blobsGetCmd    `cmd:"" help:"Write the content of a blob to stdout or a file."`
+	Put    blobsPutCmd    `cmd:"" help:"Store a file as a blob and print its ref."`
+	Delete blobsDeleteCmd `cmd:"" help:"Delete blobs."`
+}
+
+// blobView is a blob in the JSON output.
+type blobView struct {
+	Ref         string     `json:"ref"`
+	Size        int64      `json:"size"`
+	SHA256      string     `json:"sha256"`
+	ContentType string     `json:"contentType"`
+	Name        string     `json:"name,omitempty"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	ExpiresAt   *time.Time `json:"expiresAt,omitempty"`
+	TTL         string     `json:"ttl"`
+	Holders     []string   `json:"holders,omitempty"`
+}
+
+func viewBlob(b *blob.Info) blobView {
+	return blobView{b.Ref, b.Size, b.Digest.String(), b.ContentType, b.Name, b.Created.UTC(), timeJSON(b.Expires), b.TTL.String(), b.Holders}
+}
+
+type blobsListCmd struct {
+	pageFlags `group:"Pages:" set:"items=Blobs" set:"item=blob" set:"but="`
+	keptFlags
+}
+
+// Run lists blobs.
+func (c *blobsListCmd) Run(ctx context.Context, a *app) error {
+	t := &table{a: a, what: "blobs", member: "blobs", columns: []column{{"REF", 36}, {"SIZE", -8}, {"CREATED", -7}, {"EXPIRES", -7}, {"TYPE", 24}, {"NAME", 0}}}
+	t.fit()
+	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
+		page, err := k.Blobs.List(ctx, blob.ListParams{Owner: k.owner, After: token, Limit: c.Limit})
+		for i := range page.Blobs {
+			b := &page.Blobs[i]
+			expires := until(b.Expires)
+			if len(b.Holders) > 0 {
+				expires = "pinned"
+			}
+			t.row(b.Ref, humanize.IBytes(uint64(b.Size)), age(b.Created), expires, b.ContentType, b.Name) //nolint:gosec // not negative
+			items = append(items, viewBlob(b))
+			if page.More {
+				next = b.Ref
+			}
+		}
+		return items, next, err
+	})
+}
+
+type blobsShowCmd struct {
+	Ref string `arg:"" help:"Ref of the blob."`
+
+	keptFlags
+}
+
+// Run shows a blob.
+func (c *blobsShowCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, false, func(k *kept) error {
+		b, err := k.Blobs.Stat(ctx, k.owner, c.Ref)
+		if err != nil {
+			return k.blobError(c.Ref, err)
+		}
+		if a.json {
+			return a.writeResult(viewBlob(&b))
+		}
+		a.out.line("%s", a.out.bold("blob "+b.Ref))
+		a.out.row("name", b.Name)
+		a.out.row("type", b.ContentType)
+		a.out.row("size", fmt.Sprintf("%s (%d bytes)", humanize.IBytes(uint64(b.Size)), b.Size)) //nolint:gosec // not negative
+		a.out.row("sha256", b.Digest.String())
+		a.out.row("created", timeText(b.Created))
+		a.out.row("expires", timeText(b.Expires))
+		a.out.row("pinned by", strings.Join(b.Holders, ", "))
+		return nil
+	})
+}
+
+// blobError adds the ref to the error of a blob that does not exist.
+func (k *kept) blobError(ref string, err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return k.notFound("blob", ref)
+	}
+	return err
+}
+
+type blobsGetCmd struct {
+	Ref    string `arg:"" help:"Ref of the blob."`
+	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the content is complete."`
+
+	keptFlags
+}
+
+// Run writes the content of a blob.
+func (c *blobsGetCmd) Run(ctx context.Context, a *app) error {
+	toFile := c.Output != "" && c.Output != "-"
+	if a.json && !toFile {
+		return usagef("--output is required with --json: stdout has the result")
+	}
+	return c.with(ctx, a, false, func(k *kept) error {
+		r, info, err := k.Blobs.Open(ctx, k.owner, c.Ref)
+		if err != nil {
+			return k.blobError(c.Ref, err)
+		}
+		defer func() { _ = r.Close() }()
+		if !toFile {
+			_, err := io.Copy(a.out.w, r)
+			return err
+		}
+		err = replaceFile(c.Output, func(w io.Writer) error {
+			_, err := io.Copy(w, r)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeResult(viewBlob(&info))
+		}
+		a.info("wrote %d bytes to %s", info.Size, c.Output)
+		return nil
+	})
+}
+
+type blobsPutCmd struct {
+	File string        `arg:"" help:"File to store; - is stdin."`
+	Type string        `placeholder:"TYPE" help:"Media type of the content (default that of the file's name, else application/octet-stream)."`
+	Name string        `help:"Name for people (default the name of the file)."`
+	TTL  time.Duration `name:"ttl" help:"Time after which the blob expires (default 24h)."`
+	Pin  string        `placeholder:"HOLDER" help:"Pin the blob for this holder: it does not expire."`
+
+	keptFlags
+}
+
+// Run stores a blob.
+func (c *blobsPutCmd) Run(ctx context.Context, a *app) error {
+	p := blob.PutParams{ContentType: c.Type, Name: c.Name, TTL: c.TTL, Holder: c.Pin}
+	in := nonNilReader(a.stdin)
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+		if p.Name == "" {
+			p.Name = filepath.Base(c.File)
+		}
+		if p.ContentType == "" {
+			head := bufio.NewReader(f)
+			start, _ := head.Peek(512) // Put reports the error
+			p.ContentType, in = mediaType(c.File, start), head
+		}
+	}
+	return c.with(ctx, a, true, func(k *kept) error {
+		p.Owner = k.owner
+		info, err := k.Blobs.Put(ctx, in, p)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeResult(viewBlob(&info))
+		}
+		a.out.line("%s", info.Ref)
+		return nil
+	})
+}
+
+type blobsDeleteCmd struct {
+	Refs []string `arg:"" name:"ref" help:"Refs of the blobs."`
+	confirmFlag
+
+	keptFlags
+}
+
+// Run deletes blobs. It continues after errors.
+func (c *blobsDeleteCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(a); err != nil {
+		return err
+	}
+	return c.with(ctx, a, true, func(k *kept) error {
+		describe := func(ref string) (string, error) {
+			b, err := k.Blobs.Stat(ctx, k.owner, ref)
+			if err != nil {
+				return "", k.blobError(ref, err)
+			}
+			return fmt.Sprintf("blob %s (%s, %d bytes)", b.Ref, oneLine(b.Name, 40), b.Size), nil
+		}
+		return c.delete(ctx, a, c.Refs, describe, func(ref string) error {
+			if err := k.Blobs.Delete(ctx, k.owner, ref); err != nil {
+				return k.blobError(ref, err)
+			}
+			return a.removed(map[string]any{"ref": ref}, "deleted "+ref)
+		})
+	})
+}
+
+// removed prints the result of a removal: as JSON with --json, else as text.
+func (a *app) removed(result map[string]any, text string) error {
+	if a.json {
+		return a.writeResult(result)
+	}
+	a.out.line("%s", clean(text))
+	return nil
+}

@@ -1,0 +1,336 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// memoryCmd has the commands for facts.
+type memoryCmd struct {
+	List   memoryListCmd   `cmd:"" help:"List facts, by agent and namespace."`
+	Show   memoryShowCmd   `cmd:"" help:"Show a fact with its earlier versions."`
+	Search memorySearchCmd `cmd:"" help:"Find facts by words, the best match first."`
+	Forget memoryForgetCmd `cmd:"" help:"Delete facts, with all their versions."`
+}
+
+// scopeFlags select facts.
+type scopeFlags struct {
+	Agent     string `placeholder:"NAME" group:"Filter:" help:"Only facts of this agent."`
+	Namespace string `placeholder:"NAME" group:"Filter:" help:"Only facts of this namespace; needs --agent."`
+}
+
+// factView is a version of a fact in the JSON output.
+type factView struct {
+	ID         string         `json:"id"`
+	Agent      string         `json:"agent"`
+	Namespace  string         `json:"namespace"`
+	Key        string         `json:"key,omitempty"`
+	Content    string         `json:"content"`
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	Version    int64          `json:"version"`
+	CreatedAt  time.Time      `json:"createdAt"`
+	UpdatedAt  time.Time      `json:"updatedAt"`
+	ReplacedAt *time.Time     `json:"replacedAt,omitempty"`
+	ValidFrom  *time.Time     `json:"validFrom,omitempty"`
+	ValidTo    *time.Time     `json:"validTo,omitempty"`
+	ExpiresAt  *time.Time     `json:"expiresAt,omitempty"`
+	Score      float64        `json:"score,omitempty"`
+	Versions   []factView     `json:"versions,omitempty"`
+}
+
+func viewFact(m *memory.Memory) factView {
+	return factView{
+		ID: m.ID, Agent: m.Scope.Agent, Namespace: m.Scope.Namespace, Key: m.Key, Content: m.Content, Metadata: m.Metadata, Version: m.Version,
+		CreatedAt: m.CreatedAt.UTC(), UpdatedAt: m.UpdatedAt.UTC(), ReplacedAt: timeJSON(m.ReplacedAt),
+		ValidFrom: timeJSON(m.ValidFrom), ValidTo: timeJSON(m.ValidTo), ExpiresAt: timeJSON(m.ExpiresAt), Score: m.Score,
+	}
+}
+
+// lister returns the facts as a memory.Lister.
+func (k *kept) lister() (memory.Lister, error) {
+	lister, ok := k.Facts.(memory.Lister)
+	if !ok {
+		return nil, without("lists of facts; set --agent and --namespace")
+	}
+	return lister, nil
+}
+
+// scopes returns the scopes of the owner's facts that the flags select. With both flags it is one.
+func (k *kept) scopes(ctx context.Context, f *scopeFlags) iter.Seq2[memory.Scope, error] {
+	return func(yield func(memory.Scope, error) bool) {
+		if f.Agent != "" && f.Namespace != "" {
+			yield(memory.Scope{Owner: k.owner, Agent: f.Agent, Namespace: f.Namespace}, nil)
+			return
+		}
+		lister, err := k.lister()
+		if err != nil {
+			yield(memory.Scope{}, err)
+			return
+		}
+		for q := (memory.FactQuery{Owner: k.owner, Agent: f.Agent, Namespace: f.Namespace, Limit: 1}); ; {
+			page, err := lister.Facts(ctx, q)
+			if err != nil || len(page.Facts) == 0 {
+				if err != nil {
+					yield(memory.Scope{}, err)
+				}
+				return
+			}
+			if q.After = page.Facts[0]; !yield(q.After.Scope, nil) {
+				return
+			}
+			q.After.ID = "\U0010ffff" // after each fact of the scope
+		}
+	}
+}
+
+const factContentWidth = 60
+
+// factTable returns the table of facts.
+func factTable(a *app, score bool) *table {
+	t := &table{a: a, what: "facts", member: "facts", columns: []column{{"ID", 36}, {"AGENT", 12}, {"NAMESPACE", 14}, {"UPDATED", -7}, {"CONTENT", 0}}}
+	if score {
+		t.columns = slices.Insert(t.columns, 0, column{"SCORE", -5})
+	}
+	t.fit()
+	return t
+}
+
+func addFact(t *table, m *memory.Memory) {
+	cells := []string{m.ID, m.Scope.Agent, m.Scope.Namespace, age(m.UpdatedAt), m.Content}
+	if len(t.columns) > len(cells) {
+		cells = slices.Insert(cells, 0, strconv.FormatFloat(m.Score, 'f', 2, 64))
+	}
+	t.row(cells...)
+}
+
+type memoryListCmd struct {
+	scopeFlags
+
+	pageFlags `group:"Pages:" set:"items=Facts" set:"item=fact" set:"but="`
+	keptFlags
+}
+
+// Run lists facts.
+func (c *memoryListCmd) Run(ctx context.Context, a *app) error {
+	if c.Namespace != "" && c.Agent == "" {
+		return usagef("--namespace needs --agent")
+	}
+	t := factTable(a, false)
+	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
+		lister, err := k.lister()
+		if err != nil {
+			return nil, "", err
+		}
+		var after [3]string
+		if err := fromPageToken(token, &after); err != nil {
+			return nil, "", err
+		}
+		page, err := lister.Facts(ctx, memory.FactQuery{
+			Owner: k.owner, Agent: c.Agent, Namespace: c.Namespace, Limit: c.Limit,
+			After: memory.Memory{Scope: memory.Scope{Agent: after[0], Namespace: after[1]}, ID: after[2]},
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range page.Facts {
+			m := &page.Facts[i]
+			addFact(t, m)
+			items = append(items, viewFact(m))
+			after = [3]string{m.Scope.Agent, m.Scope.Namespace, m.ID}
+		}
+		if page.More {
+			next, err = pageToken(after)
+		}
+		return items, next, err
+	})
+}
+
+type memoryShowCmd struct {
+	ID string `arg:"" help:"Id of the fact."`
+	scopeFlags
+
+	keptFlags
+}
+
+// find returns the current version of a fact in one of the selected scopes.
+func (k *kept) find(ctx context.Context, f *scopeFlags, id string) (memory.Memory, error) {
+	for scope, err := range k.scopes(ctx, f) {
+		if err != nil {
+			return memory.Memory{}, err
+		}
+		m, err := k.Facts.History(ctx, scope, id)
+		if err == nil {
+			return m[len(m)-1], nil
+		}
+		if !errors.Is(err, memory.ErrFactNotFound) {
+			return memory.Memory{}, err
+		}
+	}
+	return memory.Memory{}, k.notFound("fact", id)
+}
+
+// Run shows a fact.
+func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, false, func(k *kept) error {
+		m, err := k.find(ctx, &c.scopeFlags, c.ID)
+		if err != nil {
+			return err
+		}
+		versions, err := k.Facts.History(ctx, m.Scope, m.ID)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			view := viewFact(&m)
+			for i := range versions {
+				view.Versions = append(view.Versions, viewFact(&versions[i]))
+			}
+			return a.writeResult(view)
+		}
+		a.out.line("%s", a.out.bold("fact "+clean(m.ID)))
+		a.out.row("agent", m.Scope.Agent)
+		a.out.row("namespace", m.Scope.Namespace)
+		a.out.row("key", m.Key)
+		a.out.row("created", timeText(m.CreatedAt))
+		a.out.row("expires", timeText(m.ExpiresAt))
+		for i := range slices.Backward(versions) {
+			v := &versions[i]
+			a.out.line("")
+			a.out.line("%s", a.out.bold(fmt.Sprint("version ", v.Version))+"  "+a.out.dim(timeText(v.UpdatedAt)+validityText(v)))
+			a.out.line("%s", clean(v.Content))
+			if text := compact(v.Metadata); text != "" {
+				a.out.line("%s", a.out.dim(clean(text)))
+			}
+		}
+		return nil
+	})
+}
+
+// validityText describes the validity of a version.
+func validityText(m *memory.Memory) string {
+	text := ""
+	if !m.ReplacedAt.IsZero() {
+		text += ", replaced " + timeText(m.ReplacedAt)
+	}
+	if !m.ValidFrom.IsZero() {
+		text += ", valid from " + timeText(m.ValidFrom)
+	}
+	if !m.ValidTo.IsZero() {
+		text += ", valid until " + timeText(m.ValidTo)
+	}
+	return text
+}
+
+type memorySearchCmd struct {
+	Query string `arg:"" help:"Words to find. Misspelt words match too."`
+	Limit int    `short:"n" default:"10" help:"Maximum number of facts, at most 100."`
+	scopeFlags
+
+	keptFlags
+}
+
+// Run searches facts. Each scope ranks its own facts.
+func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 || c.Limit > maxPage {
+		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
+	}
+	return c.with(ctx, a, false, func(k *kept) error {
+		var found []memory.Memory
+		for scope, err := range k.scopes(ctx, &c.scopeFlags) {
+			if err != nil {
+				return err
+			}
+			some, err := k.Facts.Search(ctx, scope, memory.SearchParams{Query: c.Query, Limit: c.Limit})
+			if err != nil {
+				return err
+			}
+			found = append(found, some...)
+		}
+		slices.SortStableFunc(found, func(x, y memory.Memory) int { return cmp.Compare(y.Score, x.Score) })
+		found = found[:min(len(found), c.Limit)]
+		if a.json {
+			views := make([]factView, len(found))
+			for i := range found {
+				views[i] = viewFact(&found[i])
+			}
+			return a.writeResult(map[string]any{"facts": views})
+		}
+		t := factTable(a, true)
+		for i := range found {
+			addFact(t, &found[i])
+		}
+		if t.rows == 0 {
+			a.info("no facts match")
+		}
+		return nil
+	})
+}
+
+type memoryForgetCmd struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of the facts. Optional with --all."`
+	All bool     `help:"Delete all facts that --agent and --namespace select."`
+	scopeFlags
+	confirmFlag
+
+	keptFlags
+}
+
+// Run deletes facts. It continues after errors.
+func (c *memoryForgetCmd) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.All == (len(c.IDs) > 0):
+		return usagef("want ids of facts or --all")
+	case c.Namespace != "" && c.Agent == "":
+		return usagef("--namespace needs --agent")
+	}
+	if err := c.check(a); err != nil {
+		return err
+	}
+	return c.with(ctx, a, true, func(k *kept) error {
+		if c.All {
+			return c.clear(ctx, a, k)
+		}
+		describe := func(id string) (string, error) {
+			m, err := k.find(ctx, &c.scopeFlags, id)
+			return fmt.Sprintf("fact %s (%s)", id, oneLine(m.Content, factContentWidth)), err
+		}
+		return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+			m, err := k.find(ctx, &c.scopeFlags, id)
+			if err != nil {
+				return err
+			}
+			if deleted, err := k.Facts.Delete(ctx, m.Scope, id); err != nil || !deleted {
+				return cmp.Or(err, k.notFound("fact", id))
+			}
+			return a.removed(map[string]any{"id": id}, "deleted "+id)
+		})
+	})
+}
+
+// clear deletes all facts of the selected scopes.
+func (c *memoryForgetCmd) clear(ctx context.Context, a *app, k *kept) error {
+	which := strings.TrimSuffix("all facts of "+a2a.Quote(k.owner)+", "+strings.Trim(c.Agent+" "+c.Namespace, " "), ", ")
+	return c.delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
+		removed := 0
+		for scope, err := range k.scopes(ctx, &c.scopeFlags) {
+			if err != nil {
+				return err
+			}
+			n, err := k.Facts.Clear(ctx, scope)
+			if removed += n; err != nil {
+				return err
+			}
+		}
+		return a.removed(map[string]any{"facts": removed}, "deleted "+plural(int64(removed), "fact"))
+	})
+}
