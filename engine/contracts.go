@@ -11,6 +11,9 @@ import (
 // Contracts are the stores of data that handlers keep besides tasks. A nil field means the part
 // of Config.Store. If that has no such part, the methods of Turn that need it return an error
 // with code unsupported.
+//
+// What a turn writes to a part of Config.Store is committed with the turn. Other stores are
+// written at once, with keys that make repeated attempts change nothing.
 type Contracts struct {
 	// History stores transcripts.
 	History history.Provider
@@ -20,6 +23,16 @@ type Contracts struct {
 	Blobs blob.Store
 	// State stores the states of sessions. Default: records of Config.Store.
 	State memory.ShortTerm
+
+	// own are the fields that are parts of Config.Store and can be written with a task.
+	own ownContracts
+}
+
+// ownContracts are parts of the engine's store, nil for a contract that is not.
+type ownContracts struct {
+	history history.Transactional
+	facts   memory.Transactional
+	blobs   blob.Transactional
 }
 
 // WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is that
@@ -27,16 +40,20 @@ type Contracts struct {
 func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
 		c.History = p.History()
+		c.own.history, _ = c.History.(history.Transactional)
 	}
 	if p, ok := s.(interface {
 		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok && c.Facts == nil {
 		c.Facts = p.LongTerm(clock)
+		c.own.facts, _ = c.Facts.(memory.Transactional)
 	}
 	if p, ok := s.(interface {
 		Blobs(cfg blob.Config) *blob.Blobs
 	}); ok && c.Blobs == nil {
-		c.Blobs = p.Blobs(blob.Config{Now: clock})
+		if b := p.Blobs(blob.Config{Now: clock}); b != nil {
+			c.Blobs, c.own.blobs = b, b
+		}
 	}
 	return c
 }

@@ -68,12 +68,12 @@ func (r *run) tryCommit(c *runChange) error {
 		return err
 	}
 	steps := slices.Concat(c.steps, records.steps)
-	if len(events) == 0 && c.queue == nil && len(steps) == 0 && len(records.changes) == 0 {
+	if len(events) == 0 && c.queue == nil && len(steps) == 0 && len(records.changes) == 0 && len(records.effects) == 0 {
 		return nil
 	}
 	base, _ := r.l.snapshot()
 	_, err = r.e.hub.write(r.ctx, r.l, base, store.Change{
-		Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: steps, Records: records.changes,
+		Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: steps, Records: records.changes, Effects: records.effects,
 	})
 	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
 		return r.abort(ErrLeaseLost)
@@ -89,6 +89,8 @@ func (r *run) tryCommit(c *runChange) error {
 	switch {
 	case err == nil:
 		r.committed(c, pending, records)
+	case refusedEffect(err):
+		r.records.failed = err
 	case !unread && !errors.Is(err, store.ErrRecordConflict):
 		r.indeterminate = &indeterminateCommit{change: c, base: base.Seq, events: events, pending: pending, records: records}
 	}
@@ -243,7 +245,7 @@ func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
 		switch {
 		case err == nil, errors.Is(err, store.ErrUnread):
 			return err
-		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrCanceled), errors.Is(err, ErrEnded), errors.Is(err, store.ErrClosed):
+		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrCanceled), errors.Is(err, ErrEnded), errors.Is(err, store.ErrClosed), refusedEffect(err):
 			return err
 		}
 		if !a2a.CodeOf(err).Retryable() && pause >= 8*minCommitRetry {
@@ -254,6 +256,12 @@ func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
 			return err
 		}
 	}
+}
+
+// refusedEffect reports whether a commit was rejected because an effect failed. It fails again.
+func refusedEffect(err error) bool {
+	var refused *store.EffectError
+	return errors.As(err, &refused)
 }
 
 // flushSoon commits the pending events when the timer fires. After a failure it sets the timer

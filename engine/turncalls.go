@@ -34,9 +34,17 @@ func (t *Turn) scopeName(ctx context.Context) string {
 	return ""
 }
 
-// repeated returns the next recorded call of an earlier attempt, or nil. key is not checked for a
-// list.
+// repeated returns the next recorded call of an earlier attempt on records, or nil. key is not
+// checked for a list.
 func (u *turnRecords) repeated(ctx context.Context, kind callKind, key store.RecordKey) (*callRecord, error) {
+	return u.recorded(ctx, func(c *callRecord) bool {
+		return c.Kind == kind && (kind == listCall || len(c.Records) == 0 || c.Records[0].record(key.Owner).Key == key)
+	})
+}
+
+// recorded returns the next recorded call of an earlier attempt, or nil. It returns an error unless
+// the call is the same.
+func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool) (*callRecord, error) {
 	t := u.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +61,8 @@ func (u *turnRecords) repeated(ctx context.Context, kind callKind, key store.Rec
 	}
 	t.calls[scope]++
 	c := &t.earlier.calls[scope][n]
-	if c.Kind != kind || kind != listCall && len(c.Records) > 0 && c.Records[0].record(key.Owner).Key != key {
-		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on state or boards differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
+	if !same(c) {
+		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on state, boards, transcript, facts or blobs differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
 	}
 	u.now = c.At
 	return c, nil
@@ -77,7 +85,7 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 	c.index = t.calls[c.scope]
 	t.calls[c.scope]++
 	do(&t.r.records)
-	if len(t.r.records.byKey) > 0 || t.r.records.bytes > maxCallBytes {
+	if t.r.records.due() {
 		t.r.startTimer()
 	}
 	return nil
@@ -160,7 +168,7 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 // commit commits pending changes of records.
 func (u *turnRecords) commit(ctx context.Context) error {
 	u.t.r.mu.Lock()
-	pending := len(u.t.r.records.byKey) > 0
+	pending := u.t.r.records.changed()
 	u.t.r.mu.Unlock()
 	if !pending {
 		return nil

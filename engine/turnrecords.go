@@ -14,10 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Changes of records by a handler are part of the commits of its turn. Calls are numbered in the
-// order in which the handler makes them, within each step and outside of steps. A commit that
-// changes records also stores a step with the results of these calls and of those before them. A
-// later attempt returns the stored results instead of repeating the calls.
+// Changes of records by a handler are part of the commits of its turn, like its writes to other
+// contracts (see turncontract.go). Calls are numbered in the order in which the handler makes
+// them, within each step and outside of steps. A commit that changes something also stores a step
+// with the results of these calls and of those before them. A later attempt returns the stored
+// results instead of repeating the calls.
 
 const (
 	// callsPrefix is the start of the name of a step that records calls. Steps of handlers have
@@ -29,7 +30,7 @@ const (
 	maxRecordConflicts = 20
 )
 
-// recordCall is a call on records by a handler that is not committed.
+// recordCall is a call by a handler that is not committed.
 type recordCall struct {
 	turn   int
 	scope  string
@@ -39,6 +40,10 @@ type recordCall struct {
 	key    store.RecordKey
 	update store.RecordUpdate // nil for a read, and for a change that failed
 	err    error              // of the update
+
+	effects []store.Effect // to be committed
+	size    int            // of the effects in bytes
+	written bool           // to a store outside of the agent's database
 }
 
 // callRecord is the stored form of a call.
@@ -51,6 +56,10 @@ type callRecord struct {
 	Failed  bool          `json:"failed,omitempty"`
 	Records []recordValue `json:"records,omitempty"`
 	More    bool          `json:"more,omitempty"`
+	// Op names the operation on a contract other than records, and Data is its result as JSON. If it
+	// failed, Data is a callFailure.
+	Op   string `json:"op,omitempty"`
+	Data []byte `json:"data,omitempty"`
 }
 
 type callKind string
@@ -61,6 +70,9 @@ const (
 	updateCall callKind = "update"
 	// silentCall is a change whose result the handler does not get.
 	silentCall callKind = "silent"
+	// queryCall and writeCall are calls on contracts other than records.
+	queryCall callKind = "query"
+	writeCall callKind = "write"
 )
 
 // recordValue is the stored form of a record.
@@ -106,11 +118,21 @@ type pendingRecords struct {
 	calls []*recordCall
 	byKey map[store.RecordKey]*pendingRecord
 	bytes int // of results
+	// effects is the number of effects of the calls, and size their bytes. written reports that a
+	// call has written to a store outside of the agent's database.
+	effects, size int
+	written       bool
 	// known is the record that the turn has read or changed last, as it was in the store. A
 	// change that is based on it saves a read; the commit detects if it is outdated.
 	known  store.Record
-	failed error // a change whose call has returned failed for the current record
+	failed error // a change whose call has returned failed for the current record, or an effect
 }
+
+// changed reports whether a commit has something to change.
+func (p *pendingRecords) changed() bool { return len(p.byKey) > 0 || p.effects > 0 }
+
+// due reports whether the calls should be committed soon.
+func (p *pendingRecords) due() bool { return p.changed() || p.written || p.bytes > maxCallBytes }
 
 // pendingRecord is a record with changes that are not committed.
 type pendingRecord struct {
@@ -124,10 +146,19 @@ type recordCommit struct {
 	changes []store.RecordChange
 	after   map[store.RecordKey]store.Record // the changed records
 	steps   []store.Step
+	effects []store.Effect
 }
 
 func (p *pendingRecords) add(c *recordCall) {
 	p.calls = append(p.calls, c)
+	p.count(c)
+}
+
+func (p *pendingRecords) count(c *recordCall) {
+	p.effects += len(c.effects)
+	p.size += c.size
+	p.written = p.written || c.written
+	p.bytes += len(c.result.Data)
 	for i := range c.result.Records {
 		p.bytes += len(c.result.Records[i].Value)
 	}
@@ -187,10 +218,13 @@ func (p *pendingRecords) rebase(key store.RecordKey, base store.Record, writes [
 // commit returns the changes to commit, none if no record was changed. last reports that the
 // turn ends with the commit, so that no later attempt reads the calls.
 func (p *pendingRecords) commit(last bool) (out recordCommit, err error) {
-	if p.failed != nil || len(p.byKey) == 0 && (p.bytes <= maxCallBytes || last) {
+	if p.failed != nil || !p.changed() && (last || !p.due()) {
 		return out, p.failed
 	}
 	out.calls, out.after = len(p.calls), make(map[store.RecordKey]store.Record, len(p.byKey))
+	for _, c := range p.calls {
+		out.effects = append(out.effects, c.effects...)
+	}
 	for k, rec := range p.byKey {
 		out.after[k] = rec.current
 		c := store.RecordChange{
@@ -234,7 +268,10 @@ func (p *pendingRecords) committed(c recordCommit) {
 		return // an aborted run has dropped them
 	}
 	done := p.calls[:c.calls]
-	p.calls, p.bytes = slices.Clone(p.calls[c.calls:]), 0
+	p.calls, p.bytes, p.effects, p.size, p.written = slices.Clone(p.calls[c.calls:]), 0, 0, 0, false
+	for _, later := range p.calls {
+		p.count(later)
+	}
 	for k, after := range c.after {
 		if after.Version > 0 {
 			p.known = after

@@ -23,6 +23,10 @@ import (
 //
 // The state ends when it was not changed for the age [RetainState] of [Retention]. It may have
 // [memory.MaxStateBytes] of JSON.
+//
+// If Config.Contracts.State stores the states of sessions, a change is made at once. A repeated
+// attempt then does not repeat an Update if that store accepts keys, as that of Redis does; Set and
+// Clear have the same result when repeated, and Replace may find its own change.
 type State struct{ t *Turn }
 
 // State returns the state of the turn's session.
@@ -50,6 +54,9 @@ func (s *State) store(silent bool) (*memory.ShortTermRecords, error) {
 
 // Get returns the state with the changes of this turn. Without a state, its Version is 0.
 func (s *State) Get(ctx context.Context) (memory.State, error) {
+	if other := s.other(); other != nil {
+		return s.onOther(ctx, queryCall, "state.get", func(ctx context.Context, _ string) (memory.State, error) { return other.Get(ctx, s.key()) })
+	}
 	m, err := s.store(false)
 	if err != nil {
 		return memory.State{}, err
@@ -60,6 +67,15 @@ func (s *State) Get(ctx context.Context) (memory.State, error) {
 // Update applies a JSON merge patch (RFC 7396): nil removes a member, objects (map[string]any)
 // merge recursively, any other value replaces.
 func (s *State) Update(ctx context.Context, patch map[string]any) error {
+	if other := s.other(); other != nil {
+		_, err := s.onOther(ctx, writeCall, "state.update", func(ctx context.Context, once string) (memory.State, error) {
+			if keyed, ok := other.(onceUpdater); ok {
+				return keyed.UpdateOnce(ctx, s.key(), patch, once)
+			}
+			return other.Update(ctx, s.key(), patch, memory.AnyVersion)
+		})
+		return err
+	}
 	m, err := s.store(true)
 	if err == nil {
 		_, err = m.Update(ctx, s.key(), patch, memory.AnyVersion)
@@ -69,6 +85,10 @@ func (s *State) Update(ctx context.Context, patch map[string]any) error {
 
 // Set replaces the state. It also replaces concurrent changes by other tasks; see Replace.
 func (s *State) Set(ctx context.Context, values map[string]any) error {
+	if s.other() != nil {
+		_, err := s.set(ctx, "state.set", values, memory.AnyVersion)
+		return err
+	}
 	m, err := s.store(true)
 	if err == nil {
 		_, err = m.Set(ctx, s.key(), values, memory.AnyVersion)
@@ -79,6 +99,9 @@ func (s *State) Set(ctx context.Context, values map[string]any) error {
 // Replace replaces the state if it has a version, 0 for none, and commits the change before it
 // returns the new state. It returns memory.ErrStateConflict if the version differs.
 func (s *State) Replace(ctx context.Context, values map[string]any, version int64) (memory.State, error) {
+	if s.other() != nil {
+		return s.set(ctx, "state.replace", values, version)
+	}
 	m, err := s.store(false)
 	if err != nil {
 		return memory.State{}, err
@@ -88,6 +111,12 @@ func (s *State) Replace(ctx context.Context, values map[string]any, version int6
 
 // Clear removes the state.
 func (s *State) Clear(ctx context.Context) error {
+	if other := s.other(); other != nil {
+		_, err := s.onOther(ctx, writeCall, "state.clear", func(ctx context.Context, _ string) (memory.State, error) {
+			return memory.State{}, other.Clear(ctx, s.key())
+		})
+		return err
+	}
 	m, err := s.store(true)
 	if err != nil {
 		return err

@@ -387,7 +387,7 @@ func TestAnAttemptWithOtherCallsFails(t *testing.T) {
 		return engine.Retry(errors.New("again"))
 	}})
 	task := sendIn(t, e, newID())
-	if want := "call 1 on state or boards differs from the one of an earlier attempt; each attempt must make the same calls in the same order"; task.Status.State != a2a.StateFailed || task.Status.Message.Text() != want {
+	if want := "call 1 on state, boards, transcript, facts or blobs differs from the one of an earlier attempt; each attempt must make the same calls in the same order"; task.Status.State != a2a.StateFailed || task.Status.Message.Text() != want {
 		t.Errorf("task is %s: %s, want failed: %s", task.Status.State, task.Status.Message.Text(), want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -28,10 +30,11 @@ import (
 // one seed or, if set to "random", different seeds in each run.
 const stateSeedEnv = "HOLDFAST_TEST_STATE_SEED"
 
-// TestStateEqualsUninterruptedRun runs random handlers that read and change the state and boards
-// of their session. Their processes are killed or stopped at random commits, responses of the
-// store are lost, and attempts are repeated. The state and the boards must equal those of the same
-// handlers without interruption.
+// TestStateEqualsUninterruptedRun runs random handlers that read and change the state, boards,
+// transcript, facts and blobs of their session. Their processes are killed or stopped at random
+// commits, responses of the store are lost, and attempts are repeated. The result must equal that
+// of the same handlers without interruption. In some runs, transcripts, facts and blobs are in
+// another store than the agent's.
 func TestStateEqualsUninterruptedRun(t *testing.T) {
 	t.Parallel()
 	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 15}
@@ -46,20 +49,27 @@ func TestStateEqualsUninterruptedRun(t *testing.T) {
 		base, runs = seed, nil
 	}
 	onAllStores(t, func(t *testing.T, name string, s store.Store) {
+		foreign := openForeign(t)
 		for i := range uint64(max(1, runs[name])) {
-			if checkStateSeed(t, s, base+i); t.Failed() {
+			if checkStateSeed(t, s, foreign, base+i); t.Failed() {
 				t.Fatalf("%s=%d", stateSeedEnv, base+i)
 			}
 		}
 	})
 }
 
-func checkStateSeed(t *testing.T, s store.Store, seed uint64) {
+func checkStateSeed(t *testing.T, s, foreign store.Store, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
 	h := newStateScript(r)
-	got := h.execute(t, s, r)
 	plain := &stateScript{turns: h.turns, id: h.id, contextID: h.contextID}
+	if seed%4 == 0 {
+		h.foreign, plain.foreign = foreign.(contractParts), foreign.(contractParts)
+	}
+	got := h.execute(t, s, r)
+	if plain.foreign != nil {
+		plain.foreign = inmem.New()
+	}
 	want := plain.execute(t, inmem.New(), nil)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("seed %d: state and boards (-without interruption +with):\n%s\nscript: %+v", seed, diff, h.turns)
@@ -86,6 +96,7 @@ type stateScript struct {
 	mu       sync.Mutex
 	attempts map[int]int
 	faults   bool           // runs with interruptions
+	foreign  contractParts  // stores transcripts, facts and blobs instead of the agent's store
 	seen     map[int]string // what the final attempt of each turn got
 }
 
@@ -102,6 +113,9 @@ func stateOps(r *rand.Rand, made *int, depth int) (ops []stateOp) {
 	kinds := []string{
 		"get", "update", "update", "update", "remove", "set", "clear", "replace", "create", "add", "add", "move", "move", "move", "retryTask",
 		"force", "note", "deleteTask", "reorder", "root", "list", "deleteBoard", "flush", "status", "pause", "step", "step", "retry",
+	}
+	if r.IntN(2) == 0 {
+		kinds = append(slices.Clone(contractKinds), "update", "get", "flush", "status", "pause", "step", "step", "retry")
 	}
 	for range 1 + r.IntN(10) {
 		*made++
@@ -143,6 +157,7 @@ type stateAttempt struct {
 	turn    *engine.Turn
 	attempt int
 	seen    []string
+	refs    []string // of blobs
 }
 
 var errAgain = errors.New("again")
@@ -164,10 +179,11 @@ func (a *stateAttempt) run(ctx context.Context, ops []stateOp) error {
 		case "step":
 			var raw []byte
 			raw, err = a.turn.Step(ctx, "s", func(ctx context.Context) ([]byte, error) {
-				before := len(a.seen)
+				before, refs := len(a.seen), len(a.refs)
 				if err := a.run(ctx, o.ops); err != nil {
 					return nil, err
 				}
+				a.refs = a.refs[:refs] // a later attempt does not get them
 				result := strings.Join(a.seen[before:], "\n")
 				a.seen = a.seen[:before]
 				return []byte(result), nil
@@ -212,9 +228,13 @@ func (a *stateAttempt) change(ctx context.Context, o *stateOp) error {
 			result = got.Values
 		}
 	default:
-		result, err = a.onBoard(ctx, o, b)
+		if slices.Contains(contractKinds, o.kind) {
+			result, err = a.onContract(ctx, o)
+		} else {
+			result, err = a.onBoard(ctx, o, b)
+		}
 	}
-	if err != nil && !errors.Is(err, board.ErrMove) && !errors.Is(err, board.ErrRetriesExhausted) && !errors.Is(err, board.ErrNotFound) {
+	if err != nil && !errors.Is(err, blob.ErrNotFound) && !errors.Is(err, board.ErrMove) && !errors.Is(err, board.ErrRetriesExhausted) && !errors.Is(err, board.ErrNotFound) {
 		return err
 	}
 	a.seen = append(a.seen, fmt.Sprintf("%s: %s %v", o.kind, jsonText(result), err))
@@ -330,8 +350,12 @@ func (h *stateScript) execute(t *testing.T, s store.Store, r *rand.Rand) any {
 			killAt = 1 + r.IntN(8)
 		}
 		proc = newProcess(inner, killAt, r != nil && r.IntN(2) == 0)
+		var contracts engine.Contracts
+		if h.foreign != nil && r != nil {
+			contracts = newForeignStore(h.foreign, proc, r.Uint64()).contracts()
+		}
 		e = start(t, engine.Config{
-			Store: proc, Handler: h.handle, FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
+			Store: proc, Contracts: contracts, Handler: h.handle, FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
 			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
 		})
 	}
@@ -371,7 +395,13 @@ func (h *stateScript) execute(t *testing.T, s store.Store, r *rand.Rand) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]any{"state": sessionState(t, s, h.contextID), "boards": boards, "task": string(task.Status.State)}
+	result := map[string]any{"state": sessionState(t, s, h.contextID), "boards": boards, "task": string(task.Status.State)}
+	parts := s.(contractParts)
+	if h.foreign != nil && r != nil {
+		parts = h.foreign
+	}
+	maps.Copy(result, contractData(t, parts, h.contextID))
+	return result
 }
 
 // leaseFaults loses commits under a lease, responses to them, and reads of records.

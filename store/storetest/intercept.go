@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Call describes a call of an intercepted store before it is made.
@@ -20,7 +23,7 @@ type Call struct {
 // Intercept returns a store that makes its calls of s through around. do makes the call once,
 // and around returns the error of do or one of its own; in the second case, the result of the
 // call is lost. A claim of several tasks then returns the first one with a *store.ClaimError.
-// WatchLanes, Info and Close are not intercepted.
+// WatchLanes, Info and Close are not intercepted, and the transcripts, facts and blobs of s neither.
 func Intercept(s store.Store, around func(ctx context.Context, c Call, do func(context.Context) error) error) store.Store {
 	return &intercepted{inner: s, around: around, made: make(map[string]int)}
 }
@@ -271,3 +274,29 @@ func (f *intercepted) WebhookBacklog(ctx context.Context) (store.WebhookBacklog,
 }
 
 func (f *intercepted) WatchLanes(g func()) (stop func()) { return f.inner.WatchLanes(g) }
+
+// History returns the transcripts of the inner store, nil if it has none.
+func (f *intercepted) History() history.Provider {
+	if p, ok := f.inner.(interface{ History() history.Provider }); ok {
+		return p.History()
+	}
+	return nil
+}
+
+// LongTerm returns the facts of the inner store, nil if it has none.
+func (f *intercepted) LongTerm(now func() time.Time) memory.LongTermStore {
+	if p, ok := f.inner.(interface {
+		LongTerm(now func() time.Time) memory.LongTermStore
+	}); ok {
+		return p.LongTerm(now)
+	}
+	return nil
+}
+
+// Blobs returns the blobs of the inner store, nil if it has none.
+func (f *intercepted) Blobs(cfg blob.Config) *blob.Blobs {
+	if p, ok := f.inner.(interface{ Blobs(blob.Config) *blob.Blobs }); ok {
+		return p.Blobs(cfg)
+	}
+	return nil
+}

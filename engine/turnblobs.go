@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+)
+
+// Blobs are the blobs of a turn's owner; see package blob.
+//
+// Put stores content at once: a later attempt of the turn gets the same ref and does not read the
+// content again. The task holds the blob, so that it is kept as long as the task. Pin, Unpin and
+// Delete are committed with the next commit of the turn, at the latest with its end. As for [State],
+// every attempt must make the same calls in the same order, except Open and OpenRange.
+type Blobs struct{ t *Turn }
+
+// Blobs returns the blobs of the turn's owner.
+func (t *Turn) Blobs() *Blobs { return &Blobs{t} }
+
+// BlobParams describe a new blob.
+type BlobParams struct {
+	// ContentType is a media type. Default application/octet-stream.
+	ContentType string
+	// Name is for people, such as a file name.
+	Name string
+	// TTL is how long the blob is kept after its last holder, such as this task, has ended. 0 means the
+	// default of the store.
+	TTL time.Duration
+	// Size and Digest are those of the content, if they are known. Put returns an error for others.
+	Size   int64
+	Digest blob.Digest
+}
+
+func (b *Blobs) store() (blob.Store, error) {
+	if s := b.t.r.e.cfg.Contracts.Blobs; s != nil {
+		return s, nil
+	}
+	return nil, unsupported("blobs")
+}
+
+// Put stores all that r returns until io.EOF; see [blob.Store].
+func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.Info, err error) {
+	s, err := b.store()
+	if err != nil {
+		return blob.Info{}, err
+	}
+	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
+		c.written = true
+		info, err = s.Put(ctx, r, blob.PutParams{
+			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
+			IdempotencyKey: once, Holder: blobHolder(b.t.TaskID()),
+		})
+		return err
+	}})
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return info, nil
+}
+
+// Open returns the content of a blob. The caller closes it.
+func (b *Blobs) Open(ctx context.Context, ref string) (io.ReadCloser, blob.Info, error) {
+	return b.OpenRange(ctx, ref, 0, -1)
+}
+
+// OpenRange returns length bytes of a blob from offset; see [blob.Store].
+func (b *Blobs) OpenRange(ctx context.Context, ref string, offset, length int64) (io.ReadCloser, blob.Info, error) {
+	s, err := b.store()
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	if err := b.t.records(true).commit(ctx); err != nil {
+		return nil, blob.Info{}, err
+	}
+	content, info, err := s.OpenRange(ctx, b.t.Owner(), ref, offset, length)
+	if err != nil && lasting(err) == nil {
+		err = hideStoreError(err)
+	}
+	return content, info, err
+}
+
+// Stat returns the description of a blob, or blob.ErrNotFound.
+func (b *Blobs) Stat(ctx context.Context, ref string) (info blob.Info, err error) {
+	s, err := b.store()
+	if err != nil {
+		return blob.Info{}, err
+	}
+	err = b.t.onContract(ctx, contractCall{kind: queryCall, op: "blobs.stat", result: &info, do: func(ctx context.Context, _ *recordCall, _ string) (err error) {
+		info, err = s.Stat(ctx, b.t.Owner(), ref)
+		return err
+	}})
+	return info, err
+}
+
+// List returns the blobs of the owner, oldest first. The owner of p is ignored.
+func (b *Blobs) List(ctx context.Context, p blob.ListParams) (page blob.Page, err error) {
+	s, err := b.store()
+	if err != nil {
+		return blob.Page{}, err
+	}
+	p.Owner = b.t.Owner()
+	err = b.t.onContract(ctx, contractCall{kind: queryCall, op: "blobs.list", result: &page, do: func(ctx context.Context, _ *recordCall, _ string) (err error) {
+		page, err = s.List(ctx, p)
+		return err
+	}})
+	return page, err
+}
+
+// Pin keeps a blob as long as the task. It returns blob.ErrNotFound if the blob does not exist. If it
+// is deleted before the commit, the turn fails.
+func (b *Blobs) Pin(ctx context.Context, ref string) error {
+	if _, err := b.Stat(ctx, ref); err != nil {
+		return err
+	}
+	holder := blobHolder(b.t.TaskID())
+	return b.write(ctx, "blobs.pin",
+		func(s blob.Transactional) (store.Effect, error) { return s.PinEffect(b.t.Owner(), ref, holder) },
+		func(ctx context.Context, s blob.Store) error { return s.Pin(ctx, b.t.Owner(), ref, holder) })
+}
+
+// Unpin lets a blob expire after its TTL, unless others hold it. A blob that does not exist is no
+// error.
+func (b *Blobs) Unpin(ctx context.Context, ref string) error {
+	holder := blobHolder(b.t.TaskID())
+	return b.write(ctx, "blobs.unpin",
+		func(s blob.Transactional) (store.Effect, error) { return s.UnpinEffect(b.t.Owner(), ref, holder) },
+		func(ctx context.Context, s blob.Store) error { return existing(s.Unpin(ctx, b.t.Owner(), ref, holder)) })
+}
+
+// Delete removes a blob, even a pinned one. A blob that does not exist is no error.
+func (b *Blobs) Delete(ctx context.Context, ref string) error {
+	return b.write(ctx, "blobs.delete",
+		func(s blob.Transactional) (store.Effect, error) { return s.DeleteEffect(b.t.Owner(), ref) },
+		func(ctx context.Context, s blob.Store) error { return existing(s.Delete(ctx, b.t.Owner(), ref)) })
+}
+
+// existing ignores that a blob does not exist.
+func existing(err error) error {
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (b *Blobs) write(ctx context.Context, op string, own func(blob.Transactional) (store.Effect, error), direct func(context.Context, blob.Store) error) error {
+	s, err := b.store()
+	if err != nil {
+		return err
+	}
+	var effect func() (store.Effect, error)
+	if o := b.t.r.e.cfg.Contracts.own.blobs; o != nil {
+		effect = func() (store.Effect, error) { return own(o) }
+	}
+	return b.t.write(ctx, op, 0, effect, func(ctx context.Context, _ string) error { return direct(ctx, s) })
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// Calls of a handler on transcripts, facts, blobs, and on states outside of the agent's database are
+// numbered and recorded like those on records; see turnrecords.go. A write to a part of the engine's
+// store is an effect of the next commit. A write to another store is made at once, under a key that
+// each attempt of the turn uses for this call.
+
+// maxEffectBytes is the size of effects above which a call waits for their commit.
+const maxEffectBytes = 1 << 20
+
+// callFailure is the stored form of the error of a call on a contract.
+type callFailure struct {
+	Code a2a.Code `json:"code"`
+	Text string   `json:"text"`
+}
+
+// lastingErrors are errors without a code, or that handlers test for, that a repeated call has again.
+var lastingErrors = []error{
+	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
+	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrNoGraph, memory.ErrStateConflict, memory.ErrStateTooLarge,
+}
+
+// lasting returns the stored form of an error, nil if a repeated call may succeed.
+func lasting(err error) *callFailure {
+	for _, known := range lastingErrors {
+		if errors.Is(err, known) {
+			return &callFailure{a2a.CodeOf(known), known.Error()}
+		}
+	}
+	if code := a2a.CodeOf(err); code != a2a.CodeInternal && !code.Retryable() {
+		return &callFailure{code, err.Error()}
+	}
+	return nil
+}
+
+// error returns the error of a repeated call.
+func (f *callFailure) error() error {
+	for _, known := range lastingErrors {
+		if f.Text == known.Error() {
+			return known
+		}
+	}
+	return a2a.Errorf(f.Code, "%s", f.Text)
+}
+
+// result returns the result of a recorded call.
+func (c *callRecord) result(to any) error {
+	if !c.Failed {
+		if to == nil {
+			return nil
+		}
+		return json.Unmarshal(c.Data, to)
+	}
+	var f callFailure
+	if err := json.Unmarshal(c.Data, &f); err != nil {
+		return err
+	}
+	return f.error()
+}
+
+// contractCall is a call of a handler on a contract.
+type contractCall struct {
+	kind callKind
+	op   string
+	// result points to the result, which has a form that JSON keeps. nil means none.
+	result any
+	// do makes the call, or adds effects to c. once identifies the call in all attempts.
+	do func(ctx context.Context, c *recordCall, once string) error
+}
+
+// onContract makes a call, or returns the recorded result of an earlier attempt.
+func (t *Turn) onContract(ctx context.Context, call contractCall) error {
+	u := t.records(true)
+	done, err := u.recorded(ctx, func(c *callRecord) bool { return c.Kind == call.kind && c.Op == call.op })
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		return done.result(call.result)
+	}
+	if err := t.r.ensureLease(ctx); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if call.kind == queryCall {
+		if err := u.commit(ctx); err != nil {
+			return err
+		}
+	}
+	c := &recordCall{result: callRecord{Kind: call.kind, Op: call.op}}
+	failure := call.do(ctx, c, t.onceKey(ctx))
+	var data any = call.result
+	if failure != nil {
+		f := lasting(failure)
+		if f == nil {
+			return hideStoreError(failure)
+		}
+		c.result.Failed, data = true, f
+		c.effects, c.written = nil, false
+	}
+	if data != nil {
+		if c.result.Data, err = json.Marshal(data); err != nil {
+			return err
+		}
+	}
+	full := false
+	err = u.add(ctx, c, func(p *pendingRecords) {
+		p.add(c)
+		full = p.size > maxEffectBytes
+	})
+	if err == nil && full {
+		err = u.commit(ctx)
+	}
+	return errors.Join(failure, err)
+}
+
+// onceKey returns a key of the next call. Each attempt of the turn gets the same one.
+func (t *Turn) onceKey(ctx context.Context) string {
+	scope := t.scopeName(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), scope, t.calls[scope]))
+	return "turn/" + hex.EncodeToString(sum[:16])
+}
+
+// write makes a write. effect returns it as an effect, direct makes it at once. effect is nil if the
+// contract is not part of the engine's store.
+func (t *Turn) write(ctx context.Context, op string, size int, effect func() (store.Effect, error), direct func(ctx context.Context, once string) error) error {
+	return t.onContract(ctx, contractCall{kind: writeCall, op: op, do: func(ctx context.Context, c *recordCall, once string) error {
+		if effect == nil {
+			c.written = true
+			return fenced(direct(ctx, once))
+		}
+		e, err := effect()
+		c.effects, c.size = []store.Effect{e}, size
+		return err
+	}})
+}
+
+// fenced returns ErrLeaseLost for a write that a newer attempt has fenced.
+func fenced(err error) error {
+	if errors.Is(err, history.ErrFenced) {
+		return ErrLeaseLost
+	}
+	return err
+}
+
+// unsupported returns the error for a contract that the agent does not have.
+func unsupported(contract string) error {
+	return a2a.Errorf(a2a.CodeUnsupported, "the agent has no store of %s", contract)
+}

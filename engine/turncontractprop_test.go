@@ -1,0 +1,281 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// contractKinds are the operations of TestStateEqualsUninterruptedRun on transcripts, facts and blobs.
+var contractKinds = []string{
+	"append", "append", "append", "tail", "messages", "count", "clearTranscript", "clearTask",
+	"remember", "remember", "rememberKey", "recall", "forget", "put", "put", "read", "deleteBlob",
+}
+
+// contractParts are the parts of a store.
+type contractParts interface {
+	History() history.Provider
+	LongTerm(now func() time.Time) memory.LongTermStore
+	Blobs(cfg blob.Config) *blob.Blobs
+}
+
+func (p *process) History() history.Provider { return p.Store.(contractParts).History() }
+
+func (p *process) LongTerm(now func() time.Time) memory.LongTermStore {
+	return p.Store.(contractParts).LongTerm(now)
+}
+
+func (p *process) Blobs(cfg blob.Config) *blob.Blobs { return p.Store.(contractParts).Blobs(cfg) }
+
+// onContract runs an operation on the transcript, facts or blobs. What a handler reads from a store
+// outside of the agent's database depends on interruptions, so it is not part of the result.
+func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, err error) {
+	text := fmt.Sprintf("%d %s", o.id, lastOf(a.seen))
+	switch o.kind {
+	case "append", "tail", "messages", "count", "clearTranscript", "clearTask":
+		result, err = onTranscript(ctx, a.turn.Transcript(), o, text)
+	case "put", "read", "deleteBlob":
+		result, err = a.onBlobs(ctx, o)
+	default:
+		result, err = a.onFacts(ctx, o)
+	}
+	if a.h.foreign != nil {
+		result = nil
+	}
+	return result, err
+}
+
+func onTranscript(ctx context.Context, s *engine.Transcript, o *stateOp, text string) (any, error) {
+	switch o.kind {
+	case "append":
+		messages := []history.Message{{Role: "user", Body: fmt.Appendf(nil, "%q", text)}}
+		if o.n%3 == 0 {
+			messages = append(messages, history.Message{Body: []byte(`{"a" : "<b>"}`)})
+		}
+		return nil, s.Append(ctx, messages...)
+	case "tail":
+		all, err := s.Tail(ctx, 1+o.n%5)
+		return plainMessages(all), err
+	case "messages":
+		all, err := s.Messages(ctx, o.n%4, o.n%3)
+		return plainMessages(all), err
+	case "count":
+		return s.Count(ctx)
+	case "clearTask":
+		return nil, s.ClearTask(ctx)
+	}
+	if o.n%3 > 0 {
+		return nil, nil
+	}
+	return nil, s.Clear(ctx)
+}
+
+func plainMessages(all []history.Message) []string {
+	texts := []string{}
+	for _, m := range all {
+		texts = append(texts, fmt.Sprintf("%s %s", m.Role, m.Body))
+	}
+	return texts
+}
+
+func (a *stateAttempt) onFacts(ctx context.Context, o *stateOp) (any, error) {
+	p := engine.RememberParams{Namespace: a.turn.ContextID(), Metadata: map[string]any{"id": o.id}}
+	content := fmt.Sprint("fact ", o.n%4)
+	switch o.kind {
+	case "remember":
+		return nil, a.turn.Remember(ctx, content, p)
+	case "rememberKey":
+		p.Key = fmt.Sprint("key", o.n%2)
+		return nil, a.turn.Remember(ctx, content, p)
+	}
+	found, err := a.turn.Recall(ctx, "", engine.RecallParams{Namespace: a.turn.ContextID(), Limit: 1000})
+	if err != nil || o.kind == "recall" {
+		return plainFacts(found), err
+	}
+	for _, m := range found {
+		if m.Content == content {
+			if err := a.turn.Forget(ctx, a.turn.ContextID(), m.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// plainFacts returns facts without what depends on time.
+func plainFacts(found []memory.Memory) []string {
+	texts := []string{}
+	for _, m := range found {
+		texts = append(texts, fmt.Sprintf("%s %v %s", m.Content, m.Metadata["id"], strings.TrimLeft(m.Key, "0123456789abcdef/nrtu")))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
+	name := a.turn.ContextID() + "/" + fmt.Sprint(o.id)
+	if o.kind == "put" {
+		info, err := a.turn.Blobs().Put(ctx, strings.NewReader(name), engine.BlobParams{Name: name})
+		if err == nil {
+			a.refs = append(a.refs, info.Ref)
+		}
+		return info.Size, err
+	}
+	if len(a.refs) == 0 {
+		return nil, nil
+	}
+	ref := a.refs[o.n%len(a.refs)]
+	if o.kind == "deleteBlob" {
+		return nil, a.turn.Blobs().Delete(ctx, ref)
+	}
+	if info, err := a.turn.Blobs().Stat(ctx, ref); err != nil {
+		return nil, err
+	} else if len(info.Holders) != 1 || info.Holders[0] != "task/"+a.turn.TaskID() {
+		return nil, fmt.Errorf("blob has holders %q", info.Holders)
+	}
+	// Content is not recorded: a later commit of an earlier attempt may have deleted it.
+	r, _, err := a.turn.Blobs().Open(ctx, ref)
+	if err != nil {
+		return "read", nil //nolint:nilerr // see above
+	}
+	defer r.Close()
+	var content bytes.Buffer
+	if _, err := io.Copy(&content, r); err != nil || !strings.HasPrefix(content.String(), a.turn.ContextID()) {
+		return nil, fmt.Errorf("content is %q, %w", content.String(), err)
+	}
+	return "read", nil
+}
+
+// contractData returns what the context has in the transcript, facts and blobs of a store.
+func contractData(t *testing.T, s contractParts, contextID string) map[string]any {
+	t.Helper()
+	k := history.Key{Owner: alice.ID, Agent: "agent", Session: contextID}
+	messages, err := s.History().Messages(t.Context(), k, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := s.LongTerm(nil).Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent", Namespace: contextID}, memory.SearchParams{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := []string{}
+	p := blob.ListParams{Owner: alice.ID, Limit: blob.MaxPage}
+	for more := true; more; {
+		page, err := s.Blobs(blob.Config{}).List(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = page.More
+		for _, b := range page.Blobs {
+			p.After = b.Ref
+			if strings.HasPrefix(b.Name, contextID+"/") {
+				blobs = append(blobs, b.Name)
+			}
+		}
+	}
+	slices.Sort(blobs)
+	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs}
+}
+
+// foreignStore is a store outside of the agent's database. Calls of a killed process have no effect,
+// and at random calls have none or their answers are lost.
+type foreignStore struct {
+	contractParts
+	proc *process
+	mu   *sync.Mutex
+	r    *rand.Rand
+}
+
+func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignStore {
+	return &foreignStore{parts, proc, new(sync.Mutex), rand.New(rand.NewPCG(seed, 3))}
+}
+
+func (f *foreignStore) contracts() engine.Contracts {
+	return engine.Contracts{History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(nil), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f}}
+}
+
+func onForeign[R any](f *foreignStore, do func() (R, error)) (r R, err error) {
+	f.mu.Lock()
+	fault := f.r.IntN(25)
+	f.mu.Unlock()
+	lost := a2a.Errorf(a2a.CodeUnavailable, "no answer")
+	if f.proc.isKilled() || fault == 0 {
+		return r, lost
+	}
+	if r, err = do(); fault == 1 {
+		var none R
+		return none, lost
+	}
+	return r, err
+}
+
+type foreignHistory struct {
+	history.Provider
+	f *foreignStore
+}
+
+func (h *foreignHistory) Append(ctx context.Context, k history.Key, p history.AppendParams) (history.AppendResult, error) {
+	return onForeign(h.f, func() (history.AppendResult, error) { return h.Provider.Append(ctx, k, p) })
+}
+
+func (h *foreignHistory) Clear(ctx context.Context, k history.Key) error {
+	_, err := onForeign(h.f, func() (int, error) { return 0, h.Provider.Clear(ctx, k) })
+	return err
+}
+
+func (h *foreignHistory) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (int64, error) {
+	return onForeign(h.f, func() (int64, error) { return h.Provider.ClearRun(ctx, k, run, fence) })
+}
+
+type foreignFacts struct {
+	memory.LongTermStore
+	f *foreignStore
+}
+
+func (m *foreignFacts) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (string, error) {
+	return onForeign(m.f, func() (string, error) { return m.LongTermStore.Save(ctx, scope, content, p) })
+}
+
+func (m *foreignFacts) Delete(ctx context.Context, scope memory.Scope, id string) (bool, error) {
+	return onForeign(m.f, func() (bool, error) { return m.LongTermStore.Delete(ctx, scope, id) })
+}
+
+type foreignBlobs struct {
+	blob.Store
+	f *foreignStore
+}
+
+func (b *foreignBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blob.Info, error) {
+	return onForeign(b.f, func() (blob.Info, error) { return b.Store.Put(ctx, r, p) })
+}
+
+func (b *foreignBlobs) Delete(ctx context.Context, owner, ref string) error {
+	_, err := onForeign(b.f, func() (int, error) { return 0, b.Store.Delete(ctx, owner, ref) })
+	return err
+}
+
+// openForeign opens a store that is not the agent's.
+func openForeign(t *testing.T) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
