@@ -92,6 +92,8 @@ type Config struct {
 
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
+	// own are the contracts that are parts of Store.
+	own ownContracts
 }
 
 // Limits limits memory and stored data. Zero fields have the documented default.
@@ -188,7 +190,9 @@ func (c Config) withDefaults() (Config, error) {
 			c.clock = shared.Now
 		}
 	}
-	c.Contracts = c.Contracts.WithParts(c.Store, c.clock)
+	named := c.Contracts
+	c.Contracts = named.WithParts(c.Store, c.clock)
+	c.own = named.own(c.Contracts)
 	return c, nil
 }
 

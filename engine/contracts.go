@@ -23,16 +23,28 @@ type Contracts struct {
 	Blobs blob.Store
 	// State stores the states of sessions. Default: records of Config.Store.
 	State memory.ShortTerm
-
-	// own are the fields that are parts of Config.Store and can be written with a task.
-	own ownContracts
 }
 
-// ownContracts are parts of the engine's store, nil for a contract that is not.
+// ownContracts are the contracts that are parts of the engine's store and can be written with a
+// task, nil for others.
 type ownContracts struct {
 	history history.Transactional
 	facts   memory.Transactional
 	blobs   blob.Transactional
+}
+
+// own returns the contracts of all, a result of WithParts, that c does not name.
+func (c Contracts) own(all Contracts) (own ownContracts) {
+	if c.History == nil {
+		own.history, _ = all.History.(history.Transactional)
+	}
+	if c.Facts == nil {
+		own.facts, _ = all.Facts.(memory.Transactional)
+	}
+	if c.Blobs == nil {
+		own.blobs, _ = all.Blobs.(blob.Transactional)
+	}
+	return own
 }
 
 // WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is that
@@ -40,19 +52,17 @@ type ownContracts struct {
 func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
 		c.History = p.History()
-		c.own.history, _ = c.History.(history.Transactional)
 	}
 	if p, ok := s.(interface {
 		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok && c.Facts == nil {
 		c.Facts = p.LongTerm(clock)
-		c.own.facts, _ = c.Facts.(memory.Transactional)
 	}
 	if p, ok := s.(interface {
 		Blobs(cfg blob.Config) *blob.Blobs
 	}); ok && c.Blobs == nil {
 		if b := p.Blobs(blob.Config{Now: clock}); b != nil {
-			c.Blobs, c.own.blobs = b, b
+			c.Blobs = b
 		}
 	}
 	return c

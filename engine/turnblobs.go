@@ -152,7 +152,7 @@ func (b *Blobs) write(ctx context.Context, op string, own func(blob.Transactiona
 		return err
 	}
 	var effect func() (store.Effect, error)
-	if o := b.t.r.e.cfg.Contracts.own.blobs; o != nil {
+	if o := b.t.r.e.cfg.own.blobs; o != nil {
 		effect = func() (store.Effect, error) { return own(o) }
 	}
 	return b.t.write(ctx, op, 0, effect, func(ctx context.Context, _ string) error { return direct(ctx, s) })

@@ -253,24 +253,37 @@ func TestCanceledTurnLeavesTheFirstWrites(t *testing.T) {
 	})
 }
 
-// keyedStates is a store of states outside of the agent's database that applies a patch with a key
-// once. It loses the answer to each first patch.
+// keyedStates is a store of states outside of the agent's database that applies a change with a key
+// once. It loses the answer to each change.
 type keyedStates struct {
 	memory.ShortTerm
 	mu   sync.Mutex
 	done map[string]bool
 }
 
-func (k *keyedStates) UpdateOnce(ctx context.Context, key memory.Key, patch map[string]any, once string) (memory.State, error) {
+func (k *keyedStates) UpdateOnce(ctx context.Context, key memory.Key, patch map[string]any, version int64, once string) (memory.State, error) {
+	return k.once(ctx, key, once, func() (memory.State, error) { return k.Update(ctx, key, patch, version) })
+}
+
+func (k *keyedStates) SetOnce(ctx context.Context, key memory.Key, values map[string]any, version int64, once string) (memory.State, error) {
+	return k.once(ctx, key, once, func() (memory.State, error) { return k.Set(ctx, key, values, version) })
+}
+
+func (k *keyedStates) ClearOnce(ctx context.Context, key memory.Key, once string) error {
+	_, err := k.once(ctx, key, once, func() (memory.State, error) { return memory.State{}, k.Clear(ctx, key) })
+	return err
+}
+
+func (k *keyedStates) once(ctx context.Context, key memory.Key, once string, change func() (memory.State, error)) (memory.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.done[once] {
 		return k.Get(ctx, key)
 	}
-	k.done[once] = true
-	if _, err := k.Update(ctx, key, patch, memory.AnyVersion); err != nil {
+	if _, err := change(); err != nil {
 		return memory.State{}, err
 	}
+	k.done[once] = true
 	return memory.State{}, a2a.Errorf(a2a.CodeUnavailable, "no answer")
 }
 
@@ -282,7 +295,7 @@ func TestStateInAnotherStoreIsUpdatedOnce(t *testing.T) {
 	}
 	states := &keyedStates{ShortTerm: other, done: make(map[string]bool)}
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{State: states}, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 10, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{State: states}, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 20, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		st := turn.State()
 		for i := range 3 {
 			if err := st.Update(ctx, map[string]any{fmt.Sprint("m", i): turn.Attempt(), "big": 1 << 60}); err != nil {
@@ -299,7 +312,13 @@ func TestStateInAnotherStoreIsUpdatedOnce(t *testing.T) {
 		if turn.Attempt() < 6 {
 			return errors.Join(turn.Flush(), engine.Retry(errAgain))
 		}
-		return errors.Join(st.Clear(ctx), st.Set(ctx, map[string]any{"set": jsonText(got.Values)}))
+		if err := st.Clear(ctx); err != nil {
+			return engine.Retry(err)
+		}
+		if err := st.Set(ctx, map[string]any{"set": jsonText(got.Values)}); err != nil {
+			return engine.Retry(err)
+		}
+		return nil
 	}})
 	task := sendIn(t, e, newID())
 	if task.Status.State != a2a.StateCompleted {

@@ -54,8 +54,8 @@ func (t *Turn) factScope(namespace string) memory.Scope {
 // If facts are not in the agent's database, a fact is stored at once. One without a key then gets a
 // key of the call, so that a repeated attempt does not add it again.
 func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) error {
-	c := &t.r.e.cfg.Contracts
-	if c.Facts == nil {
+	c := &t.r.e.cfg
+	if c.Contracts.Facts == nil {
 		return unsupported("facts (memory)")
 	}
 	save := memory.SaveParams{TTL: p.TTL, Metadata: p.Metadata, Key: p.Key, ValidFrom: p.ValidFrom, ValidTo: p.ValidTo}
@@ -67,7 +67,7 @@ func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) e
 		if save.Key == "" {
 			save.Key = once
 		}
-		_, err := c.Facts.Save(ctx, t.factScope(p.Namespace), content, save)
+		_, err := c.Contracts.Facts.Save(ctx, t.factScope(p.Namespace), content, save)
 		return err
 	})
 }
@@ -75,8 +75,8 @@ func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) e
 // Forget removes facts of a namespace with all their versions; "" is memory.DefaultNamespace. A fact
 // that does not exist is no error. It is committed like Remember.
 func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) error {
-	c := &t.r.e.cfg.Contracts
-	if c.Facts == nil {
+	c := &t.r.e.cfg
+	if c.Contracts.Facts == nil {
 		return unsupported("facts (memory)")
 	}
 	for _, id := range ids {
@@ -85,7 +85,7 @@ func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) erro
 			effect = func() (store.Effect, error) { return c.own.facts.DeleteEffect(t.factScope(namespace), id) }
 		}
 		err := t.write(ctx, "facts.delete", 0, effect, func(ctx context.Context, _ string) error {
-			_, err := c.Facts.Delete(ctx, t.factScope(namespace), id)
+			_, err := c.Contracts.Facts.Delete(ctx, t.factScope(namespace), id)
 			return err
 		})
 		if err != nil {

@@ -25,8 +25,7 @@ import (
 // [memory.MaxStateBytes] of JSON.
 //
 // If Config.Contracts.State stores the states of sessions, a change is made at once. A repeated
-// attempt then does not repeat an Update if that store accepts keys, as that of Redis does; Set and
-// Clear have the same result when repeated, and Replace may find its own change.
+// attempt does not repeat it if that store is a [memory.OnceUpdater], as that of Redis is.
 type State struct{ t *Turn }
 
 // State returns the state of the turn's session.
@@ -67,14 +66,8 @@ func (s *State) Get(ctx context.Context) (memory.State, error) {
 // Update applies a JSON merge patch (RFC 7396): nil removes a member, objects (map[string]any)
 // merge recursively, any other value replaces.
 func (s *State) Update(ctx context.Context, patch map[string]any) error {
-	if other := s.other(); other != nil {
-		_, err := s.onOther(ctx, writeCall, "state.update", func(ctx context.Context, once string) (memory.State, error) {
-			if keyed, ok := other.(onceUpdater); ok {
-				return keyed.UpdateOnce(ctx, s.key(), patch, once)
-			}
-			return other.Update(ctx, s.key(), patch, memory.AnyVersion)
-		})
-		return err
+	if s.other() != nil {
+		return s.updateOther(ctx, patch)
 	}
 	m, err := s.store(true)
 	if err == nil {
@@ -86,7 +79,7 @@ func (s *State) Update(ctx context.Context, patch map[string]any) error {
 // Set replaces the state. It also replaces concurrent changes by other tasks; see Replace.
 func (s *State) Set(ctx context.Context, values map[string]any) error {
 	if s.other() != nil {
-		_, err := s.set(ctx, "state.set", values, memory.AnyVersion)
+		_, err := s.setOther(ctx, "state.set", values, memory.AnyVersion)
 		return err
 	}
 	m, err := s.store(true)
@@ -100,7 +93,7 @@ func (s *State) Set(ctx context.Context, values map[string]any) error {
 // returns the new state. It returns memory.ErrStateConflict if the version differs.
 func (s *State) Replace(ctx context.Context, values map[string]any, version int64) (memory.State, error) {
 	if s.other() != nil {
-		return s.set(ctx, "state.replace", values, version)
+		return s.setOther(ctx, "state.replace", values, version)
 	}
 	m, err := s.store(false)
 	if err != nil {
@@ -111,11 +104,8 @@ func (s *State) Replace(ctx context.Context, values map[string]any, version int6
 
 // Clear removes the state.
 func (s *State) Clear(ctx context.Context) error {
-	if other := s.other(); other != nil {
-		_, err := s.onOther(ctx, writeCall, "state.clear", func(ctx context.Context, _ string) (memory.State, error) {
-			return memory.State{}, other.Clear(ctx, s.key())
-		})
-		return err
+	if s.other() != nil {
+		return s.clearOther(ctx)
 	}
 	m, err := s.store(true)
 	if err != nil {

@@ -9,13 +9,16 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// BenchmarkState compares short turns that change the state of their session with turns that do
-// not. Batches of both alternate, so that both have the same load of the machine.
+// BenchmarkState compares short turns that change the state of their session, append to its
+// transcript or remember a fact with turns that do not. Batches of them alternate, so that all have
+// the same load of the machine.
 func BenchmarkState(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
@@ -24,6 +27,14 @@ func BenchmarkState(b *testing.B) {
 		{"memory", func(*testing.B) store.Store { return inmem.New() }},
 		{"sqlite", func(b *testing.B) store.Store {
 			s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return s
+		}},
+		{"postgres", func(b *testing.B) store.Store {
+			url := pgtest.URL(b)
+			s, err := postgres.Open(b.Context(), postgres.Config{URL: url, Schema: pgtest.Schema(b, url), Migrate: true})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -42,7 +53,7 @@ func BenchmarkState(b *testing.B) {
 			took := make(map[string]time.Duration)
 			turns := 0
 			for b.Loop() {
-				for _, kind := range []string{"plain", "read", "write"} {
+				for _, kind := range []string{"plain", "read", "write", "append", "remember"} {
 					started := time.Now()
 					sendBatch(b, e, kind)
 					took[kind] += time.Since(started)
@@ -52,7 +63,9 @@ func BenchmarkState(b *testing.B) {
 			for kind, d := range took {
 				b.ReportMetric(float64(d.Microseconds())/float64(turns), kind+"-us/turn")
 			}
-			b.ReportMetric(float64(took["write"])/float64(took["plain"]), "write/plain")
+			for _, kind := range []string{"write", "append", "remember"} {
+				b.ReportMetric(float64(took[kind])/float64(took["plain"]), kind+"/plain")
+			}
 			if err := e.Stop(b.Context()); err != nil {
 				b.Error(err)
 			}
@@ -81,7 +94,16 @@ func sendBatch(b *testing.B, e *engine.Engine, kind string) {
 
 func benchState(ctx context.Context, turn *engine.Turn) error {
 	kind := turn.Messages()[0].Text()
-	if kind != "plain" {
+	switch kind {
+	case "append":
+		if err := turn.Transcript().AppendText(ctx, "user", "The backup runs at noon, except on Sundays."); err != nil {
+			return err
+		}
+	case "remember":
+		if err := turn.Remember(ctx, "The backup runs at noon, except on Sundays.", engine.RememberParams{Namespace: turn.ContextID()}); err != nil {
+			return err
+		}
+	case "read", "write":
 		if _, err := turn.State().Get(ctx); err != nil {
 			return err
 		}

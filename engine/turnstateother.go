@@ -8,11 +8,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// onceUpdater is implemented by stores of states that apply a patch with a key once.
-type onceUpdater interface {
-	UpdateOnce(ctx context.Context, key memory.Key, patch map[string]any, once string) (memory.State, error)
-}
-
 // other returns the store of states if they are not records of the engine's store.
 func (s *State) other() memory.ShortTerm { return s.t.r.e.cfg.Contracts.State }
 
@@ -45,8 +40,31 @@ func (s *State) onOther(ctx context.Context, kind callKind, op string, do func(c
 	return st, err
 }
 
-func (s *State) set(ctx context.Context, op string, values map[string]any, version int64) (memory.State, error) {
-	return s.onOther(ctx, writeCall, op, func(ctx context.Context, _ string) (memory.State, error) {
+func (s *State) updateOther(ctx context.Context, patch map[string]any) error {
+	_, err := s.onOther(ctx, writeCall, "state.update", func(ctx context.Context, once string) (memory.State, error) {
+		if keyed, ok := s.other().(memory.OnceUpdater); ok {
+			return keyed.UpdateOnce(ctx, s.key(), patch, memory.AnyVersion, once)
+		}
+		return s.other().Update(ctx, s.key(), patch, memory.AnyVersion)
+	})
+	return err
+}
+
+func (s *State) setOther(ctx context.Context, op string, values map[string]any, version int64) (memory.State, error) {
+	return s.onOther(ctx, writeCall, op, func(ctx context.Context, once string) (memory.State, error) {
+		if keyed, ok := s.other().(memory.OnceUpdater); ok {
+			return keyed.SetOnce(ctx, s.key(), values, version, once)
+		}
 		return s.other().Set(ctx, s.key(), values, version)
 	})
+}
+
+func (s *State) clearOther(ctx context.Context) error {
+	_, err := s.onOther(ctx, writeCall, "state.clear", func(ctx context.Context, once string) (st memory.State, err error) {
+		if keyed, ok := s.other().(memory.OnceUpdater); ok {
+			return st, keyed.ClearOnce(ctx, s.key(), once)
+		}
+		return st, s.other().Clear(ctx, s.key())
+	})
+	return err
 }

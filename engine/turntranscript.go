@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -23,23 +24,21 @@ type Transcript struct{ t *Turn }
 // Transcript returns the transcript of the turn's session.
 func (t *Turn) Transcript() *Transcript { return &Transcript{t} }
 
-func (s *Transcript) key() history.Key {
-	return history.Key{Owner: s.t.Owner(), Agent: s.t.r.e.cfg.agentKey(), Session: s.t.ContextID()}
-}
+func (s *Transcript) key() history.Key { return s.t.r.e.cfg.transcript(s.t.Owner(), s.t.ContextID()) }
 
 // write makes a write. own returns its effect.
 func (s *Transcript) write(ctx context.Context, op string, size int, own func(history.Transactional) (store.Effect, error),
 	direct func(ctx context.Context, h history.Provider, once string) error,
 ) error {
-	c := &s.t.r.e.cfg.Contracts
-	if c.History == nil {
+	c := &s.t.r.e.cfg
+	if c.Contracts.History == nil {
 		return unsupported("transcripts (history)")
 	}
 	var effect func() (store.Effect, error)
 	if c.own.history != nil {
 		effect = func() (store.Effect, error) { return own(c.own.history) }
 	}
-	return s.t.write(ctx, op, size, effect, func(ctx context.Context, once string) error { return direct(ctx, c.History, once) })
+	return s.t.write(ctx, op, size, effect, func(ctx context.Context, once string) error { return direct(ctx, c.Contracts.History, once) })
 }
 
 // Append adds messages, all or none. Their Seq and Run are ignored: Run is the id of the task. A
@@ -60,6 +59,15 @@ func (s *Transcript) Append(ctx context.Context, messages ...history.Message) er
 			_, err := h.Append(ctx, s.key(), p)
 			return err
 		})
+}
+
+// AppendText adds a message whose body is a text, as a JSON string.
+func (s *Transcript) AppendText(ctx context.Context, role, text string) error {
+	body, err := json.Marshal(text)
+	if err != nil {
+		return err
+	}
+	return s.Append(ctx, history.Message{Role: role, Body: body})
 }
 
 // Clear removes the transcript.

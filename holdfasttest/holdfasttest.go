@@ -20,8 +20,11 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -43,7 +46,7 @@ type Runner struct {
 	t       T
 	handler holdfast.Handler
 	cfg     holdfast.Config
-	store   store.Store
+	store   *inmem.Store
 	agent   *holdfast.Agent
 	client  *client.Client
 }
@@ -244,6 +247,42 @@ func (r *Runner) Boards(contextID string) []board.Board {
 		r.t.Fatalf("boards of context %s = %v", contextID, err)
 	}
 	return all
+}
+
+// contracts returns the stores of transcripts, facts and blobs.
+func (r *Runner) contracts() engine.Contracts { return r.cfg.Contracts.WithParts(r.store, nil) }
+
+// Transcript returns the messages of a context's transcript, the oldest first; see
+// [holdfast.Turn.Transcript].
+func (r *Runner) Transcript(contextID string) []history.Message {
+	r.t.Helper()
+	all, err := r.contracts().History.Messages(r.t.Context(), history.Key{Owner: a2a.Anonymous, Agent: r.cfg.Name, Session: contextID}, 0, 0)
+	if err != nil {
+		r.t.Fatalf("transcript of context %s = %v", contextID, err)
+	}
+	return all
+}
+
+// Facts returns up to 1,000 facts of a namespace, "" for the default one, the newest first; see
+// [holdfast.Turn.Remember].
+func (r *Runner) Facts(namespace string) []memory.Memory {
+	r.t.Helper()
+	scope := memory.Scope{Owner: a2a.Anonymous, Namespace: namespace, Agent: r.cfg.Name}
+	all, err := r.contracts().Facts.Search(r.t.Context(), scope, memory.SearchParams{Limit: memory.MaxLimit})
+	if err != nil {
+		r.t.Fatalf("facts of namespace %q = %v", namespace, err)
+	}
+	return all
+}
+
+// Blobs returns up to 1,000 blobs, the oldest first; see [holdfast.Turn.Blobs].
+func (r *Runner) Blobs() []blob.Info {
+	r.t.Helper()
+	page, err := r.contracts().Blobs.List(r.t.Context(), blob.ListParams{Owner: a2a.Anonymous, Limit: blob.MaxPage})
+	if err != nil {
+		r.t.Fatalf("blobs = %v", err)
+	}
+	return page.Blobs
 }
 
 func view(task *a2a.Task) Task {

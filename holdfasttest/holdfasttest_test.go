@@ -136,3 +136,31 @@ func TestStateAndBoardsOfAConversation(t *testing.T) {
 		t.Errorf("state of another context = %+v", other)
 	}
 }
+
+func TestTranscriptFactsAndBlobsOfAConversation(t *testing.T) {
+	t.Parallel()
+	attempts := 0
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		attempts++
+		err := errors.Join(turn.Transcript().AppendText(ctx, "user", turn.Text()), turn.Remember(ctx, "likes "+turn.Text(), holdfast.RememberParams{}))
+		if err != nil {
+			return err
+		}
+		if _, err := turn.Blobs().Put(ctx, strings.NewReader(turn.Text()), holdfast.BlobParams{Name: "text"}); err != nil {
+			return err
+		}
+		found, err := turn.Recall(ctx, "likes", holdfast.RecallParams{})
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("Recall() = %+v, %w", found, err)
+		}
+		if turn.Attempt() == 1 {
+			return holdfast.Retry(errors.New("again"))
+		}
+		return turn.Forget(ctx, "", "none")
+	}), holdfast.Config{RetryDelay: time.Millisecond})
+	task := r.Send("tea")
+	messages, facts, blobs := r.Transcript(task.ContextID), r.Facts(""), r.Blobs()
+	if task.State != a2a.StateCompleted || attempts != 2 || len(messages) != 1 || string(messages[0].Body) != `"tea"` || len(facts) != 1 || len(blobs) != 1 || len(blobs[0].Holders) != 1 {
+		t.Errorf("task is %s %q after %d attempts, transcript %+v, facts %+v, blobs %+v", task.State, task.Message, attempts, messages, facts, blobs)
+	}
+}
