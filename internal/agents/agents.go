@@ -19,6 +19,8 @@ type Options struct {
 	// PageDelay slows the summarizer down for demonstrations and fault tests; see
 	// [summarizer.Config].
 	PageDelay time.Duration
+	// Remember makes the summarizer keep what it reads, and answer questions from it.
+	Remember bool
 }
 
 // Agent is a built-in agent.
@@ -32,7 +34,7 @@ type Agent struct {
 	// New returns the agent's handler.
 	New func(Options) (holdfast.Handler, error)
 	// Describe sets the agent card's properties: name, description, skills and modes.
-	Describe func(*holdfast.Config)
+	Describe func(Options, *holdfast.Config)
 }
 
 const lighthouse = "The lighthouse was built in 1821. It stands on a cliff above the bay. " +
@@ -48,21 +50,26 @@ func All() []Agent {
 				if o.PageDelay < 0 {
 					return nil, fmt.Errorf("page delay is %s, want 0 or more", o.PageDelay)
 				}
-				return summarizer.New(summarizer.Config{PageDelay: o.PageDelay}), nil
+				return summarizer.New(summarizer.Config{PageDelay: o.PageDelay, Remember: o.Remember}), nil
 			},
-			Describe: summarizer.Describe,
-			Example:  lighthouse,
+			Describe: func(o Options, cfg *holdfast.Config) {
+				summarizer.Describe(cfg)
+				if o.Remember {
+					summarizer.DescribeMemory(cfg)
+				}
+			},
+			Example: lighthouse,
 		},
 		{
 			Name: "conformance", Summary: "behaves as the official A2A conformance kits require",
 			New:      func(Options) (holdfast.Handler, error) { return conformance.New(conformance.Config{}), nil },
-			Describe: conformance.Describe,
+			Describe: func(_ Options, cfg *holdfast.Config) { conformance.Describe(cfg) },
 			Example:  "Hello",
 		},
 		{
 			Name: "echo", Summary: "replies with the text of the message; for benchmarks",
 			New:      func(Options) (holdfast.Handler, error) { return echo.New(), nil },
-			Describe: echo.Describe,
+			Describe: func(_ Options, cfg *holdfast.Config) { echo.Describe(cfg) },
 			Example:  "Hello",
 		},
 	}

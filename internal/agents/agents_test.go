@@ -22,7 +22,7 @@ func TestEveryAgentDescribesItselfAndAnswers(t *testing.T) {
 				t.Fatalf("New() = %v", err)
 			}
 			var cfg holdfast.Config
-			agent.Describe(&cfg)
+			agent.Describe(agents.Options{}, &cfg)
 			if cfg.Name == "" || cfg.Description == "" || len(cfg.Skills) == 0 || len(cfg.InputModes) == 0 || len(cfg.OutputModes) == 0 || agent.Summary == "" {
 				t.Errorf("Describe() = %+v, want everything filled in", cfg)
 			}

@@ -32,6 +32,8 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
 	switch {
 	case c.Exec != "" && c.Agent != "":
 		return chosenAgent{}, errors.New("--exec and --agent must not both be given")
+	case c.Remember && (c.Exec != "" || c.Agent != "" && c.Agent != agentNames()[0]):
+		return chosenAgent{}, fmt.Errorf("--remember needs the agent %s", agentNames()[0])
 	case c.Exec != "":
 		return c.chooseProgram(a, log)
 	case c.ExecPlain || c.ExecTimeout != 0 || c.ExecDir != "":
@@ -45,12 +47,13 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
 	if err != nil {
 		return chosenAgent{}, fmt.Errorf("--agent: want one of %s, but got %q", strings.Join(agentNames(), ", "), name)
 	}
-	handler, err := agent.New(agents.Options{PageDelay: c.PageDelay})
+	options := agents.Options{PageDelay: c.PageDelay, Remember: c.Remember}
+	handler, err := agent.New(options)
 	if err != nil {
 		return chosenAgent{}, fmt.Errorf("--agent: %s: %w", name, err)
 	}
 	out := chosenAgent{label: agent.Name + " (built in)", handler: handler, try: agent.Example}
-	agent.Describe(&out.config)
+	agent.Describe(options, &out.config)
 	return out, nil
 }
 

@@ -28,6 +28,7 @@ type serveCmd struct {
 	Name string `placeholder:"NAME" envvar:"" help:"Agent name in the agent card (default the name of the agent)."`
 
 	Agent       string        `placeholder:"NAME" envvar:"" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
+	Remember    bool          `envvar:"" group:"Agent:" help:"The agent summarize keeps what it reads, and answers questions from it (docs/memory.md)."`
 	Exec        string        `field:"exec.CommandLine" placeholder:"COMMAND" envvar:"" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
 	ExecPlain   bool          `field:"exec.Plain" envvar:"" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
 	ExecTimeout time.Duration `field:"exec.Timeout" envvar:"" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`

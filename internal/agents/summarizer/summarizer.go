@@ -24,6 +24,15 @@
 // it resumes. A fetched file may have changed between attempts. Its steps are named after its
 // digest, so a changed file is analyzed from the start. With [Config.PageDelay] every page is
 // a separate step.
+//
+// # Memory
+//
+// With [Config.Remember] the agent keeps what it reads, each once, whatever interrupts it: passages
+// as facts, for all later contexts of the caller; the text as a blob; the documents of the context in
+// the state of the session; the progress of the turn on a board; messages and answers in the transcript.
+// It then answers a question with the passages that match it best, and names their documents and
+// pages. A question is a text of one or two sentences, without files, that ends with a question mark
+// or follows a document of the same context. The search is by words, without a model.
 package summarizer
 
 import (
@@ -43,6 +52,9 @@ type Config struct {
 	// demonstrations and fault tests, in which a document must take long enough to be
 	// interrupted. Default none.
 	PageDelay time.Duration
+	// Remember makes the agent keep what it reads, and answer questions from it. Default: it keeps
+	// nothing besides its tasks.
+	Remember bool
 }
 
 // New returns the handler.
@@ -52,6 +64,14 @@ type agent struct{ cfg Config }
 
 // Handle summarizes the documents of one turn.
 func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
+	if a.cfg.Remember {
+		switch text, known, err := question(ctx, t); {
+		case err != nil:
+			return err
+		case text != "":
+			return answer(ctx, t, text, known)
+		}
+	}
 	wanted, err := requestedSentences(t)
 	if err != nil {
 		return t.Reject(err.Error())
@@ -75,15 +95,35 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 		}
 		return t.Reject(err.Error())
 	}
+	if err := a.analyzeAll(ctx, t, docs); err != nil {
+		return err
+	}
+	if ask := missingInput(docs); ask != "" {
+		return t.RequireInput(ask)
+	}
+	text, err := deliver(ctx, t, docs, wanted)
+	if err != nil {
+		return err
+	}
+	if a.cfg.Remember {
+		if err := note(ctx, t, "Summarize "+strings.Join(names(docs), ", ")+".", text); err != nil {
+			return err
+		}
+	}
+	return t.Reply(text)
+}
+
+// analyzeAll sets the analyses of documents, and remembers the documents with [Config.Remember].
+func (a *agent) analyzeAll(ctx context.Context, t *holdfast.Turn, docs []document) error {
+	if a.cfg.Remember {
+		return a.readPlanned(ctx, t, docs)
+	}
 	for i := range docs {
 		if err := a.analyze(ctx, t, docs, i); err != nil {
 			return err
 		}
 	}
-	if ask := missingInput(docs); ask != "" {
-		return t.RequireInput(ask)
-	}
-	return deliver(ctx, t, docs, wanted)
+	return nil
 }
 
 // missingInput returns a request for the missing input. It is empty if there are at least two
@@ -152,19 +192,19 @@ type counts struct {
 	Chosen    int    `json:"chosen"`
 }
 
-// deliver streams the summary and completes the task.
-func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) error {
+// deliver streams the summary and returns the text of the reply.
+func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) (string, error) {
 	w := t.Artifact("summary")
 	w.Describe("The most significant sentences in the order of the text.", nil)
 	var all []counts
 	var sum counts
 	for i := range docs {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return "", err
 		}
 		c, err := deliverOne(w, &docs[i], wanted, len(docs) > 1, i > 0)
 		if err != nil {
-			return err
+			return "", err
 		}
 		all = append(all, c)
 		sum.Pages, sum.Sentences, sum.Chosen = sum.Pages+c.Pages, sum.Sentences+c.Sentences, sum.Chosen+c.Chosen
@@ -172,12 +212,12 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int)
 	if err := w.WriteParts(a2a.DataPart{Data: map[string]any{
 		"pages": sum.Pages, "sentences": sum.Sentences, "chosen": sum.Chosen, "documents": countsData(all),
 	}}); err != nil {
-		return err
+		return "", err
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return "", err
 	}
-	return t.Reply(fmt.Sprintf("Chose %s of %d on %s.", plural(sum.Chosen, "sentence"), sum.Sentences, plural(sum.Pages, "page")))
+	return fmt.Sprintf("Chose %s of %d on %s.", plural(sum.Chosen, "sentence"), sum.Sentences, plural(sum.Pages, "page")), nil
 }
 
 // deliverOne writes the part of the summary for one document, one chunk per line.
@@ -243,6 +283,16 @@ func Describe(cfg *holdfast.Config) {
 	}}
 	cfg.InputModes = modes
 	cfg.OutputModes = []string{"text/plain", "application/json"}
+}
+
+// DescribeMemory adds the skill of an agent with [Config.Remember] to the agent card.
+func DescribeMemory(cfg *holdfast.Config) {
+	cfg.Skills = append(cfg.Skills, a2a.AgentSkill{
+		ID: "answer", Name: "Answer questions about documents",
+		Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words.",
+		Tags:        []string{"questions", "search", "memory"},
+		Examples:    []string{"When was the lighthouse built?"},
+	})
 }
 
 // clip shortens a name for use in a message.
