@@ -234,10 +234,10 @@ func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 }
 
 // yieldStore pauses after a batch for as long as the batch took, if tasks run in this process.
-func (r *runs) yieldStore(ctx context.Context, batch time.Duration) {
-	r.mu.Lock()
-	idle := len(r.all) == 0
-	r.mu.Unlock()
+func (g *runs) yieldStore(ctx context.Context, batch time.Duration) {
+	g.mu.Lock()
+	idle := len(g.all) == 0
+	g.mu.Unlock()
 	if !idle {
 		_ = runtime.Sleep(ctx, min(batch, expiryPause))
 	}

@@ -220,7 +220,7 @@ func pins(f *fixture) {
 	f.wantGone(owner, ref)
 }
 
-// unpinsAll checks holders whose names begin alike, and more blobs than one batch.
+// unpinsAll checks holders with similar names, and more blobs than one batch.
 func unpinsAll(f *fixture) {
 	pinnedBy := func(owner string, holders ...string) blob.Info {
 		info := f.put([]byte("x"), func(p *blob.PutParams) { p.Owner, p.Holder = owner, holders[0] })
