@@ -32,12 +32,18 @@ func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n in
 	if err != nil || len(found) == 0 {
 		return 0, nil, err
 	}
+	exists, err := r.exist(ctx, found...)
+	if err != nil {
+		return 0, nil, err
+	}
 	errs := make([]error, len(found))
 	var workers sync.WaitGroup
 	for w := range removalWorkers {
 		workers.Go(func() {
 			for i := w; i < len(found); i += removalWorkers {
-				errs[i] = r.release(ctx, &found[i])
+				if !exists[found[i].Key] {
+					errs[i] = r.release(ctx, &found[i])
+				}
 			}
 		})
 	}
@@ -59,12 +65,26 @@ func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n in
 	return len(done), next, errors.Join(err, r.cfg.Store.ForgetRemovals(ctx, done))
 }
 
-// release removes what a removed task left. A task that was created with its id in the meantime
-// inherits it instead.
-func (r *removals) release(ctx context.Context, removal *store.Removal) error {
-	if _, err := r.cfg.Store.Task(ctx, removal.Key, store.TaskOptions{Outline: true}); !errors.Is(err, store.ErrNotFound) {
-		return err
+// exist returns the keys of removed tasks that have been used again in the meantime. The task that
+// has the key inherits what the removed one left.
+func (r *removals) exist(ctx context.Context, found ...store.Removal) (map[store.Key]bool, error) {
+	keys := make([]store.Key, len(found))
+	for i := range found {
+		keys[i] = found[i].Key
 	}
+	versions, err := r.cfg.Store.Versions(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	exists := make(map[store.Key]bool, len(versions))
+	for k := range versions {
+		exists[k] = true
+	}
+	return exists, nil
+}
+
+// release removes what a removed task left.
+func (r *removals) release(ctx context.Context, removal *store.Removal) error {
 	c := &r.cfg.Contracts
 	var runErr, pinErr error
 	if c.Blobs != nil { // first, because pins are more often in the store of the tasks
@@ -91,7 +111,10 @@ func clearRun(ctx context.Context, p history.Provider, k history.Key, run string
 func (r *removals) completeNow(ctx context.Context, removal store.Removal) {
 	ctx, cancel := context.WithTimeout(ctx, contractTimeout)
 	defer cancel()
-	err := r.release(ctx, &removal)
+	exists, err := r.exist(ctx, removal)
+	if err == nil && !exists[removal.Key] {
+		err = r.release(ctx, &removal)
+	}
 	if err == nil {
 		err = r.cfg.Store.ForgetRemovals(ctx, []store.Removal{removal})
 	}

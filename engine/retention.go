@@ -225,6 +225,9 @@ func (j *janitor) expire(ctx context.Context, beat func()) (more bool) {
 		})
 	}
 	after := j.stats()
+	if after.Tasks > before.Tasks {
+		j.deletions.removals.wake.Send()
+	}
 	if after != before {
 		j.log.Info("expired data removed", "tasks", after.Tasks-before.Tasks, "contexts", after.Contexts-before.Contexts,
 			"idempotency_records", after.IdempotencyRecords-before.IdempotencyRecords,
@@ -280,7 +283,6 @@ func (j *janitor) expireTasks(ctx context.Context, beat func(), state a2a.TaskSt
 	j.tasks.Add(int64(n))
 	j.setPosition(string(state), next)
 	if n > 0 {
-		j.deletions.removals.wake.Send()
 		j.purge(ctx, beat)
 	}
 	return next != nil, nil
