@@ -1,0 +1,194 @@
+package holdfast_test
+
+import (
+	"flag"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/redis"
+	"github.com/holdfast-dev/holdfast/backend/s3"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+var updatePages = flag.Bool("update", false, "rewrite the generated parts of documents")
+
+// backendColumns are the backends of the table of contracts, in the order of its columns. A new
+// backend is one line. A backend whose accessors need no server may be a zero value.
+func backendColumns(t *testing.T) []backendColumn {
+	t.Helper()
+	return []backendColumn{
+		{"memory", inmem.New()},
+		{"SQLite", openForTable(sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()}))(t)},
+		{"PostgreSQL", openForTable(postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), Schema: pgtest.Schema(t, pgtest.URL(t)), Migrate: true}))(t)},
+		{"Redis", new(redis.Store)},
+		{"S3", new(s3.Contents)},
+	}
+}
+
+type backendColumn struct {
+	name  string
+	store any
+}
+
+// openForTable returns a function that closes an opened store with the test.
+func openForTable[S interface{ Close() error }](s S, err error) func(t *testing.T) any {
+	return func(t *testing.T) any {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+}
+
+// implements returns a row that says which backends implement an interface. part returns the part
+// of a backend for a contract, nil if it has none.
+func implements[I any](label string, part func(backend any) any) contractRow {
+	return contractRow{label, func(backend any) string {
+		if _, ok := part(backend).(I); ok {
+			return "yes"
+		}
+		return ""
+	}}
+}
+
+// contractRow is a row of the table.
+type contractRow struct {
+	label string
+	cell  func(backend any) string
+}
+
+func whole(backend any) any { return backend }
+
+func transcripts(backend any) any {
+	if s, ok := backend.(interface{ History() history.Provider }); ok {
+		return s.History()
+	}
+	return nil
+}
+
+func facts(backend any) any {
+	if s, ok := backend.(interface {
+		LongTerm(now func() time.Time) memory.LongTermStore
+	}); ok {
+		return s.LongTerm(nil)
+	}
+	return nil
+}
+
+func refs(backend any) any {
+	if s, ok := backend.(interface{ BlobRefs() blob.Refs }); ok {
+		return s.BlobRefs()
+	}
+	return nil
+}
+
+// blobs returns the type of the blobs of a backend.
+func blobs(backend any) any {
+	if s, ok := backend.(interface {
+		Blobs(cfg blob.Config) *blob.Blobs
+	}); ok {
+		return s.Blobs(blob.Config{})
+	}
+	return nil
+}
+
+// states returns the states of a backend: a store of their own, or records.
+func states(backend any) any {
+	method, ok := reflect.TypeOf(backend).MethodByName("ShortTerm")
+	if ok {
+		return reflect.Zero(method.Type.Out(0)).Interface()
+	}
+	if _, ok := backend.(store.Records); ok {
+		return (*memory.ShortTermRecords)(nil)
+	}
+	return nil
+}
+
+// boards returns the boards of a backend, which are records.
+func boards(backend any) any {
+	if _, ok := backend.(store.Records); ok {
+		return (*board.Records)(nil)
+	}
+	return nil
+}
+
+func contractRows() []contractRow {
+	return []contractRow{
+		implements[store.Store]("**tasks, contexts, webhooks, records** (`store.Store`)", whole),
+		implements[store.Watcher]("commits are announced to other processes (`store.Watcher`)", whole),
+		implements[history.Provider]("**transcripts** (`history.Provider`)", transcripts),
+		implements[history.Editor]("fork, rewind (`history.Editor`)", transcripts),
+		implements[history.Pruner]("prune by policy (`history.Pruner`)", transcripts),
+		implements[history.Searcher]("search (`history.Searcher`)", transcripts),
+		implements[history.SessionLister]("list of sessions (`history.SessionLister`)", transcripts),
+		implements[history.Restorer]("import (`history.Restorer`)", transcripts),
+		implements[history.Transactional]("changes in the commit of a task (`history.Transactional`)", transcripts),
+		implements[memory.ShortTerm]("**states of sessions** (`memory.ShortTerm`)", states),
+		implements[memory.StateLister]("list of states (`memory.StateLister`)", states),
+		implements[memory.LongTerm]("**facts** (`memory.LongTerm`)", facts),
+		implements[memory.Editor]("correct and supersede (`memory.Editor`)", facts),
+		implements[memory.Historian]("history of a fact, reads as of a time (`memory.Historian`)", facts),
+		implements[memory.NamespaceLister]("list of namespaces (`memory.NamespaceLister`)", facts),
+		implements[memory.Forgetter]("forget a subject (`memory.Forgetter`)", facts),
+		implements[memory.Expirer]("expiry (`memory.Expirer`)", facts),
+		implements[memory.Lister]("export (`memory.Lister`)", facts),
+		implements[memory.Restorer]("import (`memory.Restorer`)", facts),
+		implements[memory.Transactional]("changes in the commit of a task (`memory.Transactional`)", facts),
+		implements[board.Store]("**boards** (`board.Store`)", boards),
+		implements[board.Lister]("list of boards (`board.Lister`)", boards),
+		implements[blob.Store]("**blobs** (`blob.Store`)", blobs),
+		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobs),
+		implements[blob.Restorer]("import (`blob.Restorer`)", blobs),
+		implements[blob.Refs]("refs, for contents in another system (`blob.Refs`)", refs),
+		implements[blob.TransactionalRefs]("pins in the commit of a task (`blob.TransactionalRefs`)", refs),
+		implements[blob.Contents]("contents, for refs in another system (`blob.Contents`)", whole),
+	}
+}
+
+// TestBackendsPageHasTheTableOfContracts compares the table of contracts in docs/backends.md with the
+// interfaces that the backends implement. -update rewrites it.
+func TestBackendsPageHasTheTableOfContracts(t *testing.T) {
+	t.Parallel()
+	const page, head, foot = "docs/backends.md", "<!-- contracts -->\n", "<!-- end -->"
+	columns := backendColumns(t)
+	var table strings.Builder
+	table.WriteString("| |")
+	for _, c := range columns {
+		table.WriteString(" " + c.name + " |")
+	}
+	table.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, r := range contractRows() {
+		table.WriteString("| " + r.label + " |")
+		for _, c := range columns {
+			table.WriteString(" " + r.cell(c.store) + strings.Repeat(" ", min(len(r.cell(c.store)), 1)) + "|")
+		}
+		table.WriteString("\n")
+	}
+	before, rest, ok := strings.Cut(read(t, page), head)
+	got, after, ok2 := strings.Cut(rest, foot)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks %q or %q", page, head, foot)
+	}
+	if got == table.String() {
+		return
+	}
+	if !*updatePages {
+		t.Fatalf("the table of contracts in %s differs from the code, want\n%s(run go test . -run Contracts -update)", page, table.String())
+	}
+	if err := os.WriteFile(page, []byte(before+head+table.String()+foot+after), 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
