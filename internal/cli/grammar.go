@@ -28,6 +28,7 @@ type grammar struct {
 	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
 	Export   exportCmd   `cmd:"" help:"Write contexts to a file."`
+	Forget   forgetCmd   `cmd:"" help:"Delete all data of a principal."`
 	Import   importCmd   `cmd:"" help:"Read contexts from a file."`
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
 	Card     cardCmd     `cmd:"" help:"Show the agent card, or verify its signature."`

@@ -17,7 +17,13 @@ import (
 // keptFlags select the stores of a command for data that agents keep, and the owner of the data.
 type keptFlags struct {
 	Owner nonEmpty `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the data (default ${default}, the owner on servers without tokens)."`
-	Data  string   `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; to read it, a server may be using it."`
+
+	keptStorage
+}
+
+// keptStorage are the stores of a command for data that agents keep.
+type keptStorage struct {
+	Data string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; to read it, a server may be using it."`
 
 	storageFlags
 }
@@ -32,6 +38,11 @@ type kept struct {
 
 // with opens the stores, calls do and closes them. The stores exist; write opens them for writing.
 func (f *keptFlags) with(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
+	return f.openKept(ctx, a, string(f.Owner), write, do)
+}
+
+// openKept opens the stores for the data of an owner, calls do and closes them.
+func (f *keptStorage) openKept(ctx context.Context, a *app, owner string, write bool, do func(k *kept) error) error {
 	s, err := f.resolve(a, f.Data)
 	if err = errors.Join(err, s.requirePersistent()); err != nil {
 		return err
@@ -45,7 +56,7 @@ func (f *keptFlags) with(ctx context.Context, a *app, write bool, do func(k *kep
 	if err != nil {
 		return errors.Join(err, main.Close())
 	}
-	k := &kept{Contracts: others.WithParts(main, nil), store: main, owner: string(f.Owner)}
+	k := &kept{Contracts: others.WithParts(main, nil), store: main, owner: owner}
 	if k.boards, err = board.New(board.Config{Records: store.NewUpdater(main)}); err == nil {
 		err = do(k)
 	}

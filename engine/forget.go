@@ -1,0 +1,429 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// ForgetParams are the params of [Forget].
+type ForgetParams struct {
+	// Store has the tasks. Required.
+	Store store.Store
+	// Contracts are those of [Config]. Default: those of Engine.
+	Contracts Contracts
+	// Engine is the engine of this process that uses the store, nil if there is none.
+	Engine *Engine
+	// Owner is the principal. Required.
+	Owner string
+	// Cancel cancels tasks that are queued or run. Without it they are an error.
+	Cancel bool
+	// Now is the clock. Default: that of the store, else time.Now.
+	Now func() time.Time
+}
+
+// ForgetReport counts what a call of [Forget] has removed.
+type ForgetReport struct {
+	Contexts int64 `json:"contexts"`
+	// Tasks include their messages, artifacts, steps and idempotency records. Webhooks include
+	// their dead letters and delivery attempts.
+	Tasks    int64 `json:"tasks"`
+	Canceled int64 `json:"canceled"`
+	Feedback int64 `json:"feedback"`
+	Webhooks int64 `json:"webhooks"`
+	// Records include session states and boards of the store. States are those of another store.
+	Records      int64 `json:"records"`
+	States       int64 `json:"states"`
+	Sessions     int64 `json:"sessions"`
+	Messages     int64 `json:"messages"`
+	Facts        int64 `json:"facts"`
+	FactVersions int64 `json:"factVersions"`
+	Blobs        int64 `json:"blobs"`
+	BlobBytes    int64 `json:"blobBytes"`
+	// Notes are about data that could not be removed or is removed later.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// total returns the number of removed objects.
+func (r *ForgetReport) total() int64 {
+	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Blobs
+}
+
+const (
+	// forgetPasses is the number of times that Forget removes what was written meanwhile.
+	forgetPasses = 5
+	forgetPage   = 100
+)
+
+// Forget removes all data of a principal: contexts with their tasks, feedback, webhooks and
+// idempotency records, records such as session states and boards, transcripts, facts and blobs.
+// Unless params.Cancel is set, it removes nothing and returns conflict while a task is queued or
+// runs. Revoke the access of the principal first: Forget also removes what is written while it
+// runs, and returns conflict if that does not end.
+//
+// If it fails, the report counts what has been removed, and another call removes the rest.
+// Servers may use the store at the same time. They remove the contents of the blobs after the
+// grace period.
+func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
+	if params.Store == nil || params.Owner == "" || strings.ContainsRune(params.Owner, 0) {
+		return ForgetReport{}, a2a.Errorf(a2a.CodeInvalid, "forget: store and owner are required")
+	}
+	if params.Now == nil {
+		params.Now = time.Now
+		if shared, ok := params.Store.(store.Clock); ok {
+			params.Now = shared.Now
+		}
+	}
+	f := &forgetting{ForgetParams: params}
+	if f.Engine != nil && f.Contracts == (Contracts{}) {
+		f.Contracts = f.Engine.cfg.Contracts
+	}
+	f.Contracts = f.Contracts.WithParts(f.Store, f.Now)
+	err := f.run(ctx)
+	return f.report, err
+}
+
+// forgetting is a call of Forget.
+type forgetting struct {
+	ForgetParams
+	report   ForgetReport
+	feedback int // number of items before
+}
+
+func (f *forgetting) run(ctx context.Context) error {
+	if err := f.checkActive(ctx); err != nil {
+		return err
+	}
+	feedback, err := f.Store.FeedbackSummary(ctx, f.Owner)
+	if err != nil {
+		return err
+	}
+	f.feedback = feedback.Count()
+	for pass := range forgetPasses {
+		before := f.report.total()
+		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.blobs, f.states, f.records} {
+			if err := remove(ctx); err != nil {
+				return err
+			}
+		}
+		if pass > 0 && f.report.total() == before {
+			return f.finish(ctx)
+		}
+	}
+	return a2a.Errorf(a2a.CodeConflict, "principal %s still writes data; revoke its access and try again", a2a.Quote(f.Owner))
+}
+
+// finish removes content of removed tasks and completes the report.
+func (f *forgetting) finish(ctx context.Context) error {
+	left, err := f.Store.FeedbackSummary(ctx, f.Owner)
+	if err != nil {
+		return err
+	}
+	f.report.Feedback = int64(max(f.feedback-left.Count(), 0))
+	for more := true; more; {
+		var err error
+		if more, err = f.Store.PurgeDeleted(ctx); err != nil {
+			return err
+		}
+	}
+	if f.report.Blobs > 0 {
+		f.report.Notes = append(f.report.Notes, "a running server removes the contents of the blobs after their grace period")
+	}
+	return nil
+}
+
+// checkActive returns an error if a task is queued or runs, unless these are canceled.
+func (f *forgetting) checkActive(ctx context.Context) error {
+	if f.Cancel {
+		return nil
+	}
+	page, err := f.Store.Tasks(ctx, store.Query{
+		Owner: f.Owner, States: active, Limit: namedTasks, Total: true, TotalLimit: 1000, Options: store.TaskOptions{Outline: true},
+	})
+	if err != nil || len(page.Tasks) == 0 {
+		return err
+	}
+	ids := make([]string, len(page.Tasks))
+	for i, t := range page.Tasks {
+		ids[i] = t.Key.ID
+	}
+	out := a2a.Errorf(a2a.CodeConflict, "principal %s has unfinished tasks (%d), such as %s; cancel them first", a2a.Quote(f.Owner), page.Total, a2a.Quote(ids[0]))
+	out.Data = map[string]any{"tasks": ids}
+	return out
+}
+
+// contexts removes contexts with their tasks, and completes pending deletions.
+func (f *forgetting) contexts(ctx context.Context) error {
+	if err := f.pendingDeletions(ctx); err != nil {
+		return err
+	}
+	for {
+		page, err := f.Store.Contexts(ctx, store.ContextQuery{Owner: f.Owner, Sort: store.ContextsByCreated, Limit: forgetPage})
+		if err != nil || len(page.Contexts) == 0 {
+			return err
+		}
+		for i := range page.Contexts {
+			if err := f.context(ctx, page.Contexts[i]); err != nil {
+				return fmt.Errorf("context %s: %w", page.Contexts[i].Key.ID, err)
+			}
+		}
+	}
+}
+
+func (f *forgetting) pendingDeletions(ctx context.Context) error {
+	keys, err := f.Store.PendingDeletions(ctx, 10*forgetPage)
+	for _, key := range keys {
+		for more := err == nil && key.Owner == f.Owner; more && err == nil; {
+			more, err = f.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
+			if errors.Is(err, store.ErrNotFound) {
+				more, err = false, nil // a server has finished it
+			}
+		}
+	}
+	return err
+}
+
+// context cancels the active tasks of a context and removes it.
+func (f *forgetting) context(ctx context.Context, c store.Context) error {
+	webhooks, err := f.webhooks(ctx, c)
+	if err != nil {
+		return err
+	}
+	for range maxConflicts {
+		err := f.deleteContext(ctx, c.Key)
+		switch {
+		case errors.Is(err, store.ErrBusy):
+			if err := f.cancelActive(ctx, c); err != nil {
+				return err
+			}
+		case errors.Is(err, store.ErrNotFound):
+			return nil // a server has removed it
+		case err != nil:
+			return err
+		default:
+			f.report.Contexts++
+			f.report.Tasks += int64(c.TaskCount)
+			f.report.Webhooks += webhooks
+			return nil
+		}
+	}
+	return errConflicts("context", c.Key.ID)
+}
+
+// deleteContext removes a context with its tasks.
+func (f *forgetting) deleteContext(ctx context.Context, key store.ContextKey) error {
+	if f.Engine != nil {
+		return f.Engine.deletions.delete(ctx, key)
+	}
+	more, err := f.Store.DeleteContext(ctx, key.Owner, key.ID, deleteBatch)
+	for more && err == nil {
+		if more, err = f.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch); errors.Is(err, store.ErrNotFound) {
+			return nil // a server has finished it
+		}
+	}
+	return err
+}
+
+// webhooks returns the number of webhooks of the tasks of a context.
+func (f *forgetting) webhooks(ctx context.Context, c store.Context) (n int64, err error) {
+	q := store.Query{Owner: f.Owner, ContextID: c.Key.ID, ByCreated: true, Limit: forgetPage, Options: store.TaskOptions{Outline: true}}
+	for {
+		page, err := f.Store.Tasks(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for _, t := range page.Tasks {
+			lanes, err := f.Store.Lanes(ctx, store.LaneQuery{Owner: f.Owner, TaskID: t.Key.ID, Limit: forgetPage})
+			if err != nil {
+				return n, err
+			}
+			n += int64(len(lanes.Lanes))
+		}
+		if q.Cursor = page.Next; q.Cursor == nil {
+			return n, nil
+		}
+	}
+}
+
+// cancelActive cancels the tasks of a context that are queued or leased. Their workers lose their
+// leases.
+func (f *forgetting) cancelActive(ctx context.Context, c store.Context) error {
+	if !f.Cancel {
+		return a2a.Errorf(a2a.CodeConflict, "has unfinished tasks; cancel them first")
+	}
+	page, err := f.Store.Tasks(ctx, store.Query{
+		Owner: f.Owner, ContextID: c.Key.ID, States: unfinished, Limit: deleteBatch, Options: store.TaskOptions{Outline: true},
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range page.Tasks {
+		err := f.cancel(ctx, t)
+		switch code := a2a.CodeOf(err); {
+		case err == nil:
+			f.report.Canceled++
+		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNotFound), code == a2a.CodeTaskNotFound, code == a2a.CodeTaskNotCancelable:
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel cancels a task.
+func (f *forgetting) cancel(ctx context.Context, t *store.Task) error {
+	if f.Engine != nil {
+		_, err := f.Engine.Cancel(ctx, a2a.Principal{ID: f.Owner}, t.Key.ID, SendOptions{})
+		return err
+	}
+	if !t.Status.State.CanMove(a2a.StateCanceled) {
+		return store.ErrConflict
+	}
+	queue := t.Queue
+	queue.Phase, queue.Lease.Worker = store.PhaseIdle, ""
+	queue.Lease.Fence++
+	at := store.Time(f.Now())
+	if at.Before(t.Status.Timestamp) {
+		at = t.Status.Timestamp
+	}
+	results, err := f.Store.Commit(ctx, store.Change{
+		Key: t.Key, Version: t.Seq, Queue: &queue, Events: []store.Event{{Seq: t.Seq + 1, Time: at, State: a2a.StateCanceled}},
+	})
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+// endpoints removes the failures of the endpoints of the owner's webhooks.
+func (f *forgetting) endpoints(ctx context.Context) error {
+	all, err := f.Store.Endpoints(ctx)
+	for i := 0; err == nil && i < len(all); i++ {
+		if name := all[i].Name; strings.HasSuffix(name, " "+f.Owner) {
+			err = f.Store.SaveEndpoint(ctx, store.Endpoint{Name: name, UpdatedAt: store.Time(f.Now())})
+		}
+	}
+	return err
+}
+
+func (f *forgetting) transcripts(ctx context.Context) error {
+	if f.Contracts.History == nil {
+		return nil
+	}
+	lister, ok := f.Contracts.History.(history.SessionLister)
+	if !ok {
+		f.note("transcripts were not removed: their store does not list sessions")
+		return nil
+	}
+	for {
+		page, err := lister.Sessions(ctx, history.SessionQuery{Owner: f.Owner, Limit: forgetPage})
+		if err != nil || len(page.Sessions) == 0 {
+			return err
+		}
+		for i := range page.Sessions {
+			s := &page.Sessions[i]
+			if err := f.Contracts.History.Clear(ctx, s.Key); err != nil {
+				return fmt.Errorf("session %s: %w", s.Key.Session, err)
+			}
+			f.report.Sessions++
+			f.report.Messages += s.Messages
+		}
+	}
+}
+
+func (f *forgetting) facts(ctx context.Context) error {
+	if f.Contracts.Facts == nil {
+		return nil
+	}
+	r, err := f.Contracts.Facts.ForgetSubject(ctx, f.Owner)
+	f.report.Facts += int64(r.Facts)
+	f.report.FactVersions += int64(r.Versions)
+	return err
+}
+
+func (f *forgetting) blobs(ctx context.Context) error {
+	if f.Contracts.Blobs == nil {
+		return nil
+	}
+	for {
+		page, err := f.Contracts.Blobs.List(ctx, blob.ListParams{Owner: f.Owner, Limit: forgetPage})
+		if err != nil || len(page.Blobs) == 0 {
+			return err
+		}
+		for i := range page.Blobs {
+			b := &page.Blobs[i]
+			switch err := f.Contracts.Blobs.Delete(ctx, f.Owner, b.Ref); {
+			case err == nil:
+				f.report.Blobs++
+				f.report.BlobBytes += b.Size
+			case !errors.Is(err, blob.ErrNotFound):
+				return fmt.Errorf("blob %s: %w", b.Ref, err)
+			}
+		}
+	}
+}
+
+// states removes session states of another store than that of the tasks.
+func (f *forgetting) states(ctx context.Context) error {
+	if f.Contracts.State == nil {
+		return nil
+	}
+	lister, ok := f.Contracts.State.(memory.StateLister)
+	if !ok {
+		f.note("session states were not removed: their store does not list them")
+		return nil
+	}
+	for {
+		page, err := lister.States(ctx, memory.StateQuery{Owner: f.Owner, Limit: forgetPage})
+		if err != nil || len(page.Keys) == 0 {
+			return err
+		}
+		for _, key := range page.Keys {
+			if err := f.Contracts.State.Clear(ctx, key); err != nil {
+				return fmt.Errorf("state of session %s: %w", key.Session, err)
+			}
+			f.report.States++
+		}
+	}
+}
+
+func (f *forgetting) records(ctx context.Context) error {
+	for conflicts := 0; conflicts < maxConflicts; {
+		page, err := f.Store.Records(ctx, store.RecordQuery{Owner: f.Owner, Limit: 16}) // values may be large
+		if err != nil || len(page.Records) == 0 {
+			return err
+		}
+		changes := make([]store.RecordChange, len(page.Records))
+		for i := range page.Records {
+			r := &page.Records[i]
+			changes[i] = store.RecordChange{Namespace: r.Key.Namespace, Key: r.Key.Key, Version: r.Version, Delete: true}
+		}
+		switch err := f.Store.SaveRecords(ctx, f.Owner, changes...); {
+		case err == nil:
+			f.report.Records += int64(len(changes))
+		case errors.Is(err, store.ErrRecordConflict):
+			conflicts++
+		default:
+			return err
+		}
+	}
+	return errConflicts("record", f.Owner)
+}
+
+// note adds a note to the report, once.
+func (f *forgetting) note(text string) {
+	for _, n := range f.report.Notes {
+		if n == text {
+			return
+		}
+	}
+	f.report.Notes = append(f.report.Notes, text)
+}

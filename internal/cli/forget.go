@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// forgetCmd deletes all data of a principal.
+type forgetCmd struct {
+	Principal nonEmpty `arg:"" help:"Principal, the owner of the data."`
+	Cancel    bool     `help:"Cancel tasks that are waiting or running. Without it they are an error, and nothing is deleted."`
+	confirmFlag
+
+	keptStorage
+}
+
+// Run deletes the data.
+func (c *forgetCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(a); err != nil {
+		return err
+	}
+	owner := string(c.Principal)
+	return c.openKept(ctx, a, owner, true, func(k *kept) error {
+		what := "all data of principal " + oneLine(owner, 0)
+		return c.delete(ctx, a, []string{owner}, func(string) (string, error) { return what, nil }, func(string) error {
+			report, err := engine.Forget(ctx, engine.ForgetParams{Store: k.store, Contracts: k.Contracts, Owner: owner, Cancel: c.Cancel})
+			return c.report(ctx, a, report, err)
+		})
+	})
+}
+
+// report prints what was deleted, also after an error, which it returns with a hint.
+func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	rows := []struct {
+		what string
+		n    int64
+	}{
+		{"canceled", r.Canceled}, {"tasks", r.Tasks}, {"contexts", r.Contexts}, {"feedback", r.Feedback}, {"webhooks", r.Webhooks},
+		{"records", r.Records}, {"states", r.States}, {"sessions", r.Sessions}, {"messages", r.Messages}, {"facts", r.Facts}, {"blobs", r.Blobs}, {"bytes", r.BlobBytes},
+	}
+	nothing := true
+	for _, row := range rows {
+		nothing = nothing && row.n == 0
+	}
+	if a.json && (err == nil || !nothing) {
+		if werr := a.writeResult(r); werr != nil {
+			return errors.Join(err, werr)
+		}
+	}
+	if !a.json && (err == nil || !nothing) {
+		a.out.line("%s", a.out.bold("deleted of principal "+oneLine(string(c.Principal), 0)))
+		for _, row := range rows {
+			if row.n > 0 {
+				a.out.row(row.what, strconv.FormatInt(row.n, 10))
+			}
+		}
+		if nothing {
+			a.out.line("  nothing: it has no data")
+		}
+	}
+	for _, note := range r.Notes {
+		a.info("%s %s", a.err.red("note:"), note)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case a2a.CodeOf(err) == a2a.CodeConflict && nothing:
+		return &hintError{err, "--cancel cancels them"}
+	}
+	return &hintError{err, fmt.Sprintf("run the command again to delete the rest: %s forget %s", a.name, quoteShell(string(c.Principal)))}
+}
