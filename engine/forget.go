@@ -382,7 +382,7 @@ func (f *forgetting) states(ctx context.Context) error {
 		return nil
 	}
 	for {
-		page, err := lister.States(ctx, memory.StateQuery{Owner: f.Owner, Limit: forgetPage})
+		page, err := lister.States(ctx, memory.StateQuery{Owner: f.Owner, Limit: memory.MaxLimit})
 		if err != nil || len(page.Keys) == 0 {
 			return err
 		}

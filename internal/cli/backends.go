@@ -12,10 +12,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // backend is a kind of storage. Other files use its properties and name no kind. A kind without the
@@ -42,10 +45,10 @@ type backend struct {
 	example            string
 	// locate sets the location of the storage at the URL of a contract. For kinds with open.
 	locate func(a *app, s *storage, url string) error
-	// check returns an error if the URL of a contract is invalid, and connect opens its store. main
-	// is the main store. For kinds without open. Errors of both contain no secrets.
+	// check returns an error if the URL of a contract is invalid, and connect opens its store. For
+	// kinds without open. Errors of both contain no secrets.
 	check   func(url string) error
-	connect func(ctx context.Context, url string, main store.Store) (openedContracts, error)
+	connect func(ctx context.Context, p connectParams) (openedContracts, error)
 }
 
 // allContracts are the contracts of a kind that has all of them.
@@ -128,6 +131,10 @@ func backends() []backend {
 			kind: "s3", shared: true, contracts: []string{"store-blob"}, schemes: []string{"s3"}, example: "s3://BUCKET",
 			check: checkS3, connect: contentsAt(openS3),
 		},
+		{
+			kind: "redis", shared: true, contracts: []string{"store-history", "store-state"}, schemes: []string{"redis", "rediss"}, example: "redis://",
+			check: checkRedis, connect: connectRedis,
+		},
 	}
 }
 
@@ -146,6 +153,31 @@ func openS3(ctx context.Context, url string) (blob.Contents, error) {
 		return nil, err
 	}
 	return contents, nil
+}
+
+var redisRule = regexp.MustCompile(`unexpected option|invalid database|no databases`)
+
+func checkRedis(url string) error {
+	err := redis.CheckURL(url)
+	if err != nil && !redisRule.MatchString(err.Error()) { // the error may contain the password
+		return errors.New("cannot be parsed: want redis://USER:PASSWORD@HOST:PORT/DATABASE, with special characters in the password as %XX")
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "redis: URL: "))
+	}
+	return nil
+}
+
+func connectRedis(ctx context.Context, p connectParams) (openedContracts, error) {
+	s, err := redis.Open(ctx, redis.Config{URL: p.url})
+	if err != nil {
+		return openedContracts{}, err
+	}
+	states, err := s.ShortTerm(memory.ShortTermConfig{TTL: p.stateTTL})
+	if err != nil {
+		return openedContracts{}, errors.Join(err, s.Close())
+	}
+	return openedContracts{engine.Contracts{History: s.History(), State: states}, s.Close}, nil
 }
 
 // convertMigrations converts the migrations of a backend.

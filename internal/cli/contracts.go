@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -19,9 +20,9 @@ import (
 // contractFlags select other stores than the main one for data that agents keep besides tasks.
 type contractFlags struct {
 	StoreBlob    string `secret:"" placeholder:"URL" envvar:"" also:"STORE_BLOB" group:"Storage:" help:"Store of blobs, such as s3://bucket/prefix?endpoint=host:port. Their refs stay in the main storage (default the main storage)."`
-	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts (default the main storage)."`
+	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts, such as redis://:password@host:6379/0 (default the main storage)."`
 	StoreMemory  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_MEMORY" group:"Storage:" help:"Store of facts, such as postgres://user:password@host/database?schema=name or the path of a SQLite data directory (default the main storage)."`
-	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states (default the main storage, in which they are committed with the task)."`
+	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
 }
 
 // contract is a part of storage that a URL moves to another store.
@@ -151,9 +152,18 @@ func (o *openContracts) Close() error {
 	return errors.Join(errs...)
 }
 
-// openContracts opens the stores that the URLs of contracts select. main is the main store. existing
-// opens stores which servers may be using, for reading at least.
-func (s *storage) openContracts(ctx context.Context, a *app, main store.Store, log *slog.Logger, existing bool) (*openContracts, error) {
+// openContractsParams are the params of openContracts.
+type openContractsParams struct {
+	main store.Store
+	log  *slog.Logger
+	// existing opens stores which servers may be using, for reading at least.
+	existing bool
+	// stateTTL is the time that a session state is stored after its last change, 0 without limit.
+	stateTTL time.Duration
+}
+
+// openContracts opens the stores that the URLs of contracts select.
+func (s *storage) openContracts(ctx context.Context, a *app, p openContractsParams) (*openContracts, error) {
 	o := &openContracts{opened: make(map[string]openedContracts)}
 	for i := range s.contracts {
 		c := &s.contracts[i]
@@ -164,7 +174,7 @@ func (s *storage) openContracts(ctx context.Context, a *app, main store.Store, l
 		one, ok := o.opened[place]
 		if !ok {
 			var err error
-			if one, err = c.connect(ctx, a, main, log, existing); err != nil {
+			if one, err = c.connect(ctx, a, &p); err != nil {
 				if ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}
@@ -197,19 +207,19 @@ func (a *app) contractError(c *contractStore, err error) error {
 }
 
 // connect opens the store.
-func (c *contractStore) connect(ctx context.Context, a *app, main store.Store, log *slog.Logger, existing bool) (openedContracts, error) {
+func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsParams) (openedContracts, error) {
 	if c.backend.connect != nil {
-		return c.backend.connect(ctx, c.url, main)
+		return c.backend.connect(ctx, connectParams{url: c.url, main: p.main, stateTTL: p.stateTTL})
 	}
-	open := func() (store.Store, error) { return c.at.open(ctx, a, log) }
-	if existing {
+	open := func() (store.Store, error) { return c.at.open(ctx, a, p.log) }
+	if p.existing {
 		open = func() (store.Store, error) { return c.at.openExisting(ctx, a) }
 	}
 	st, err := open()
 	if err != nil {
 		return openedContracts{}, err
 	}
-	parts, err := contractsOf(st)
+	parts, err := contractsOf(st, p.stateTTL)
 	if err != nil {
 		return openedContracts{}, errors.Join(err, st.Close())
 	}
@@ -217,9 +227,9 @@ func (c *contractStore) connect(ctx context.Context, a *app, main store.Store, l
 }
 
 // contractsOf returns the contracts that a store of tasks has.
-func contractsOf(st store.Store) (engine.Contracts, error) {
+func contractsOf(st store.Store, stateTTL time.Duration) (engine.Contracts, error) {
 	c := engine.Contracts{}.WithParts(st, nil)
-	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st)})
+	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st), TTL: stateTTL})
 	if err != nil {
 		return c, err
 	}
@@ -229,17 +239,24 @@ func contractsOf(st store.Store) (engine.Contracts, error) {
 
 // contentsAt returns the connect function of a backend that stores contents of blobs. Their refs are
 // in the main store.
-func contentsAt(open func(ctx context.Context, url string) (blob.Contents, error)) func(context.Context, string, store.Store) (openedContracts, error) {
-	return func(ctx context.Context, url string, main store.Store) (openedContracts, error) {
-		refs, ok := main.(interface{ BlobRefs() blob.Refs })
+func contentsAt(open func(ctx context.Context, url string) (blob.Contents, error)) func(context.Context, connectParams) (openedContracts, error) {
+	return func(ctx context.Context, p connectParams) (openedContracts, error) {
+		refs, ok := p.main.(interface{ BlobRefs() blob.Refs })
 		if !ok {
 			return openedContracts{}, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
 		}
-		contents, err := open(ctx, url)
+		contents, err := open(ctx, p.url)
 		if err != nil {
 			return openedContracts{}, err
 		}
 		blobs := blob.New(blob.Config{}, refs.BlobRefs(), contents)
 		return openedContracts{engine.Contracts{Blobs: blobs}, func() error { return nil }}, nil
 	}
+}
+
+// connectParams are the params of the connect function of a backend.
+type connectParams struct {
+	url      string
+	main     store.Store
+	stateTTL time.Duration
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
-	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -42,8 +41,8 @@ func toyBackend(h *toyHistory, closed *bool) backend {
 			}
 			return nil
 		},
-		connect: func(_ context.Context, text string, _ store.Store) (openedContracts, error) {
-			if strings.Contains(text, "down") {
+		connect: func(_ context.Context, p connectParams) (openedContracts, error) {
+			if strings.Contains(p.url, "down") {
 				return openedContracts{}, a2a.Errorf(a2a.CodeUnavailable, "toy: no response")
 			}
 			return openedContracts{engine.Contracts{History: h}, func() error { *closed = true; return nil }}, nil
@@ -82,7 +81,7 @@ func TestBackendOfContractIsOneRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others, err := r.storage.openContracts(t.Context(), a, main, nil, false)
+	others, err := r.storage.openContracts(t.Context(), a, openContractsParams{main: main})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +108,15 @@ func TestContractURLsAreChecked(t *testing.T) {
 	toy := toyBackend(&toyHistory{}, new(bool))
 	for _, tt := range []struct{ setting, want string }{
 		{"STORE_HISTORY=toy:///nowhere", "STORE_HISTORY has no host"},
-		{"STORE_HISTORY=other://u:hunter2@host", "STORE_HISTORY is no URL of a known store: want sqlite:DIRECTORY, postgres://, memory or toy://"},
+		{"STORE_HISTORY=other://u:hunter2@host", "STORE_HISTORY is no URL of a known store: want sqlite:DIRECTORY, postgres://, memory, redis:// or toy://"},
 		{"STORE_MEMORY=toy://u:hunter2@host", "STORE_MEMORY starts with toy:, which has no store of facts: want sqlite:DIRECTORY, postgres:// or memory"},
 		{"STORE_BLOB=s3://k:hunter2@/x", "STORE_BLOB has no bucket"},
 		{"STORE_STATE=postgres://u:hunter2@h/d?sslmode=requre", "STORE_STATE has sslmode=requre"},
-		{"STORE_STATE=redis", "STORE_STATE is no URL of a known store"},
+		{"STORE_STATE=redis", "STORE_STATE cannot be parsed: want redis://"},
+		{"STORE_STATE=redis://u:hunter2", "STORE_STATE cannot be parsed: want redis://"},
+		{"STORE_STATE=redis://:hunter2@h/x", "STORE_STATE invalid database number"},
+		{"STORE_STATE=redis://:hunter2@127.0.0.1:1", "STORE_STATE is redis://:***@127.0.0.1:1: redis: 127.0.0.1:1: "},
+		{"STORE_MEMORY=redis://:hunter2@h", "STORE_MEMORY starts with redis:, which has no store of facts"},
 		{"STORE_STATE=sqlite:", "STORE_STATE names no directory"},
 		{"STORE_HISTORY=toy://u:hunter2@down", "STORE_HISTORY is toy://u:***@down: toy: no response"},
 		{"STORE_HISTORY=" + filepath.Join(dir, "file"), "STORE_HISTORY is " + filepath.Join(dir, "file")},
@@ -141,7 +144,7 @@ func TestKindsHaveTheirDeclaredContracts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opened, err := one.connect(t.Context(), a, nil, nil, false)
+			opened, err := one.connect(t.Context(), a, &openContractsParams{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +176,7 @@ func TestContractsShareStores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others, err := r.storage.openContracts(t.Context(), a, main, nil, false)
+	others, err := r.storage.openContracts(t.Context(), a, openContractsParams{main: main})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (f *keptStorage) openKept(ctx context.Context, a *app, owner string, write 
 	if err != nil {
 		return err
 	}
-	others, err := s.openContracts(ctx, a, main, nil, !write)
+	others, err := s.openContracts(ctx, a, openContractsParams{main: main, existing: !write})
 	if err != nil {
 		return errors.Join(err, main.Close())
 	}

@@ -13,9 +13,8 @@ import (
 
 const s3Secret = "hunter2/secret"
 
-// startGateway starts an S3 server with the bucket files, and returns its address, the directory of
-// its objects, and a function that kills it.
-func startGateway(t *testing.T) (addr, dir string, kill func()) {
+// serviceProgram returns the path of a server that scripts/prerequisites installs.
+func serviceProgram(t *testing.T, name string) string {
 	t.Helper()
 	cache := os.Getenv("HOLDFAST_SERVICES_CACHE")
 	if cache == "" {
@@ -25,21 +24,34 @@ func startGateway(t *testing.T) (addr, dir string, kill func()) {
 		}
 		cache = filepath.Join(user, "holdfast")
 	}
+	path := filepath.Join(cache, "bin", name)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing: run ./scripts/prerequisites (%v)", name, err)
+	}
+	return path
+}
+
+// freeAddress returns a local address without a server.
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, dir = l.Addr().String(), t.TempDir()
-	l.Close()
-	for _, name := range []string{"data/files", "meta"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command(filepath.Join(cache, "bin", "versitygw"), "--port", addr, "--quiet", "posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
-	cmd.Env, cmd.Dir = append(os.Environ(), "ROOT_ACCESS_KEY=key", "ROOT_SECRET_KEY="+s3Secret), dir
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startService starts a server, waits until it accepts connections, and returns a function that
+// kills it.
+func startService(t *testing.T, addr string, cmd *exec.Cmd) (kill func()) {
+	t.Helper()
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("start versitygw: %v; ./scripts/prerequisites installs it", err)
+		t.Fatal(err)
 	}
 	kill = func() {
 		_ = cmd.Process.Kill()
@@ -50,12 +62,27 @@ func startGateway(t *testing.T) (addr, dir string, kill func()) {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
-			return addr, filepath.Join(dir, "data/files"), kill
+			return kill
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("versitygw does not accept connections: %v", err)
+			t.Fatalf("%s does not accept connections: %v", cmd.Path, err)
 		}
 	}
+}
+
+// startGateway starts an S3 server with the bucket files, and returns its address, the directory of
+// its objects, and a function that kills it.
+func startGateway(t *testing.T) (addr, dir string, kill func()) {
+	t.Helper()
+	addr, dir = freeAddress(t), t.TempDir()
+	for _, name := range []string{"data/files", "meta"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(serviceProgram(t, "versitygw"), "--port", addr, "--quiet", "posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
+	cmd.Env, cmd.Dir = append(os.Environ(), "ROOT_ACCESS_KEY=key", "ROOT_SECRET_KEY="+s3Secret), dir
+	return addr, filepath.Join(dir, "data/files"), startService(t, addr, cmd)
 }
 
 // objects returns the number of files below a directory.

@@ -176,7 +176,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		return errors.Join(err, closeAll(ln, over))
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
-	others, err := r.storage.openContracts(ctx, a, cfg.Store, log, false)
+	others, err := r.storage.openContracts(ctx, a, openContractsParams{main: cfg.Store, log: log, stateTTL: cfg.Retention.Age(engine.RetainState)})
 	if err != nil {
 		return errors.Join(err, closeAll(ln, over))
 	}

@@ -59,7 +59,7 @@ func (s *ShortTermRecords) States(ctx context.Context, q StateQuery) (page State
 			if page.More = len(page.Keys) == q.Limit; page.More {
 				return page, nil
 			}
-			key, err := stateKey(r.Key)
+			key, err := StateKey(r.Key.Owner, r.Key.Key)
 			if err != nil {
 				return StatePage{}, err
 			}
@@ -71,12 +71,12 @@ func (s *ShortTermRecords) States(ctx context.Context, q StateQuery) (page State
 	}
 }
 
-// stateKey returns the key of a state from that of its record.
-func stateKey(k store.RecordKey) (Key, error) {
-	length, name, found := strings.Cut(k.Key, ":")
+// StateKey returns the key of a state from that of its record; see [Key.RecordKey].
+func StateKey(owner, record string) (Key, error) {
+	length, name, found := strings.Cut(record, ":")
 	n, err := strconv.Atoi(length)
 	if !found || err != nil || n < 0 || n > len(name) {
-		return Key{}, a2a.Errorf(a2a.CodeInternal, "the store is damaged: record %s has no state", a2a.Quote(k.Key))
+		return Key{}, a2a.Errorf(a2a.CodeInternal, "the store is damaged: record %s has no state", a2a.Quote(record))
 	}
-	return Key{Owner: k.Owner, Agent: name[:n], Session: name[n:]}, nil
+	return Key{Owner: owner, Agent: name[:n], Session: name[n:]}, nil
 }

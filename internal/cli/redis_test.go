@@ -1,0 +1,69 @@
+package cli_test
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/backend/redis"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+func TestTranscriptsAndStatesInRedis(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := startService(t, addr, exec.Command(serviceProgram(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--requirepass", "hunter2", "--dir", t.TempDir()))
+	url := "redis://:hunter2@" + addr
+	s, err := redis.Open(t.Context(), redis.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	states, err := s.ShortTerm(memory.ShortTermConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"alice", "alice/*", "bob"} {
+		if err := keepTranscripts(t.Context(), engine.Contracts{History: s.History()}, nil, owner); err != nil {
+			t.Fatal(err)
+		}
+		for _, session := range []string{"s1", "s2"} {
+			if _, err := states.Set(t.Context(), memory.Key{Owner: owner, Agent: "a", Session: session}, map[string]any{"n": 1}, memory.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	data := t.TempDir()
+	createStore(t, data)
+	environ := []string{"HOLDFAST_DATA=" + data, "STORE_HISTORY=" + url, "STORE_STATE=" + url}
+	wants := func(code int, want string, args ...string) {
+		t.Helper()
+		got, out, stderr := run(t, "", environ, args...)
+		if got != code || !strings.Contains(out+stderr, want) || strings.Contains(out+stderr, "hunter2") {
+			t.Errorf("%q = %d, %s%s, want %d and %q without the password", args, got, out, stderr, code, want)
+		}
+	}
+	wants(0, "travel                  20", "history", "list", "--owner", "alice")
+	wants(0, "message 30 of trip", "history", "show", "trip", "--owner", "alice")
+	wants(0, `"states":2,"sessions":3,"messages":60,`, "forget", "alice", "--yes", "--json")
+	wants(0, "no sessions", "history", "list", "--owner", "alice")
+	wants(0, "nothing: it has no data", "forget", "alice", "--yes")
+	for _, owner := range []string{"bob", "alice/*"} {
+		wants(0, "travel                  20", "history", "list", "--owner", owner)
+		page, err := states.States(t.Context(), memory.StateQuery{Owner: owner})
+		if err != nil || len(page.Keys) != 2 {
+			t.Errorf("States() of %s = %+v, %v, want 2", owner, page, err)
+		}
+	}
+	environ[1] = strings.Replace(environ[1], "hunter2", "hunter2x", 1)
+	wants(7, "STORE_HISTORY is redis://:***@"+addr, "history", "list")
+	environ[1] = "STORE_HISTORY=" + url
+	kill()
+	wants(7, "STORE_HISTORY is redis://:***@"+addr, "serve", "--addr", "127.0.0.1:0")
+}
