@@ -51,6 +51,11 @@ func ended(ctx context.Context, last error) error {
 func (c *client) run(ctx context.Context, key string, build func(attempt int) []command) ([]any, error) {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
+	return c.runLimited(ctx, key, build)
+}
+
+// runLimited is run with a context of limit.
+func (c *client) runLimited(ctx context.Context, key string, build func(attempt int) []command) ([]any, error) {
 	var last error
 	for attempt, redirect := 0, false; ctx.Err() == nil; attempt++ {
 		replies, err := c.attempt(ctx, key, build(attempt), redirect)

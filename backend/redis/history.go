@@ -77,10 +77,20 @@ func (h *History) Append(ctx context.Context, k history.Key, p history.AppendPar
 	case "R":
 		reply, result.Repeated = rest, true
 	}
-	if _, err := fmt.Sscan(reply, &result.First, &result.Last); err != nil {
-		return history.AppendResult{}, damaged(err)
+	result.First, result.Last, err = parsePair(reply)
+	return result, err
+}
+
+// parsePair returns the two numbers of a result.
+func parsePair(text string) (a, b int64, err error) {
+	first, second, _ := strings.Cut(text, " ")
+	if a, err = strconv.ParseInt(first, 10, 64); err == nil {
+		b, err = strconv.ParseInt(second, 10, 64)
 	}
-	return result, nil
+	if err != nil {
+		err = damaged(err)
+	}
+	return a, b, err
 }
 
 func damaged(err error) error {
@@ -99,8 +109,8 @@ func appendArgs(p *history.AppendParams, now int64) []any {
 	for i := range p.Messages {
 		size += len(p.Messages[i].Body)
 	}
-	args := make([]any, 0, 8+len(p.Messages)*12)
-	args = append(args, now, grace.Milliseconds(), p.Run, fenceText(p.Fence), p.IdempotencyKey, expected, ttl, size)
+	args := make([]any, 0, 8+2*len(p.Messages))
+	args = append(args, now, grace.Milliseconds(), size, p.Run, fenceText(p.Fence), p.IdempotencyKey, expected, ttl)
 	for i := range p.Messages {
 		m := &p.Messages[i]
 		at, key := now, ""
@@ -110,28 +120,15 @@ func appendArgs(p *history.AppendParams, now int64) []any {
 		if i == 0 {
 			key = p.IdempotencyKey
 		}
-		args = appendMessage(args, m, p.Run, at, key)
+		args = append(args, encodeMeta(m, p.Run, at, key), []byte(m.Body))
 	}
 	return args
 }
 
 // fenceText returns a fence in the form whose order as text is that of the numbers.
-func fenceText(fence int64) string { return fmt.Sprintf("%019d", fence) }
-
-// appendMessage appends the fields of a message, after their number. Empty fields are omitted.
-func appendMessage(args []any, m *history.Message, run string, at int64, key string) []any {
-	count := len(args)
-	args = append(args, 0, "at", at)
-	for _, field := range []struct{ name, value string }{
-		{"run", run}, {"role", m.Role}, {"calls", encodeIDs(m.ToolCalls)}, {"results", encodeIDs(m.ToolResults)}, {"key", key},
-	} {
-		if field.value != "" {
-			args = append(args, field.name, field.value)
-		}
-	}
-	args = append(args, "body", []byte(m.Body))
-	args[count] = len(args) - count - 1
-	return args
+func fenceText(fence int64) string {
+	text := strconv.FormatInt(fence, 10)
+	return "0000000000000000000"[len(text):] + text
 }
 
 // Clear implements [history.Provider]. It is atomic.
@@ -168,10 +165,8 @@ func (h *History) remove(ctx context.Context, k history.Key, mode string, what a
 	case reply == "X":
 		return p, errRevised
 	}
-	if _, err := fmt.Sscan(reply, &p.Messages, &p.Bytes); err != nil {
-		return p, damaged(err)
-	}
-	return p, nil
+	p.Messages, p.Bytes, err = parsePair(reply)
+	return p, err
 }
 
 // Expire implements [history.Provider]. It removes nothing, because the server removes expired

@@ -182,9 +182,8 @@ func (c *forkCopy) stage(ctx context.Context, batch []history.Message) error {
 		args = append(args, "r:"+run, fmt.Sprintf("%s %d %d", fenceText(0), c.runs[run][0], c.runs[run][1]))
 	}
 	for i := range batch {
-		count := len(args)
-		args = appendMessage(append(args, 0), &batch[i], batch[i].Run, batch[i].CreatedAt.UnixMilli(), "")
-		args[count], args[count+1] = args[count+1].(int)+1, batch[i].Seq
+		m := &batch[i]
+		args = append(args, m.Seq, encodeMeta(m, m.Run, m.CreatedAt.UnixMilli(), ""), []byte(m.Body))
 	}
 	cmd := append(command{"evalsha", scriptStage, 2, c.keys[0], c.keys[1]}, args...)
 	_, err := c.h.s.client.run(ctx, c.keys[0], func(int) []command { return []command{append(command(nil), cmd...)} })

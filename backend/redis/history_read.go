@@ -26,34 +26,38 @@ type totals struct {
 	rev     string // changes with each removal of messages
 }
 
-// readTotals reads the totals of a session and, in the same round trip, up to count messages
-// with ids from start to end, in descending order if newest is set. found is false if the session
-// does not exist or has expired.
+// readTotals reads the totals of a session and executes more commands in the same round trip. found is
+// false if the session does not exist or has expired.
 func (h *History) readTotals(ctx context.Context, k history.Key, more ...command) (t totals, replies []any, found bool, err error) {
-	keys := h.sessionKeys(k)
-	fields := command{"hmget", keys[0], "last", "newest", "messages", "bytes", "created", "updated", "expires", "rev"}
-	replies, err = h.s.read(ctx, keys[0], append([]command{fields}, more...)...)
+	key := h.sessionKeys(k)[0]
+	replies, err = h.s.read(ctx, key, append([]command{{"hmget", key, "totals", "created", "rev"}}, more...)...)
 	if err != nil {
 		return t, nil, false, err
 	}
 	v, _ := replies[0].([]any)
-	if len(v) != 8 || v[0] == nil {
+	if len(v) != 3 || v[0] == nil {
 		return t, nil, false, nil
 	}
-	var n [7]int64
-	for i := range n {
-		text, _ := v[i].(string)
-		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+	text, _ := v[0].(string)
+	created, _ := v[1].(string)
+	n := make([]int64, 0, 9) // see session.lua
+	for _, field := range strings.Fields(text + " " + created) {
+		number, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
 			return t, nil, false, damaged(err)
 		}
+		n = append(n, number)
+	}
+	if len(n) != 9 {
+		return t, nil, false, damaged(errors.New("totals have a wrong number of fields"))
 	}
 	t = totals{lastSeq: n[0], Session: history.Session{
-		Key: k, Newest: n[1], Messages: n[2], Bytes: n[3], CreatedAt: fromMillis(n[4]), UpdatedAt: fromMillis(n[5]),
+		Key: k, Newest: n[1], Messages: n[2], Bytes: n[3], CreatedAt: fromMillis(n[8]), UpdatedAt: fromMillis(n[4]),
 	}}
-	t.rev, _ = v[7].(string)
-	if n[6] > 0 {
-		t.ExpiresAt = fromMillis(n[6])
-		if n[6] <= h.now() {
+	t.rev, _ = v[2].(string)
+	if n[5] > 0 {
+		t.ExpiresAt = fromMillis(n[5])
+		if n[5] <= h.now() {
 			return t, nil, false, nil
 		}
 	}
@@ -233,23 +237,31 @@ func parseMessage(entry any, m *history.Message) error {
 		return err
 	}
 	fields, _ := pair[1].([]any)
-	for i := 0; i+1 < len(fields) && err == nil; i += 2 {
-		value, _ := fields[i+1].(string)
-		switch fields[i] {
-		case "at":
-			var ms int64
-			ms, err = strconv.ParseInt(value, 10, 64)
-			m.CreatedAt = fromMillis(ms)
-		case "run":
-			m.Run = value
-		case "role":
-			m.Role = value
-		case "calls":
-			err = json.Unmarshal([]byte(value), &m.ToolCalls)
-		case "results":
-			err = json.Unmarshal([]byte(value), &m.ToolResults)
-		case "body":
-			m.Body = json.RawMessage(value)
+	if len(fields) != 4 {
+		return errors.New("entry of a stream has a wrong number of fields")
+	}
+	meta, _ := fields[1].(string)
+	body, _ := fields[3].(string)
+	m.Body = json.RawMessage(body)
+	return decodeMeta(meta, m)
+}
+
+// encodeMeta returns the field meta of a message: its time, idempotency key, run, role, calls and results, with NUL
+// in between.
+func encodeMeta(m *history.Message, run string, at int64, key string) string {
+	return strings.Join([]string{strconv.FormatInt(at, 10), key, run, m.Role, encodeIDs(m.ToolCalls), encodeIDs(m.ToolResults)}, "\x00")
+}
+
+func decodeMeta(meta string, m *history.Message) error {
+	parts := strings.Split(meta, "\x00")
+	if len(parts) != 6 {
+		return errors.New("field meta of a message has a wrong number of parts")
+	}
+	at, err := strconv.ParseInt(parts[0], 10, 64)
+	m.CreatedAt, m.Run, m.Role = fromMillis(at), parts[2], parts[3]
+	for i, ids := range []*[]string{&m.ToolCalls, &m.ToolResults} {
+		if text := parts[4+i]; text != "" && err == nil {
+			err = json.Unmarshal([]byte(text), ids)
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -27,12 +28,14 @@ type Store struct {
 }
 
 // Open connects to a server or cluster. It returns an error with code unavailable if it does not
-// respond, denies access, evicts keys, or is older than Redis 6.2. The caller must call Close.
+// respond, denies access, evicts keys, or is older than Redis 6.2. The caller must call Close. Open
+// disables the log of the client library, which has one for the process that writes to standard error.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	o, err := cfg.complete()
 	if err != nil {
 		return nil, a2a.Wrap(a2a.CodeInvalid, err, "%v", err)
 	}
+	logging.Disable()
 	c := &client{timeout: cfg.Timeout, nodes: make(map[*goredis.Client]*node)}
 	if !o.IsClusterMode {
 		c.single = goredis.NewClient(o.Simple())
@@ -173,7 +176,7 @@ func (s *Store) change(ctx context.Context, sc *script, keys []string, args ...a
 	}
 	defer release()
 	number := s.numbers.Add(1)
-	replies, err := s.client.run(ctx, keys[0], func(attempt int) []command {
+	replies, err := s.client.runLimited(ctx, keys[0], func(attempt int) []command {
 		cmd := make(command, 0, len(keys)+len(args)+6)
 		cmd = append(cmd, "evalsha", sc, len(keys))
 		for _, key := range keys {

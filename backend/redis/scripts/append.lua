@@ -1,53 +1,67 @@
-local run, fence, key, expected, ttl = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local v = redis.call('HMGET', session, 'c:' .. client, 'last', 'expires', 'newest', 'messages', 'bytes', 'ttl', 'keep', 'r:' .. run, 'k:' .. key)
+-- Appends messages. Arguments: size of the bodies, run, fence, idempotency key, expected sequence or '', TTL in
+-- milliseconds or '' to keep it; then the fields meta and body of each message.
+local size, run, fence, key, expected, ttl = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local v
+if run == '' and key == '' then
+	v = redis.call('HMGET', session, 'c:' .. client, 'totals')
+elseif key == '' then
+	v = redis.call('HMGET', session, 'c:' .. client, 'totals', 'r:' .. run)
+else
+	v = redis.call('HMGET', session, 'c:' .. client, 'totals', 'r:' .. run, 'k:' .. key)
+end
 local result = answered(v[1])
 if result then return result end
-local exists = live(v[2], v[3])
-local last, messages, bytes, keep, lifetime = 0, 0, 0, 0, 0
-local lowest, oldest = '', '0'
-if exists then
-	last, messages, bytes = tonumber(v[2]), tonumber(v[5]), tonumber(v[6])
-	lifetime, keep = tonumber(v[7]), tonumber(v[8] or '0')
-	if run ~= '' and v[9] then
-		lowest, oldest = string.match(v[9], '^(%d+) (%d+) ')
+local last, newest, messages, bytes, _, _, lifetime, keep = parse(v[2])
+local oldest = '0'
+if last then
+	if run ~= '' and v[3] then
+		local lowest
+		lowest, oldest = string.match(v[3], '^(%d+) (%d+)')
 		if fence < lowest then return reject(v[1], 'F') end
+		if key ~= '' and v[4] and fence > lowest then redis.call('HSET', session, 'r:' .. run, fence .. string.sub(v[3], 20)) end
+	elseif key ~= '' and v[4] and fence ~= no_fence then
+		redis.call('HSET', session, 'r:' .. run, fence .. ' 0 0')
 	end
-	if key ~= '' and v[10] then
-		if run ~= '' and fence > lowest then
-			redis.call('HSET', session, 'r:' .. run, fence .. (v[9] and string.sub(v[9], 20) or ' 0 0'))
-		end
-		return reject(v[1], 'R ' .. v[10])
-	end
+	if key ~= '' and v[4] then return reject(v[1], 'R ' .. v[4]) end
 end
-local newest = exists and v[4] or '0'
-if expected ~= '' and expected ~= newest then return reject(v[1], 'C ' .. newest) end
-if not exists then reset() end
+if expected ~= '' and expected ~= (newest or '0') then return reject(v[1], 'C ' .. (newest or '0')) end
+if not last then
+	reset()
+	last, messages, bytes, lifetime, keep = '0', '0', '0', '0', '0'
+end
 
-local first = last + 1
-local i = 12
-while i <= #ARGV do
-	local n = tonumber(ARGV[i])
-	last = last + 1
-	redis.call('XADD', stream, last, unpack(ARGV, i + 1, i + n))
-	i = i + n + 1
+local seq = tonumber(last)
+local first = tostring(seq + 1)
+for i = 12, #ARGV, 2 do
+	seq = seq + 1
+	last = tostring(seq)
+	redis.call('XADD', stream, last, 'meta', ARGV[i], 'body', ARGV[i + 1])
 end
+if ttl ~= '' then lifetime = ttl end
+local expires, removed = 0, tonumber(keep)
+if lifetime ~= '0' then expires = now + tonumber(lifetime) end
+removed = removal(expires, removed)
 result = first .. ' ' .. last
-local set = {'c:' .. client, number .. ' ' .. result, 'last', last, 'newest', last, 'messages', messages + last - first + 1, 'bytes', bytes + tonumber(ARGV[11]), 'updated', now}
-local function add(name, value)
-	set[#set + 1] = name
-	set[#set + 1] = value
+local total = messages + (#ARGV - 11) / 2
+local set = {
+	'c:' .. client, number .. ' ' .. result,
+	'totals', table.concat({last, last, total, bytes + size, ARGV[4], expires, lifetime, removed}, ' '),
+}
+if run ~= '' then
+	set[5] = 'r:' .. run
+	set[6] = fence .. ' ' .. (oldest ~= '0' and oldest or first) .. ' ' .. last
 end
-if not exists then
-	add('created', now)
-	add('rev', client .. '.' .. number)
+if key ~= '' then
+	set[#set + 1] = 'k:' .. key
+	set[#set + 1] = result
 end
-if run ~= '' then add('r:' .. run, fence .. ' ' .. (oldest ~= '0' and oldest or first) .. ' ' .. last) end
-if key ~= '' then add('k:' .. key, result) end
-if ttl ~= '' then lifetime = tonumber(ttl) end
-if ttl ~= '' or not exists then add('ttl', lifetime) end
-local expires = lifetime > 0 and now + lifetime or 0
-if expires > 0 or not exists or v[3] ~= '0' then add('expires', expires) end
+if not newest then
+	set[#set + 1] = 'created'
+	set[#set + 1] = ARGV[4]
+	set[#set + 1] = 'rev'
+	set[#set + 1] = client .. '.' .. number
+end
 redis.call('HSET', session, unpack(set))
 if not v[1] then register(session) end
-expire(expires, keep, messages == 0)
+if removed ~= tonumber(keep) or removed > 0 and messages == '0' then expire(removed) end
 return result

@@ -1,4 +1,4 @@
-local v = redis.call('HMGET', session, 'c:' .. client, 'last')
+local v = redis.call('HMGET', session, 'c:' .. client, 'totals')
 local result = answered(v[1])
 if result then return result end
 if not v[2] then return reject(v[1], '') end

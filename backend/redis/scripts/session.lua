@@ -1,12 +1,16 @@
 -- A transcript is a hash and a stream, whose ids are the sequences. Further arguments: the time, and the time
--- between the expiry of a session and the removal of its keys, both in milliseconds.
+-- between the expiry of a session and the removal of its keys, both in milliseconds. The field totals of the
+-- hash has the last sequence, the newest message, the numbers of messages and bytes, the time of the last append, the
+-- time of expiry, the TTL, and the time when the server removes the keys. 0 is none.
 local session, stream = KEYS[1], KEYS[2]
 local now, grace = tonumber(ARGV[4]), tonumber(ARGV[5])
-local no_fence = string.rep('0', 19)
+local no_fence = '0000000000000000000'
 
-local function live(last, expires)
-	local at = tonumber(expires or '0')
-	return last and (at == 0 or at > now)
+-- parse returns the totals of a session that exists and has not expired.
+local function parse(totals)
+	if not totals then return end
+	local last, newest, messages, bytes, updated, expires, ttl, keep = string.match(totals, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	if expires == '0' or tonumber(expires) > now then return last, newest, messages, bytes, updated, expires, ttl, keep end
 end
 
 -- reset removes the session, except the results of the last changes.
@@ -38,16 +42,16 @@ local function reject(last, result)
 	return result
 end
 
--- expire makes the server remove the keys a while after the session has expired, keep being the time of the
--- removal so far. It is called anew for a stream that may be new.
-local function expire(at, keep, new)
-	if at > 0 and (new or keep < at + grace / 2) then
-		redis.call('PEXPIRE', session, at + grace - now)
-		redis.call('PEXPIRE', stream, at + grace - now)
-		redis.call('HSET', session, 'keep', at + grace)
-	elseif at == 0 and keep > 0 then
-		redis.call('PERSIST', session)
-		redis.call('PERSIST', stream)
-		redis.call('HSET', session, 'keep', 0)
+-- removal returns the time when the server removes the keys: some time after the session expires at a time. It is
+-- the previous one if that suffices.
+local function removal(expires, keep)
+	if expires == 0 then return 0 end
+	return keep >= expires + grace / 2 and keep or expires + grace
+end
+
+-- expire makes the server remove the keys at a time.
+local function expire(keep)
+	for _, key in ipairs({session, stream}) do
+		if keep > 0 then redis.call('PEXPIRE', key, keep - now) else redis.call('PERSIST', key) end
 	end
 end

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,26 +74,7 @@ func RunShortTerm(t *testing.T, h ShortTermHarness) { RunShortTermOn(storetest.W
 
 // RunShortTermOn runs the suite on any implementation of T.
 func RunShortTermOn(t storetest.T, h ShortTermHarness) {
-	for _, test := range []struct {
-		name string
-		run  func(*shortTermFixture)
-	}{
-		{"contract: a state is replaced, patched and cleared", stateContract},
-		{"contract: patches follow RFC 7396", statePatches},
-		{"contract: an expected version is compared", stateVersions},
-		{"contract: values keep all their digits", stateNumbers},
-		{"isolation: owners, agents and sessions have states of their own", stateIsolation},
-		{"concurrency: 64 patchers lose nothing", statePatchers},
-		{"concurrency: one of 64 callers with the same version succeeds", stateRace},
-		{"durability: a reopened store has its states", stateReopen},
-		{"expiry: a state expires after its last write", stateExpiry},
-		{"hostile input is an error that names the field, or is stored exactly", stateHostile},
-		{"limits: a state that is too large is not stored", stateLimit},
-		{"aliasing: a store keeps no memory of its caller", stateAliasing},
-		{"cancel: a canceled context ends a call", stateCancel},
-		{"list: pages have the keys of states that exist", stateList},
-		{"model: random calls have the results of a simple model", stateModel},
-	} {
+	for _, test := range slices.Concat(shortTermTests, onceTests) {
 		t.Run(test.name, func(t storetest.T) {
 			t.Parallel()
 			f := &shortTermFixture{T: t, h: h, ctx: t.Context(), now: time.UnixMilli(1_700_000_000_000).UTC()}
@@ -100,6 +82,30 @@ func RunShortTermOn(t storetest.T, h ShortTermHarness) {
 			test.run(f)
 		})
 	}
+}
+
+// shortTermTest is one test of the suite. Its name is a sentence.
+type shortTermTest struct {
+	name string
+	run  func(*shortTermFixture)
+}
+
+var shortTermTests = []shortTermTest{
+	{"contract: a state is replaced, patched and cleared", stateContract},
+	{"contract: patches follow RFC 7396", statePatches},
+	{"contract: an expected version is compared", stateVersions},
+	{"contract: values keep all their digits", stateNumbers},
+	{"isolation: owners, agents and sessions have states of their own", stateIsolation},
+	{"concurrency: 64 patchers lose nothing", statePatchers},
+	{"concurrency: one of 64 callers with the same version succeeds", stateRace},
+	{"durability: a reopened store has its states", stateReopen},
+	{"expiry: a state expires after its last write", stateExpiry},
+	{"hostile input is an error that names the field, or is stored exactly", stateHostile},
+	{"limits: a state that is too large is not stored", stateLimit},
+	{"aliasing: a store keeps no memory of its caller", stateAliasing},
+	{"cancel: a canceled context ends a call", stateCancel},
+	{"list: pages have the keys of states that exist", stateList},
+	{"model: random calls have the results of a simple model", stateModel},
 }
 
 type shortTermFixture struct {
