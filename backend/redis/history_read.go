@@ -152,30 +152,35 @@ func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (pag
 	if err := q.Complete(k); err != nil {
 		return page, err
 	}
-	count := q.Limit + 1
-	if q.KeepToolPairs {
-		count = q.Limit + history.PageRead
-	}
-	_, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, q.After, q.Before, count, q.Newest))
-	if err != nil || !found {
-		return page, wrapError(err, "page")
-	}
-	all, err := parseMessages(replies[0])
-	if err != nil {
-		return page, err
-	}
-	if q.Newest {
-		slices.Reverse(all)
-	}
+	all, err := h.readPage(ctx, k, q, q.Limit+1)
 	n := min(q.Limit, len(all))
-	if q.KeepToolPairs {
-		n = history.PageSize(outlines(all), q.Limit, q.Newest)
+	// Most pages need no messages beyond their limit.
+	if err == nil && q.KeepToolPairs && len(all) > q.Limit && (!q.Newest || !history.Whole(outlines(all[1:]))) {
+		if all, err = h.readPage(ctx, k, q, q.Limit+history.PageRead); err == nil {
+			n = history.PageSize(outlines(all), q.Limit, q.Newest)
+		}
+	}
+	if err != nil {
+		return page, wrapError(err, "page")
 	}
 	page.More = n < len(all)
 	if page.Messages = all[:n:n]; q.Newest {
 		page.Messages = all[len(all)-n:]
 	}
 	return page, nil
+}
+
+// readPage returns up to count messages of a query in ascending order.
+func (h *History) readPage(ctx context.Context, k history.Key, q history.Query, count int) ([]history.Message, error) {
+	_, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, q.After, q.Before, count, q.Newest))
+	if err != nil || !found {
+		return nil, err
+	}
+	all, err := parseMessages(replies[0])
+	if q.Newest {
+		slices.Reverse(all)
+	}
+	return all, err
 }
 
 func outlines(messages []history.Message) []history.Outline {

@@ -65,6 +65,36 @@ func TestPageSizeOfAnEndlessGroup(t *testing.T) {
 	}
 }
 
+// If Whole reports that a page needs no others, PageSize agrees whatever precedes the page.
+func TestWholePagesNeedNoOtherMessages(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	whole := 0
+	for range 5000 {
+		all := make([]Outline, 1+random.IntN(12))
+		for i := range all {
+			switch id := fmt.Sprint(random.IntN(3)); random.IntN(4) {
+			case 0:
+				all[i].ToolCalls = []string{id}
+			case 1:
+				all[i].ToolResults = []string{id}
+			}
+		}
+		limit := 1 + random.IntN(len(all))
+		if !Whole(all[len(all)-limit:]) {
+			continue
+		}
+		whole++
+		if got := PageSize(all, limit, true); got != limit {
+			t.Fatalf("seed %d: PageSize(%+v, %d) = %d although the page is whole", seed, all, limit, got)
+		}
+	}
+	if whole < 100 {
+		t.Errorf("%d pages were whole, want at least 100", whole)
+	}
+}
+
 func TestPruneSizeStopsAtTheBatch(t *testing.T) {
 	t.Parallel()
 	all := make([]Outline, PruneRead)

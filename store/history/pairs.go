@@ -55,6 +55,24 @@ func PageSize(messages []Outline, limit int, newest bool) int {
 	return limit
 }
 
+// Whole reports whether each result of the messages belongs to a call of them, so that no group
+// continues before the first. If they are the newest messages of a page and as many as its limit,
+// [PageSize] is then the limit, whatever precedes them. messages are as for PageSize.
+func Whole(messages []Outline) bool {
+	calls := make(map[string]bool)
+	for i := range messages {
+		for _, id := range messages[i].ToolResults {
+			if !calls[id] {
+				return false
+			}
+		}
+		for _, id := range messages[i].ToolCalls {
+			calls[id] = true
+		}
+	}
+	return true
+}
+
 // pruneBatch is the maximum number of messages that one transaction of Prune removes.
 const pruneBatch = 1000
 
