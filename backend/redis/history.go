@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -15,10 +14,8 @@ import (
 
 // History stores transcripts: package history documents its methods.
 type History struct {
-	s *Store
-
-	mu      sync.Mutex
-	indexed map[string]int64 // when this store has last written a session to its index, in milliseconds
+	s       *Store
+	entries *index
 }
 
 var (

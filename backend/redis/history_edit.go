@@ -80,7 +80,7 @@ func (h *History) fork(ctx context.Context, p *history.ForkParams) (int64, error
 	}
 	key := h.sessionKeys(p.To)[0]
 	part := strconv.FormatInt(h.s.numbers.Add(1), 10)
-	c := forkCopy{h: h, p: p, keys: []string{key + ":f:" + h.s.id + ":" + part, key + ":g:" + h.s.id + ":" + part}, runs: make(map[string][2]int64)}
+	c := forkCopy{h: h, p: p, keys: []string{key + ":f:" + h.s.id + ":" + part, key + ":g:" + h.s.id + ":" + part}, runs: make(runRanges)}
 	if err := c.copy(ctx); err != nil {
 		return 0, err
 	}
@@ -105,8 +105,8 @@ func errOr(err, otherwise error) error {
 type forkCopy struct {
 	h    *History
 	p    *history.ForkParams
-	keys []string            // of the hash and the stream
-	runs map[string][2]int64 // first and last sequence of each run
+	keys []string // of the hash and the stream
+	runs runRanges
 
 	through, newest, messages, bytes int64
 }
@@ -167,24 +167,16 @@ func (c *forkCopy) stage(ctx context.Context, batch []history.Message) error {
 		m := &batch[i]
 		c.messages++
 		c.bytes += int64(len(m.Body))
-		if c.newest = m.Seq; m.Run == "" {
-			continue
+		c.newest = m.Seq
+		if c.runs.add(m.Run, m.Seq); m.Run != "" {
+			touched[m.Run] = true
 		}
-		r := c.runs[m.Run]
-		if r[0] == 0 {
-			r[0] = m.Seq
-		}
-		r[1] = m.Seq
-		c.runs[m.Run], touched[m.Run] = r, true
 	}
 	args := []any{grace.Milliseconds(), c.newest, 2 * len(touched)}
 	for run := range touched {
-		args = append(args, "r:"+run, fmt.Sprintf("%s %d %d", fenceText(0), c.runs[run][0], c.runs[run][1]))
+		args = append(args, "r:"+run, fmt.Sprintf("%s %d %d", fenceText(0), c.runs[run].first, c.runs[run].last))
 	}
-	for i := range batch {
-		m := &batch[i]
-		args = append(args, m.Seq, encodeMeta(m, m.Run, m.CreatedAt.UnixMilli(), ""), []byte(m.Body))
-	}
+	args = appendCopies(args, batch)
 	cmd := append(command{"evalsha", scriptStage, 2, c.keys[0], c.keys[1]}, args...)
 	_, err := c.h.s.client.run(ctx, c.keys[0], func(int) []command { return []command{append(command(nil), cmd...)} })
 	return err

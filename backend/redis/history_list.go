@@ -9,88 +9,38 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
-// The index of an owner has an entry for each session, with the time in milliseconds when it was
-// last written. It is written before the session: by an append of a store that has not written it
-// for indexWindow. So a session that exists has an entry, and its last append is earlier than
-// that time plus indexWindow. Readers order sessions by their own times. They remove entries
-// without a session and correct times that are too late, but only those older than indexGrace,
-// when no append can be in progress that relies on them.
-const (
-	indexWindow = time.Minute
-	indexGrace  = 10 * time.Minute
-	// indexMemory is the number of sessions whose time of indexing a store remembers.
-	indexMemory = 1 << 16
-	// indexBatch is the number of entries that a reader reads at a time.
-	indexBatch = 200
-	// indexSample is the number of random entries that are checked whenever one is written, so that
-	// the index of an owner that nobody lists does not only grow.
-	indexSample = 2
-)
-
-// index ensures that the index has an entry for a session that is going to be written.
+// index ensures that the index has an entry for a session that is going to be changed.
 func (h *History) index(ctx context.Context, k history.Key, now int64) error {
-	session := h.sessionKeys(k)[0]
-	h.mu.Lock()
-	at, known := h.indexed[session]
-	h.mu.Unlock()
-	if known && now < at+indexWindow.Milliseconds() {
-		return nil
+	old, err := h.entries.write(ctx, k.Owner, member(k.Agent, k.Session), now)
+	if err == nil && len(old) > 0 {
+		_, err = h.load(ctx, k.Owner, "", old)
 	}
-	key := h.s.indexKey(k.Owner)
-	replies, err := h.s.read(ctx, key, command{"zadd", key, "gt", now, member(k.Agent, k.Session)}, command{"zrandmember", key, indexSample, "withscores"})
-	if err != nil {
-		return err
-	}
-	h.mu.Lock()
-	if len(h.indexed) >= indexMemory {
-		clear(h.indexed)
-	}
-	h.indexed[session] = now
-	h.mu.Unlock()
-	_, err = h.load(ctx, k.Owner, "", parseEntries(replies[1], now-indexGrace.Milliseconds()))
 	return err
-}
-
-// entry is an entry of the index.
-type entry struct {
-	member string
-	at     int64
-}
-
-// parseEntries returns the entries of a reply with times, or those before a time if it is not 0.
-func parseEntries(reply any, before int64) (entries []entry) {
-	v, _ := reply.([]any)
-	for i := 0; i+1 < len(v); i += 2 {
-		name, _ := v[i].(string)
-		score, _ := v[i+1].(string)
-		at, err := strconv.ParseFloat(score, 64)
-		if err == nil && (before == 0 || int64(at) < before) {
-			entries = append(entries, entry{name, int64(at)})
-		}
-	}
-	return entries
 }
 
 // load returns the sessions of entries that exist, of one agent unless it is "". It corrects old
 // entries that are wrong.
 func (h *History) load(ctx context.Context, owner, agent string, entries []entry) (sessions []history.Session, err error) {
-	old := h.now() - indexGrace.Milliseconds()
+	now := h.now()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, e := range entries {
 		k := history.Key{Owner: owner}
-		if k.Agent, k.Session = parseMember(e.member); agent != "" && k.Agent != agent {
+		if k.Agent, k.Session = parseMember(e.name); agent != "" && k.Agent != agent {
 			continue
 		}
 		wg.Go(func() {
 			t, _, found, failed := h.readTotals(ctx, k)
-			if failed == nil && e.at < old {
-				failed = h.correct(ctx, owner, e, t.UpdatedAt, found)
+			switch {
+			case failed != nil || !e.old(now):
+			case !found:
+				failed = h.entries.correct(ctx, owner, e, 0)
+			case e.at > t.UpdatedAt.UnixMilli():
+				failed = h.entries.correct(ctx, owner, e, t.UpdatedAt.UnixMilli())
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -103,30 +53,13 @@ func (h *History) load(ctx context.Context, owner, agent string, entries []entry
 	return sessions, err
 }
 
-// correct corrects an entry of a session that does not exist or whose time is too late, unless the
-// entry has changed.
-func (h *History) correct(ctx context.Context, owner string, e entry, updated time.Time, exists bool) error {
-	to := ""
-	if exists {
-		if e.at <= updated.UnixMilli() {
-			return nil
-		}
-		to = strconv.FormatInt(updated.UnixMilli(), 10)
-	}
-	key := h.s.indexKey(owner)
-	_, err := h.s.client.run(ctx, key, func(int) []command {
-		return []command{{"evalsha", scriptIndex, 1, key, e.member, e.at, to}}
-	})
-	return err
-}
-
 // Sessions implements [history.SessionLister]. It reads the sessions that were written in the last
 // minutes, and those around the page.
 func (h *History) Sessions(ctx context.Context, q history.SessionQuery) (page history.SessionPage, err error) {
 	if err := q.Complete(); err != nil {
 		return page, err
 	}
-	l := sessionList{h: h, q: q, found: make(map[history.Key]history.Session), stop: math.MinInt64}
+	l := sessionList{h: h, q: q, found: make(map[history.Key]history.Session)}
 	recent := h.now() - 2*indexGrace.Milliseconds() // entries may be too late without having been corrected
 	if q.Next == nil {
 		err = l.scan(ctx, math.MaxInt64, math.MinInt64)
@@ -155,13 +88,12 @@ type sessionList struct {
 	h     *History
 	q     history.SessionQuery
 	found map[history.Key]history.Session // that belong after the cursor
-	stop  int64
 }
 
 // scan reads the entries with times from newest down to oldest. It ends when no further entry can
 // belong to the page.
 func (l *sessionList) scan(ctx context.Context, newest, oldest int64) error {
-	key := l.h.s.indexKey(l.q.Owner)
+	key := l.h.s.indexKey(kindIndex, l.q.Owner)
 	low, high := "-inf", "+inf"
 	if oldest != math.MinInt64 {
 		low = strconv.FormatInt(oldest, 10)
@@ -174,7 +106,7 @@ func (l *sessionList) scan(ctx context.Context, newest, oldest int64) error {
 		if err != nil {
 			return err
 		}
-		entries := parseEntries(replies[0], 0)
+		entries := parseEntries(replies[0])
 		sessions, err := l.h.load(ctx, l.q.Owner, l.q.Agent, entries)
 		if err != nil {
 			return err
@@ -273,30 +205,13 @@ func (h *History) scope(ctx context.Context, q *history.SearchQuery) (scope []hi
 	if q.Session != "" {
 		return []history.Key{{Owner: q.Owner, Agent: q.Agent, Session: q.Session}}, nil
 	}
-	key := h.s.indexKey(q.Owner)
-	members := make(map[string]bool)
-	for cursor := "0"; ; {
-		replies, err := h.s.read(ctx, key, command{"zscan", key, cursor, "count", 1000})
-		if err != nil {
-			return nil, err
-		}
-		v, _ := replies[0].([]any)
-		if len(v) != 2 {
-			return nil, nil
-		}
-		for _, e := range parseEntries(v[1], 0) {
-			members[e.member] = true
-		}
-		if cursor, _ = v[0].(string); cursor == "0" {
-			break
-		}
-	}
-	for _, m := range slices.Backward(slices.Sorted(maps.Keys(members))) {
-		agent, session := parseMember(m)
-		if q.Agent != "" && agent != q.Agent || q.Next != nil && m > member(q.Next.Agent, q.Next.Session) {
+	entries, err := h.entries.all(ctx, q.Owner)
+	for _, e := range slices.Backward(entries) {
+		agent, session := parseMember(e.name)
+		if q.Agent != "" && agent != q.Agent || q.Next != nil && e.name > member(q.Next.Agent, q.Next.Session) {
 			continue
 		}
 		scope = append(scope, history.Key{Owner: q.Owner, Agent: agent, Session: session})
 	}
-	return scope, nil
+	return scope, err
 }

@@ -45,7 +45,7 @@ func TestIndexIsCorrected(t *testing.T) {
 	t.Parallel()
 	srv, clock := startServer(t), newTestClock()
 	s := open(t, Config{URL: srv.url(), Now: clock.now})
-	h, c, index := s.history, srv.client(t), s.indexKey(testKey.Owner)
+	h, c, index := s.history, srv.client(t), s.indexKey(kindIndex, testKey.Owner)
 	add := func(session string, expected *int64) error {
 		k := testKey
 		k.Session = session
@@ -96,7 +96,7 @@ func TestIndexDoesNotOnlyGrow(t *testing.T) {
 		must(t, err)
 		clock.advance(10 * time.Second)
 	}
-	if n := srv.client(t).ZCard(bg, s.indexKey(testKey.Owner)).Val(); n > 500 {
+	if n := srv.client(t).ZCard(bg, s.indexKey(kindIndex, testKey.Owner)).Val(); n > 500 {
 		t.Errorf("index has %d entries after 2000 sessions of a minute, want much less", n)
 	}
 }

@@ -13,14 +13,15 @@ func (s *Store) sessionKey(kind, owner, agent, session string) string {
 
 // Kinds of keys.
 const (
-	kindHistory = "h"
-	kindState   = "s"
-	kindIndex   = "i"
+	kindHistory    = "h"
+	kindState      = "s"
+	kindIndex      = "i" // of transcripts
+	kindStateIndex = "j"
 )
 
-// indexKey returns the key of the index of an owner's transcripts.
-func (s *Store) indexKey(owner string) string {
-	return s.cfg.Prefix + kindIndex + ":{" + url.PathEscape(owner) + "}"
+// indexKey returns the key of the index of an owner.
+func (s *Store) indexKey(kind, owner string) string {
+	return s.cfg.Prefix + kind + ":{" + url.PathEscape(owner) + "}"
 }
 
 // member returns the entry of a session in the index. Names contain no NUL, so the order of entries

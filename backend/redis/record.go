@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // stateRecords implements [store.RecordUpdater] for states. A record is a hash. A change compares
@@ -68,9 +68,47 @@ func parseRecord(k store.RecordKey, reply any) (store.Record, error) {
 	return rec, err
 }
 
-// Records implements [store.RecordUpdater]. States cannot be listed.
-func (r *stateRecords) Records(context.Context, store.RecordQuery) (store.RecordPage, error) {
-	return store.RecordPage{}, a2a.Errorf(a2a.CodeUnsupported, "redis: states cannot be listed")
+// Records implements [store.RecordUpdater]. It reads the whole index of the owner.
+func (r *stateRecords) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
+	entries, err := r.s.stateEntries.all(ctx, q.Owner)
+	for _, e := range entries {
+		if e.name <= q.After.Key || err != nil {
+			continue
+		}
+		if page.More = len(page.Records) == q.Limit; page.More {
+			break
+		}
+		var rec store.Record
+		if rec, err = r.check(ctx, q.Owner, e); err == nil && rec.Version > 0 {
+			page.Records = append(page.Records, rec)
+		}
+	}
+	if err != nil {
+		return store.RecordPage{}, wrapError(err, "list states")
+	}
+	return page, nil
+}
+
+// index ensures that the index has an entry for a state that is going to be changed.
+func (r *stateRecords) index(ctx context.Context, k store.RecordKey) error {
+	old, err := r.s.stateEntries.write(ctx, k.Owner, k.Key, r.now().UnixMilli())
+	for _, e := range old {
+		if err == nil {
+			_, err = r.check(ctx, k.Owner, e)
+		}
+	}
+	return err
+}
+
+// check returns the record of an entry of the index. It removes an old entry if its state does not
+// exist.
+func (r *stateRecords) check(ctx context.Context, owner string, e entry) (store.Record, error) {
+	now := r.now()
+	rec, _, err := r.read(ctx, store.RecordKey{Owner: owner, Namespace: memory.StateNamespace, Key: e.name})
+	if err == nil && (len(rec.Value) == 0 || rec.Expired(now)) && e.old(now.UnixMilli()) {
+		err = r.s.stateEntries.correct(ctx, owner, e, 0)
+	}
+	return rec, err
 }
 
 // UpdateRecord implements [store.RecordUpdater].
@@ -107,6 +145,9 @@ func (r *stateRecords) update(ctx context.Context, k store.RecordKey, update sto
 			c = &store.RecordChange{Expires: r.now()}
 		}
 		if err != nil || c == nil {
+			return rec, err
+		}
+		if err := r.index(ctx, k); err != nil {
 			return rec, err
 		}
 		changed, done, err := r.save(ctx, rec, c)

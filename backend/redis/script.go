@@ -35,16 +35,19 @@ var (
 	luaStage string
 	//go:embed scripts/fork.lua
 	luaFork string
+	//go:embed scripts/restore.lua
+	luaRestore string
 	//go:embed scripts/index.lua
 	luaIndex string
 	//go:embed scripts/state.lua
 	luaState string
 
-	scriptAppend = newScript(luaCommon, luaSession, luaAppend)
-	scriptRemove = newScript(luaCommon, luaSession, luaRemove)
-	scriptClear  = newScript(luaCommon, luaSession, luaClear)
-	scriptStage  = newScript(luaStage)
-	scriptFork   = newScript(luaCommon, luaSession, luaFork)
-	scriptIndex  = newScript(luaIndex)
-	scriptState  = newScript(luaCommon, luaState)
+	scriptAppend  = newScript(luaCommon, luaSession, luaAppend)
+	scriptRemove  = newScript(luaCommon, luaSession, luaRemove)
+	scriptClear   = newScript(luaCommon, luaSession, luaClear)
+	scriptStage   = newScript(luaStage)
+	scriptFork    = newScript(luaCommon, luaSession, luaFork)
+	scriptRestore = newScript(luaCommon, luaSession, luaRestore)
+	scriptIndex   = newScript(luaIndex)
+	scriptState   = newScript(luaCommon, luaState)
 )

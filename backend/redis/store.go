@@ -25,6 +25,8 @@ type Store struct {
 	locks   locks
 	history *History
 	states  *stateCache
+
+	stateEntries *index
 }
 
 // Open connects to a server or cluster. It returns an error with code unavailable if it does not
@@ -51,7 +53,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		c.cluster = goredis.NewClusterClient(o.Cluster())
 	}
 	s := &Store{cfg: cfg, client: c, id: rand.Text()[:12], locks: locks{of: make(map[string]*lock)}, states: newStateCache()}
-	s.history = &History{s: s, indexed: make(map[string]int64)}
+	s.history = &History{s: s, entries: newIndex(s, kindIndex)}
+	s.stateEntries = newIndex(s, kindStateIndex)
 	if err == nil {
 		err = s.checkServers(ctx)
 	}
