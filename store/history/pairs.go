@@ -56,8 +56,8 @@ func PageSize(messages []Outline, limit int, newest bool) int {
 }
 
 // Whole reports whether each result of the messages belongs to a call of them, so that no group
-// continues before the first. If they are the newest messages of a page and as many as its limit,
-// [PageSize] is then the limit, whatever precedes them. messages are as for PageSize.
+// continues before the first. For the newest messages, [PageSize] with their number as the
+// limit then returns the limit, whatever precedes them. messages are as for PageSize.
 func Whole(messages []Outline) bool {
 	calls := make(map[string]bool)
 	for i := range messages {
