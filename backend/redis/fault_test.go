@@ -259,6 +259,14 @@ func TestLostAnswers(t *testing.T) {
 	lose("Append()", func() (any, error) { return h.Append(bg, testKey, params) }, history.AppendResult{First: 7, Last: 8})
 	lose("Prune()", func() (any, error) { return h.Prune(bg, testKey, history.Policy{MaxMessages: 3}) }, history.Pruned{Messages: 3, Bytes: 9})
 	lose("Fork()", func() (any, error) { return h.Fork(bg, history.ForkParams{From: testKey, To: to}) }, 3)
+	restored := testKey
+	restored.Session = "restored"
+	must(t, h.index(bg, restored, h.now()))
+	lose("Restore()", func() (any, error) {
+		at := fromMillis(h.now())
+		message := history.Message{Seq: 5, CreatedAt: at, Body: []byte(`"a"`)}
+		return nil, h.Restore(bg, history.Session{Key: restored, CreatedAt: at, UpdatedAt: at}, []history.Message{message})
+	}, nil)
 	lose("Set()", func() (any, error) { st, err := states.Set(bg, k, map[string]any{"n": 1}, 0); return st.Version, err }, 1)
 	lose("Update()", func() (any, error) {
 		st, err := states.Update(bg, k, map[string]any{"m": 1}, 1)
@@ -306,6 +314,100 @@ func TestLateChanges(t *testing.T) {
 	want(`"a" "b"`)
 	late(appended, scriptClear, h.now(), grace.Milliseconds())
 	want(`"a" "b"`)
+}
+
+// A session keeps the results of the stores that changed it last.
+func TestManyStores(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	for i := range 20 {
+		s := open(t, Config{URL: srv.url(), Prefix: "many:"})
+		for range 2 {
+			_, err := s.History().Append(bg, testKey, history.AppendParams{Messages: text(fmt.Sprint(i))})
+			must(t, err)
+		}
+		must(t, s.Close())
+	}
+	fields, err := srv.client(t).HKeys(bg, "many:h:{owner/agent/session}").Result()
+	must(t, err)
+	clients := 0
+	for _, field := range fields {
+		if strings.HasPrefix(field, "c:") {
+			clients++
+		}
+	}
+	if clients != 16 || len(all(t, open(t, Config{URL: srv.url(), Prefix: "many:"}).History(), testKey)) != 40 {
+		t.Errorf("the session has the results of %d stores, want 16, and 40 messages", clients)
+	}
+}
+
+// The server removes the keys of a session and of a state some time after they expire, and those
+// without a TTL never.
+func TestServerRemovesExpiredKeys(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s, c := open(t, Config{URL: srv.url()}), srv.client(t)
+	keys := s.history.sessionKeys(testKey)
+	check := func(call string, want time.Duration, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			got := c.PTTL(bg, key).Val()
+			if want == 0 && got != -1 || want > 0 && (got > want || got < want-time.Minute) {
+				t.Errorf("%s: key %s is removed in %v, want %v", call, key, got, want)
+			}
+		}
+	}
+	add := func(ttl time.Duration) {
+		t.Helper()
+		_, err := s.history.Append(bg, testKey, history.AppendParams{Messages: text("a"), TTL: ttl, Run: "r"})
+		must(t, err)
+	}
+	add(0)
+	check("without TTL", 0, keys...)
+	add(time.Hour)
+	check("TTL", time.Hour+grace, keys...)
+	_, err := s.history.ClearRun(bg, testKey, "r", 0)
+	must(t, err)
+	add(0)
+	check("TTL, after the last message was removed", time.Hour+grace, keys...)
+	add(2 * time.Hour)
+	check("longer TTL", 2*time.Hour+grace, keys...)
+	to := testKey
+	to.Session = "fork"
+	for _, ttl := range []time.Duration{0, time.Hour} {
+		_, err = s.history.Fork(bg, history.ForkParams{From: testKey, To: to, TTL: ttl})
+		must(t, err)
+		want := ttl
+		if ttl > 0 {
+			want += grace
+		}
+		check("fork", want, s.history.sessionKeys(to)...)
+		must(t, s.history.Clear(bg, to))
+		check("cleared", grace, s.history.sessionKeys(to)[0])
+	}
+	add(history.NoTTL)
+	check("TTL removed", 0, keys...)
+
+	k := memory.Key{Owner: "owner", Agent: "agent", Session: "session"}
+	for _, ttl := range []time.Duration{time.Hour, 0} {
+		states, err := s.ShortTerm(memory.ShortTermConfig{TTL: ttl})
+		must(t, err)
+		_, err = states.SetOnce(bg, k, nil, memory.AnyVersion, fmt.Sprint(ttl))
+		must(t, err)
+		rk, err := k.RecordKey()
+		must(t, err)
+		key := (&stateRecords{s: s}).key(rk)
+		want := ttl
+		if ttl > 0 {
+			want += stateGrace
+		}
+		check("state", want, key)
+		check("idempotency key", onceAge, key+":o:"+fmt.Sprint(ttl))
+		if ttl == 0 {
+			must(t, states.Clear(bg, k))
+			check("cleared state", stateGrace, key)
+		}
+	}
 }
 
 // A server without free memory rejects changes, serves reads, and recovers.

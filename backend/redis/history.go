@@ -94,7 +94,8 @@ func damaged(err error) error {
 	return a2a.Wrap(a2a.CodeInternal, fmt.Errorf("redis: %w", err), "history: stored data cannot be read")
 }
 
-// appendArgs returns the arguments of append.lua.
+// appendArgs returns the arguments of append.lua. They share no memory with p, because they may be sent
+// after the call has ended.
 func appendArgs(p *history.AppendParams, now int64) []any {
 	expected, ttl, size := "", "", 0
 	if p.Expected != nil {
@@ -117,7 +118,7 @@ func appendArgs(p *history.AppendParams, now int64) []any {
 		if i == 0 {
 			key = p.IdempotencyKey
 		}
-		args = append(args, encodeMeta(m, p.Run, at, key), []byte(m.Body))
+		args = append(args, encodeMeta(m, p.Run, at, key), string(m.Body))
 	}
 	return args
 }

@@ -71,7 +71,7 @@ func (r runRanges) add(run string, seq int64) {
 func appendCopies(args []any, messages []history.Message) []any {
 	for i := range messages {
 		m := &messages[i]
-		args = append(args, m.Seq, encodeMeta(m, m.Run, store.Time(m.CreatedAt).UnixMilli(), ""), []byte(m.Body))
+		args = append(args, m.Seq, encodeMeta(m, m.Run, store.Time(m.CreatedAt).UnixMilli(), ""), string(m.Body))
 	}
 	return args
 }
