@@ -2,18 +2,17 @@ package holdfast_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/store/board"
-	"github.com/holdfast-dev/holdfast/store/history"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // cart adds each message to the items of the conversation.
@@ -65,34 +64,16 @@ func ExampleTurn_State() {
 	// 2 items in the cart
 }
 
-// notebook answers with the note that fits best, and stores each message as a note.
-type notebook struct {
-	facts       memory.LongTerm
-	transcripts history.Provider
-}
-
-// Handle implements holdfast.Handler.
-func (n *notebook) Handle(ctx context.Context, t *holdfast.Turn) error {
-	scope := memory.Scope{Owner: t.Owner(), Namespace: "notes", Agent: "notebook"}
-	found, err := holdfast.Step(ctx, t, "recall", func(ctx context.Context) ([]memory.Memory, error) {
-		return n.facts.Search(ctx, scope, memory.SearchParams{Query: t.Text(), Limit: 1})
-	})
+// notebook answers with the note that fits best, and remembers each message as a note.
+func notebook(ctx context.Context, t *holdfast.Turn) error {
+	found, err := t.Recall(ctx, t.Text(), holdfast.RecallParams{Limit: 1})
 	if err != nil {
 		return err
 	}
-	// A repeated attempt of the turn uses the same keys, so it stores nothing twice.
-	turn := fmt.Sprintf("%s/%d", t.TaskID(), t.Number())
-	if _, err := n.facts.Save(ctx, scope, t.Text(), memory.SaveParams{Key: turn}); err != nil {
+	if err := t.Remember(ctx, t.Text(), holdfast.RememberParams{}); err != nil {
 		return err
 	}
-	body, err := json.Marshal(t.Text())
-	if err != nil {
-		return err
-	}
-	session := history.Key{Owner: t.Owner(), Agent: "notebook", Session: t.ContextID()}
-	if _, err := n.transcripts.Append(ctx, session, history.AppendParams{
-		Messages: []history.Message{{Role: "user", Body: body}}, IdempotencyKey: turn,
-	}); err != nil {
+	if err := t.Transcript().AppendText(ctx, "user", t.Text()); err != nil {
 		return err
 	}
 	if len(found) == 0 {
@@ -101,13 +82,56 @@ func (n *notebook) Handle(ctx context.Context, t *holdfast.Turn) error {
 	return t.Reply("related: " + found[0].Content)
 }
 
-func Example_memory() {
-	s := inmem.New()
-	n := &notebook{facts: s.LongTerm(nil), transcripts: s.History()}
-	converse(n.Handle, "The backup runs at noon.", "When does the backup run?")
+func ExampleTurn_Remember() {
+	converse(notebook, "The backup runs at noon.", "When does the backup run?")
 	// Output:
 	// noted
 	// related: The backup runs at noon.
+}
+
+func ExampleTurn_Transcript() {
+	converse(func(ctx context.Context, t *holdfast.Turn) error {
+		if err := t.Transcript().AppendText(ctx, "user", t.Text()); err != nil {
+			return err
+		}
+		newest, err := t.Transcript().Tail(ctx, 2)
+		if err != nil {
+			return err
+		}
+		answer := ""
+		for _, m := range newest {
+			answer += string(m.Body)
+		}
+		return t.Reply(answer)
+	}, "one", "two", "three")
+	// Output:
+	// "one"
+	// "one""two"
+	// "two""three"
+}
+
+// upper stores the message as a file, and answers with its content.
+func upper(ctx context.Context, t *holdfast.Turn) error {
+	text := strings.NewReader(strings.ToUpper(t.Text()))
+	info, err := t.Blobs().Put(ctx, text, holdfast.BlobParams{Name: "upper.txt", ContentType: "text/plain"})
+	if err != nil {
+		return err
+	}
+	r, _, err := t.Blobs().Open(ctx, info.Ref)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return t.Reply(fmt.Sprintf("%s: %s, %d bytes", content, info.Name, info.Size))
+}
+
+func ExampleTurn_Blobs() {
+	converse(upper, "hello")
+	// Output: HELLO: upper.txt, 5 bytes
 }
 
 func ExampleTurn_Board() {

@@ -12,8 +12,8 @@ import (
 // of Config.Store. If that has no such part, the methods of Turn that need it return an error
 // with code unsupported.
 //
-// What a turn writes to a part of Config.Store is committed with the turn. Other stores are
-// written at once, with keys that make repeated attempts change nothing.
+// Writes of a turn to a part of Config.Store are committed with the turn. Other stores are written
+// at once, with keys that make repeated attempts change nothing.
 type Contracts struct {
 	// History stores transcripts.
 	History history.Provider

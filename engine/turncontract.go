@@ -106,7 +106,7 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	}
 	c := &recordCall{result: callRecord{Kind: call.kind, Op: call.op}}
 	failure := call.do(ctx, c, t.onceKey(ctx))
-	var data any = call.result
+	data := call.result
 	if failure != nil {
 		f := lasting(failure)
 		if f == nil {

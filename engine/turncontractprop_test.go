@@ -42,8 +42,8 @@ func (p *process) LongTerm(now func() time.Time) memory.LongTermStore {
 
 func (p *process) Blobs(cfg blob.Config) *blob.Blobs { return p.Store.(contractParts).Blobs(cfg) }
 
-// onContract runs an operation on the transcript, facts or blobs. What a handler reads from a store
-// outside of the agent's database depends on interruptions, so it is not part of the result.
+// onContract runs an operation on the transcript, facts or blobs. The results of reads from a store
+// outside of the agent's database depend on interruptions, so they are not part of the result.
 func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, err error) {
 	text := fmt.Sprintf("%d %s", o.id, lastOf(a.seen))
 	switch o.kind {

@@ -62,12 +62,12 @@ func (t *ShortTerm) SetOnce(ctx context.Context, key memory.Key, values map[stri
 }
 
 // UpdateOnce implements [memory.OnceUpdater].
-func (t *ShortTerm) UpdateOnce(ctx context.Context, key memory.Key, patch map[string]any, once string) (memory.State, error) {
+func (t *ShortTerm) UpdateOnce(ctx context.Context, key memory.Key, patch map[string]any, version int64, once string) (memory.State, error) {
 	r, err := t.checked(once)
 	if err != nil {
 		return memory.State{}, err
 	}
-	return r.Update(ctx, key, patch, memory.AnyVersion)
+	return r.Update(ctx, key, patch, version)
 }
 
 // ClearOnce implements [memory.OnceUpdater].

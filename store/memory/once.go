@@ -19,8 +19,8 @@ const MaxOnce = 512
 type OnceUpdater interface {
 	// SetOnce is Set with an idempotency key.
 	SetOnce(ctx context.Context, key Key, values map[string]any, version int64, once string) (State, error)
-	// UpdateOnce is Update of any version with an idempotency key.
-	UpdateOnce(ctx context.Context, key Key, patch map[string]any, once string) (State, error)
+	// UpdateOnce is Update with an idempotency key.
+	UpdateOnce(ctx context.Context, key Key, patch map[string]any, version int64, once string) (State, error)
 	// ClearOnce is Clear with an idempotency key, which it uses also if the state does not exist.
 	ClearOnce(ctx context.Context, key Key, once string) error
 }

@@ -31,7 +31,7 @@ func (f *shortTermFixture) once() memory.OnceUpdater {
 
 func (f *shortTermFixture) updateOnce(k memory.Key, patch map[string]any, once string) memory.State {
 	f.Helper()
-	st, err := f.once().UpdateOnce(f.ctx, k, patch, once)
+	st, err := f.once().UpdateOnce(f.ctx, k, patch, memory.AnyVersion, once)
 	if err != nil {
 		f.Fatalf("UpdateOnce(%+v, %q) = %v", k, once, err)
 	}
@@ -44,11 +44,11 @@ func onceRepeated(f *shortTermFixture) {
 	f.update(stateKey, map[string]any{"a": 2})
 	for _, s := range f.instances() {
 		s := s.(memory.OnceUpdater)
-		st, err := s.UpdateOnce(f.ctx, stateKey, map[string]any{"a": 1}, "k1")
+		st, err := s.UpdateOnce(f.ctx, stateKey, map[string]any{"a": 1}, first.Version-1, "k1")
 		if err != nil || st.Version != first.Version+1 || stateJSON(st) != `{"a":2}` {
 			f.Errorf("UpdateOnce() repeated = %+v, %v, want the current state", st, err)
 		}
-		if st, err = s.SetOnce(f.ctx, stateKey, nil, first.Version-1, "k1"); err != nil || stateJSON(st) != `{"a":2}` {
+		if st, err = s.SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, "k1"); err != nil || stateJSON(st) != `{"a":2}` {
 			f.Errorf("SetOnce() with a used key = %+v, %v, want the current state", st, err)
 		}
 		if err := s.ClearOnce(f.ctx, stateKey, "k1"); err != nil {
@@ -86,9 +86,9 @@ func onceIsolation(f *shortTermFixture) {
 
 func onceFailed(f *shortTermFixture) {
 	f.open(ShortTermOptions{MaxBytes: 100})
-	_, err := f.once().SetOnce(f.ctx, stateKey, map[string]any{"a": 1}, 7, "k")
-	f.wantError("SetOnce() of another version", err, memory.ErrStateConflict)
-	_, err = f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 100)}, "k")
+	_, err := f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": 1}, 7, "k")
+	f.wantError("UpdateOnce() of another version", err, memory.ErrStateConflict)
+	_, err = f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 100)}, memory.AnyVersion, "k")
 	f.wantError("UpdateOnce() above the limit", err, memory.ErrStateTooLarge)
 	f.updateOnce(stateKey, map[string]any{"a": 1}, "k")
 	f.want(stateKey, `{"a":1}`)
@@ -120,7 +120,7 @@ func onceRace(f *shortTermFixture) {
 	for p := range 64 {
 		wg.Go(func() {
 			s := all[p%len(all)].(memory.OnceUpdater)
-			if _, err := s.UpdateOnce(f.ctx, stateKey, map[string]any{fmt.Sprint(p): 1}, "k"); err != nil {
+			if _, err := s.UpdateOnce(f.ctx, stateKey, map[string]any{fmt.Sprint(p): 1}, memory.AnyVersion, "k"); err != nil {
 				f.Errorf("UpdateOnce() = %v", err)
 			}
 		})
@@ -133,7 +133,7 @@ func onceRace(f *shortTermFixture) {
 
 func onceHostile(f *shortTermFixture) {
 	for _, once := range []string{"", "\x00", "\xff", strings.Repeat("k", memory.MaxOnce+1)} {
-		_, update := f.once().UpdateOnce(f.ctx, stateKey, nil, once)
+		_, update := f.once().UpdateOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
 		_, set := f.once().SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
 		for call, err := range map[string]error{"UpdateOnce": update, "SetOnce": set, "ClearOnce": f.once().ClearOnce(f.ctx, stateKey, once)} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), "once") {
