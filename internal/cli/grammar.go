@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line.
+// grammar is the command line. It has many fields because each is a command.
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"Print the result as JSON on stdout and errors as JSON on stderr."`
 
