@@ -180,6 +180,10 @@ func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
 	if len(parts) == 0 {
 		parts = []a2a.Part{a2a.TextPart{}} // an event without parts would remove the artifact
 	}
+	parts, err := t.storeFiles(parts)
+	if err != nil {
+		return nil, err
+	}
 	if err := t.r.checkAndCountParts(name, parts); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -156,7 +157,8 @@ func equalPart(a, b a2a.Part) bool {
 	if store.PlainText(a) && store.PlainText(b) {
 		return a.(a2a.TextPart).Text == b.(a2a.TextPart).Text
 	}
-	return onlyV10(a) == onlyV10(b) && equalJSON(a, b)
+	x, y := fileref.Canonical([]a2a.Part{a}), fileref.Canonical([]a2a.Part{b})
+	return onlyV10(a) == onlyV10(b) && equalJSON(x[0], y[0])
 }
 
 // onlyV10 returns the members of a part that the JSON of A2A 0.3 lacks.

@@ -90,6 +90,13 @@ type Config struct {
 	// of Admit, unless the message repeats one that was accepted. Default: all are accepted.
 	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
 
+	// InlineFile is the maximum size in bytes of a file that clients and webhooks get within a
+	// response. Larger files are links. Files up to 64 KiB are always within the response. Default
+	// 1 MiB. Negative makes all files above 64 KiB links.
+	InlineFile int64 `default:"1MiB"`
+	// LinkTTL is how long a link to a file is valid. Default 1 h.
+	LinkTTL time.Duration `default:"1h" min:"1s"`
+
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
 	// own are the contracts that are parts of Store.

@@ -43,7 +43,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{cfg: cfg, log: cfg.Logger, now: monotonic(cfg.clock), createdAt: time.Now()}
+	s := &settings{cfg: cfg, log: cfg.Logger, now: monotonic(cfg.clock), createdAt: time.Now(), files: newFiles(&cfg)}
 	e := &Engine{settings: s, loops: runtime.Loops{Log: s.log, Now: s.now}, runs: &runs{all: make(map[*run]struct{})}, queue: &taskQueue{settings: s}}
 	e.leases = newLeases(s)
 	e.hub = newHub(s, e.leases, &e.loops)

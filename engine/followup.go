@@ -23,6 +23,9 @@ func errConflicts(kind, id string) error {
 // addToTask adds the message to an existing task.
 func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
+	if err := s.storeFilesOfTask(ctx); err != nil {
+		return nil, taskError(m.TaskID, err)
+	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()
@@ -104,11 +107,11 @@ func (s *sendCall) matchesEvent(ctx context.Context, task store.Key, seq int64, 
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
-	want, err := wire.Marshal(requestContent{events[0].Received, events[0].Metadata})
+	want, err := wire.Marshal(requestContent{canonical(events[0].Received), events[0].Metadata})
 	if err != nil {
 		return false, err
 	}
-	got, err := wire.Marshal(requestContent{m, s.params.Metadata})
+	got, err := wire.Marshal(requestContent{canonical(m), s.params.Metadata})
 	return bytes.Equal(got, want), err
 }
 

@@ -48,26 +48,35 @@ type earlierArtifact struct {
 	rewritten  bool          // this attempt writes it too
 }
 
-// readEarlier reads the data that earlier attempts of the turn stored. It retries while the store
-// fails temporarily. If the memory budget is exhausted it returns errNoMemory.
-func (r *run) readEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
+// readEarlier reads the data that earlier attempts of the turn stored, with retries.
+func (r *run) readEarlier(ctx context.Context, task *store.Task) (e *earlierAttempts, err error) {
+	err = r.readWithRetry(ctx, "events of earlier attempts", func() error {
+		e, err = r.tryReadEarlier(ctx, task)
+		return err
+	})
+	return e, err
+}
+
+// readWithRetry calls read until it succeeds, while the store fails temporarily. If the memory
+// budget is exhausted it returns errNoMemory.
+func (r *run) readWithRetry(ctx context.Context, what string, read func() error) error {
 	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
-		e, err := r.tryReadEarlier(ctx, task)
+		err := read()
 		if err == nil {
-			return e, nil
+			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+			return cause
 		}
 		switch code := a2a.CodeOf(err); {
 		case code == a2a.CodeExhausted: // another run may wait for memory that this one holds
-			return nil, errNoMemory
+			return errNoMemory
 		case !code.Retryable():
-			return nil, hideStoreError(err)
+			return hideStoreError(err)
 		}
-		r.e.log.Warn("reading events of earlier attempts failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
+		r.e.log.Warn("reading "+what+" failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
 		if err := runtime.Sleep(ctx, pause); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }

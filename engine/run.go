@@ -157,7 +157,13 @@ func (r *run) runTurn() (again bool) {
 		return r.handleResult(ctx, ctx.Err())
 	}
 	t, err := r.newTurn(ctx)
+	if err == nil {
+		err = r.readWithRetry(ctx, "files of messages", func() error { return t.loadFiles(ctx, t.messages) })
+	}
 	if err != nil {
+		if t != nil {
+			t.memory.end()
+		}
 		return r.handleResult(ctx, err)
 	}
 	err = r.callHandler(ctx, t)

@@ -181,6 +181,9 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	if err := e.queue.check(ctx, s.owner); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
+	if err := s.storeFiles(ctx); err != nil {
+		return nil, err
+	}
 	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 )
 
 // settings are the configuration of an engine with its clock and log. All parts of the engine
@@ -14,6 +16,7 @@ type settings struct {
 	now       func() time.Time // monotonic clock for leases and delays
 	createdAt time.Time        // creation time of the engine, for elapsed
 	oversized atomic.Int64     // messages and writes rejected by Limits.TaskBytes
+	files     *fileref.Files   // nil without a store for blobs
 }
 
 // monotonic returns a clock that starts at the wall clock time and does not jump when the wall

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -23,6 +24,8 @@ type Turn struct {
 	earlier *earlierAttempts // stored by earlier attempts; nil in the first attempt
 
 	memory handlerMemory
+	// loadedBytes is the size of the files that loadFiles has loaded.
+	loadedBytes atomic.Int64
 
 	mu    sync.Mutex
 	ended bool
@@ -155,9 +158,12 @@ func (t *Turn) Inbox() []a2a.Message {
 		return nil
 	}
 	t.r.mu.Lock()
-	defer t.r.mu.Unlock()
 	unread := task.Unread(t.r.seenSeq)
 	t.r.seenSeq = max(t.r.seenSeq, task.ReceivedSeq)
+	t.r.mu.Unlock()
+	if err := t.loadFiles(t.r.ctx, unread); err != nil {
+		t.r.log().Warn("files of a message were not loaded; the handler gets references", "error", err)
+	}
 	return unread
 }
 
@@ -281,6 +287,10 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 		if err := checkEncodable(p); err != nil {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
+	}
+	parts, err := t.storeFiles(parts)
+	if err != nil {
+		return err
 	}
 	if err := t.r.addBytes(int64(store.PartsSize(parts))); err != nil {
 		return err

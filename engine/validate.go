@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -45,6 +46,9 @@ func (s *settings) checkSend(p *a2a.MessageSendParams, webhook bool) error {
 	}
 	if n := s.cfg.Limits.References; len(m.ReferenceTaskIDs) > n {
 		return a2a.Invalid("message.referenceTaskIds", "has %d ids, want at most %d", len(m.ReferenceTaskIDs), n)
+	}
+	if err := fileref.CheckReceived("message.parts", m.Parts); err != nil {
+		return err
 	}
 	if err := s.checkInputModes(m.Parts); err != nil {
 		return err

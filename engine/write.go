@@ -16,6 +16,9 @@ import (
 // started commit is completed even if ctx is canceled. The caller holds l.commit.
 func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
+	if err := h.pinFiles(ctx, &c); err != nil {
+		return nil, err
+	}
 	after := h.fold(l, base, &c)
 	c.Snapshot = after
 	workingCopy := l.workingCopy

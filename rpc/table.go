@@ -43,11 +43,23 @@ type Call struct {
 	// whether it was sent over TLS.
 	Host   string
 	Secure bool
+	// FileLinks makes large files of results links in every case.
+	FileLinks bool
 	// TaskID is the task of the call, for the log. The method sets it.
 	TaskID string
 
 	row      *row     // set by Lookup
 	prepared prepared // set by Prepare
+}
+
+// Address returns the URL of an agent to which a request for a host was sent, localhost if that is
+// "".
+func Address(host string, secure bool) string {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	return scheme + "://" + cmp.Or(host, "localhost") + "/"
 }
 
 // Item is one item of a stream.

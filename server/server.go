@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server/internal/cards"
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
@@ -69,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
 	mc := methods.Config{
 		Engine: cfg.Engine, Webhook: cfg.Webhook, StreamingOff: cfg.StreamingOff, BlockingTimeout: cfg.BlockingTimeout, MessageWait: cfg.MessageWait,
-		GraceEnded: s.graceEnded, CacheBytes: cfg.ReadCacheBytes,
+		GraceEnded: s.graceEnded, CacheBytes: cfg.ReadCacheBytes, URL: cfg.Card.URL,
 	}
 	if cfg.ExtendedCard != nil {
 		mc.ExtendedCard = func(ctx context.Context, c *rpc.Call) (json.RawMessage, error) { return s.cards.Extended(ctx, c) }
@@ -88,6 +89,9 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.routes.Handle(http.MethodPost, "/", route{serve: s.rpc.Serve})
+	if cfg.Engine.Files() != nil {
+		s.routes.Handle(http.MethodGet, fileref.Path+"{ref}", route{serve: s.serveFile, public: true, rest: true})
+	}
 	s.routes.Handle(http.MethodGet, "/agent/info", route{serve: s.serveInfo})
 	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth})
 	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})

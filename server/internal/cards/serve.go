@@ -1,10 +1,10 @@
 package cards
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
@@ -44,14 +44,5 @@ func requestURL(r *http.Request) string {
 			host = a.String()
 		}
 	}
-	return address(host, r.TLS != nil)
-}
-
-// address returns the URL of an agent on a host.
-func address(host string, secure bool) string {
-	scheme := "http"
-	if secure {
-		scheme = "https"
-	}
-	return scheme + "://" + cmp.Or(host, "localhost") + "/"
+	return rpc.Address(host, r.TLS != nil)
 }

@@ -163,6 +163,7 @@ func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
 	}
 	c.Host, c.Secure = x.Request.Host, x.Request.TLS != nil
 	c.LastEventID = h.Get("Last-Event-Id")
+	c.FileLinks = strings.EqualFold(h.Get(FilesHeader), "links")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {
 		c.RequestHash = requestHash(c.Codec, name, params)
 	}

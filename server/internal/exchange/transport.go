@@ -9,9 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
+// FilesHeader is the header of a request whose value "links" makes all files above 64 KiB links.
+const FilesHeader = "Holdfast-Files"
+
 // Headers are the headers that the parts of the server read from a request, in lower case. An
 // authenticator may read others.
-var Headers = []string{"a2a-version", "a2a-extensions", "x-a2a-extensions", "idempotency-key", "last-event-id", "x-request-id"}
+var Headers = []string{"a2a-version", "a2a-extensions", "x-a2a-extensions", "idempotency-key", "last-event-id", "x-request-id", "holdfast-files"}
 
 // Transport is what a server shares with a transport that has a listener of its own.
 type Transport struct {

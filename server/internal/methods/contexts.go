@@ -19,7 +19,11 @@ func (m *Methods) listContexts(ctx context.Context, c *rpc.Call, p a2a.ListConte
 		Page: list.Page, PageSize: list.PageSize, NextPageToken: list.NextPageToken, TruncatedBySize: list.TruncatedBySize,
 	}
 	for i := range list.Contexts {
-		out.Contexts[i] = *convertContext(&list.Contexts[i].Context, list.Contexts[i].History)
+		history, err := m.viewHistory(ctx, c, list.Contexts[i].History)
+		if err != nil {
+			return nil, err
+		}
+		out.Contexts[i] = *convertContext(&list.Contexts[i].Context, history)
 	}
 	return out, nil
 }
@@ -29,7 +33,8 @@ func (m *Methods) getContext(ctx context.Context, c *rpc.Call, p a2a.ContextQuer
 	if err != nil {
 		return nil, err
 	}
-	return convertContext(&found.Context, found.History), nil
+	history, err := m.viewHistory(ctx, c, found.History)
+	return convertContext(&found.Context, history), err
 }
 
 func (m *Methods) createContext(ctx context.Context, c *rpc.Call, p a2a.CreateContextParams) (*a2a.Context, error) {

@@ -18,6 +18,8 @@ type Config struct {
 	Engine *engine.Engine
 	// Webhook may be nil. Then the methods for webhooks are off.
 	Webhook *webhook.Service
+	// URL is the address of the agent for links to files; "" means that of the request.
+	URL string
 	// ExtendedCard returns the encoded card of the caller. If nil, the method for it is off.
 	ExtendedCard func(ctx context.Context, c *rpc.Call) (json.RawMessage, error)
 	// StreamingOff turns the streaming methods off.
@@ -128,9 +130,9 @@ func (m *Methods) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams
 	}
 	c.TaskID = sent.Task.Key.ID
 	if answer := sent.Task.Answer(); alone && answer != nil {
-		return answer, nil
+		return m.view(c).Message(ctx, answer)
 	}
-	return convertTask(sent.Task, length), nil
+	return m.viewTask(ctx, c, sent.Task, length)
 }
 
 func (m *Methods) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
@@ -153,12 +155,16 @@ func (m *Methods) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSend
 	if alone && m.cfg.MessageWait > 0 && seq == 1 {
 		return rpc.Stream{Items: m.messageOrTask(ctx, c, contextID, length), Started: true}, nil
 	}
-	item := rpc.Item{Seq: seq, Event: convertTask(first, length), More: sent.Task.Seq > seq}
+	shown, err := m.viewTask(ctx, c, first, length)
+	if err != nil {
+		return rpc.Stream{}, err
+	}
+	item := rpc.Item{Seq: seq, Event: shown, More: sent.Task.Seq > seq}
 	return rpc.Stream{Items: func(yield func(rpc.Item, error) bool) {
 		ok := yield(item, nil)
 		item = rpc.Item{} // release the task, which may be large, while the stream waits
 		if ok {
-			items(m.cfg.Engine.Follow(ctx, c.Principal, c.TaskID, &seq), c.TaskID, contextID, nil)(yield)
+			m.items(ctx, c, m.cfg.Engine.Follow(ctx, c.Principal, c.TaskID, &seq), contextID, nil)(yield)
 		}
 	}}, nil
 }
@@ -171,24 +177,30 @@ func (m *Methods) messageOrTask(ctx context.Context, c *rpc.Call, contextID stri
 		answer, seq := m.cfg.Engine.Answer(wait, c.Principal, c.TaskID)
 		cancel()
 		if answer != nil {
-			yield(rpc.Item{Seq: seq, Event: answer}, nil)
+			answer, err := m.view(c).Message(ctx, answer)
+			yield(rpc.Item{Seq: seq, Event: answer}, err)
 			return
 		}
 		start := int64(0)
-		items(m.cfg.Engine.Follow(ctx, c.Principal, c.TaskID, &start), c.TaskID, contextID, length)(yield)
+		m.items(ctx, c, m.cfg.Engine.Follow(ctx, c.Principal, c.TaskID, &start), contextID, length)(yield)
 	}
 }
 
 // items returns the updates of a task as items of a stream. historyLength limits the messages of
 // updates that are the whole task.
-func items(updates iter.Seq2[engine.Update, error], id, contextID string, historyLength *int) iter.Seq2[rpc.Item, error] {
+func (m *Methods) items(ctx context.Context, c *rpc.Call, updates iter.Seq2[engine.Update, error], contextID string, historyLength *int) iter.Seq2[rpc.Item, error] {
+	view := m.view(c)
 	return func(yield func(rpc.Item, error) bool) {
 		for u, err := range updates {
+			item := rpc.Item{Seq: u.Seq, More: u.More}
+			if err == nil {
+				item.Event, err = viewEvent(ctx, view, convertUpdate(&u, c.TaskID, contextID, historyLength))
+			}
 			if err != nil {
 				yield(rpc.Item{}, err)
 				return
 			}
-			if !yield(rpc.Item{Seq: u.Seq, Event: convertUpdate(&u, id, contextID, historyLength), More: u.More}, nil) {
+			if !yield(item, nil) {
 				return
 			}
 		}
@@ -212,7 +224,7 @@ func (m *Methods) cancelTask(ctx context.Context, c *rpc.Call, p a2a.TaskIDParam
 	if err != nil {
 		return nil, err
 	}
-	return convertTask(t, nil), nil
+	return m.viewTask(ctx, c, t, nil)
 }
 
 func (m *Methods) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (rpc.Stream, error) {
@@ -230,7 +242,7 @@ func (m *Methods) resubscribe(ctx context.Context, c *rpc.Call, p a2a.TaskIDPara
 		follow = m.cfg.Engine.Subscribe
 	}
 	return rpc.Stream{
-		Items: items(follow(ctx, c.Principal, p.ID, after), p.ID, t.ContextID, nil),
+		Items: m.items(ctx, c, follow(ctx, c.Principal, p.ID, after), t.ContextID, nil),
 		// The next event may be far in the future. A number that is too large is rejected with
 		// the first item.
 		Started: after != nil && *after <= t.Seq,

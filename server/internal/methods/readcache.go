@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -80,9 +81,9 @@ func (c *readCache) get(key cacheKey) *cachedTask {
 }
 
 // cacheable reports whether a task can be cached: it is finished, so it does not change anymore,
-// and takes a small part of the cache.
+// takes a small part of the cache, and has no files whose links expire.
 func (c *readCache) cacheable(t *store.Task) bool {
-	return t.Status.State.Terminal() && int64(t.Size()) <= c.limit/cacheEntryShare
+	return t.Status.State.Terminal() && int64(t.Size()) <= c.limit/cacheEntryShare && !fileref.TaskContains(t)
 }
 
 // cacheEntryShare limits an encoding to this fraction of the cache.
@@ -125,9 +126,9 @@ func (m *Methods) CacheInfo() CacheInfo {
 	return CacheInfo{Tasks: len(c.entries), Bytes: c.bytes, Hits: c.hits.Load()}
 }
 
-// appendCacheable is like appendTask, and caches the encoding.
+// appendCacheable appends the encoding of a task, and caches it.
 func (m *Methods) appendCacheable(codec rpc.Codec, dst []byte, t *store.Task, read store.TaskOptions, historyLength *int) ([]byte, error) {
-	out, err := appendTask(codec, dst, t, historyLength)
+	out, err := codec.AppendResult(dst, &methodGet, convertTask(t, historyLength))
 	if err != nil {
 		return dst, err
 	}
@@ -140,10 +141,6 @@ func (m *Methods) appendCacheable(codec rpc.Codec, dst []byte, t *store.Task, re
 
 // methodGet is the method whose result is a task, also in a list.
 var methodGet, _ = a2a.MethodByName(a2a.MethodGet)
-
-func appendTask(codec rpc.Codec, dst []byte, t *store.Task, historyLength *int) ([]byte, error) {
-	return codec.AppendResult(dst, &methodGet, convertTask(t, historyLength))
-}
 
 // getTask returns an [*a2a.Task], or its encoding as [json.RawMessage].
 func (m *Methods) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
@@ -165,7 +162,7 @@ func (m *Methods) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParam
 		text, err := m.appendCacheable(c.Codec, make([]byte, 0, 1<<10), t, read, p.HistoryLength)
 		return json.RawMessage(text), err
 	}
-	return convertTask(t, p.HistoryLength), nil
+	return m.viewTask(ctx, c, t, p.HistoryLength)
 }
 
 func (m *Methods) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (*a2a.TasksPage[json.RawMessage], error) {
@@ -182,7 +179,7 @@ func (m *Methods) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksPar
 		return nil, err
 	}
 	out := &a2a.TasksPage[json.RawMessage]{NextPageToken: list.NextPageToken, Page: list.Page, PageSize: list.PageSize, TruncatedBySize: list.TruncatedBySize}
-	if out.Tasks, err = m.encodeList(c.Codec, list, cached, p.HistoryLength); err != nil {
+	if out.Tasks, err = m.encodeList(ctx, c, list, cached, p.HistoryLength); err != nil {
 		return nil, err
 	}
 	if list.Total >= 0 {
@@ -192,8 +189,10 @@ func (m *Methods) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksPar
 }
 
 // encodeList returns the tasks of a list: as a JSON array, or as the codec requires. It releases
-// each task after encoding it.
-func (m *Methods) encodeList(codec rpc.Codec, list *engine.List, cached map[string]*cachedTask, historyLength *int) (out json.RawMessage, err error) {
+// each task after encoding it. Files that are blobs are links, because the size of a page does not
+// count them.
+func (m *Methods) encodeList(ctx context.Context, c *rpc.Call, list *engine.List, cached map[string]*cachedTask, historyLength *int) (out json.RawMessage, err error) {
+	codec, view := c.Codec, m.linksView(c)
 	items, other := codec.(rpc.BinaryCodec)
 	out = make([]byte, 0, 8<<10)
 	var item []byte
@@ -210,7 +209,10 @@ func (m *Methods) encodeList(codec rpc.Codec, list *engine.List, cached map[stri
 		case m.cache.cacheable(t):
 			item, err = m.appendCacheable(codec, item, t, list.Options, historyLength)
 		default:
-			item, err = appendTask(codec, item, t, historyLength)
+			shown := convertTask(t, historyLength)
+			if err = view.Task(ctx, shown); err == nil {
+				item, err = codec.AppendResult(item, &methodGet, shown)
+			}
 		}
 		if err != nil {
 			return nil, err

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// newFiles returns the files of tasks, nil if there is no store for blobs: files then stay in the
+// messages and artifacts.
+func newFiles(c *Config) *fileref.Files {
+	if c.Contracts.Blobs == nil {
+		return nil
+	}
+	return fileref.New(fileref.Config{Blobs: c.Contracts.Blobs, Records: c.Store, Inline: c.InlineFile, LinkTTL: c.LinkTTL, Now: c.clock})
+}
+
+// Files returns the files of tasks, for the parts of the program that show tasks to clients. It is
+// nil if there is no store for blobs.
+func (e *Engine) Files() *fileref.Files { return e.files }
+
+// storeFiles stores the large files of the message as blobs, unless the message is rejected or
+// repeats an earlier request.
+func (s *sendCall) storeFiles(ctx context.Context) error {
+	m := &s.params.Message
+	if s.e.files == nil || s.rejection != nil || !fileref.HasLarge(m.Parts) {
+		return nil
+	}
+	record, err := s.identity.previous(ctx)
+	if err == nil && record != nil {
+		err = &duplicateError{record: record}
+	}
+	if err == nil {
+		err = s.e.checkTaskSize(m.TaskID, 0, int64(store.PartsSize(m.Parts)))
+	}
+	if err != nil {
+		return err
+	}
+	m.Parts, err = s.e.files.StoreParts(ctx, store.Key{Owner: s.owner, ID: m.TaskID}, m.Parts)
+	return err
+}
+
+// storeFilesOfTask is storeFiles for a message to an existing task. It stores nothing if the task
+// accepts no messages, so the message is compared with those of the task or rejected.
+func (s *sendCall) storeFilesOfTask(ctx context.Context) error {
+	if s.e.files == nil || !fileref.HasLarge(s.params.Message.Parts) {
+		return nil
+	}
+	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
+	t, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
+	if err != nil || t.Status.State.Terminal() {
+		return err
+	}
+	return s.storeFiles(ctx)
+}
+
+// canonical returns a message in a form that is the same for files of equal content.
+func canonical(m *a2a.Message) *a2a.Message {
+	if m == nil {
+		return nil
+	}
+	c := *m
+	c.Parts = fileref.Canonical(m.Parts)
+	return &c
+}
+
+// pinFiles pins the blobs to which the events of a change refer, so that they exist as long as the
+// task.
+func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
+	if s.files == nil {
+		return nil
+	}
+	var refs []string
+	for i := range c.Events {
+		e := &c.Events[i]
+		if e.Message != nil {
+			refs = fileref.Refs(refs, e.Message.Parts)
+		}
+		if e.Received != nil {
+			refs = fileref.Refs(refs, e.Received.Parts)
+		}
+		if e.Artifact != nil {
+			refs = fileref.Refs(refs, e.Artifact.Parts)
+		}
+	}
+	for _, ref := range refs {
+		if err := s.files.Blobs().Pin(ctx, c.Key.Owner, ref, blobHolder(c.Key.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeFiles returns the parts of a handler in the form in which they are stored: large files are
+// references.
+func (t *Turn) storeFiles(parts []a2a.Part) ([]a2a.Part, error) {
+	files, key := t.r.e.files, t.r.l.key
+	if err := files.Check(t.r.ctx, key.Owner, parts); err != nil {
+		return nil, fileError(err)
+	}
+	parts, err := files.StoreParts(t.r.ctx, key, parts)
+	return parts, fileError(err)
+}
+
+// fileError hides the text of errors of the store.
+func fileError(err error) error {
+	var coded *a2a.Error
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return hideStoreError(err)
+}
+
+// loadFiles replaces references in messages by the content of the files, as far as the task may
+// have that much content, and the memory of one owner suffices. Damaged files remain references.
+// The memory is held until the handler returns.
+func (t *Turn) loadFiles(ctx context.Context, messages []a2a.Message) error {
+	for i := range messages {
+		m := &messages[i]
+		if t.r.e.files == nil || !fileref.Contains(m.Parts) {
+			continue
+		}
+		m.Parts = slices.Clone(m.Parts)
+		for j, p := range m.Parts {
+			loaded, err := t.loadFile(ctx, p)
+			if err != nil {
+				return err
+			}
+			m.Parts[j] = loaded
+		}
+	}
+	return nil
+}
+
+func (t *Turn) loadFile(ctx context.Context, p a2a.Part) (a2a.Part, error) {
+	part, ok := p.(a2a.FilePart)
+	if !ok {
+		return p, nil
+	}
+	ref, ok := fileref.Of(part.File)
+	if !ok || t.loadedBytes.Load()+ref.Size > t.r.e.taskLimit() {
+		return p, nil
+	}
+	data, err := t.ReadFile(ctx, part.File)
+	switch code := a2a.CodeOf(err); {
+	case err == nil:
+	case code == a2a.CodeExhausted, code.Retryable(), ctx.Err() != nil:
+		return nil, err
+	default:
+		t.r.log().Warn("file of a message cannot be loaded", "blob", ref.Blob, "error", err)
+		return p, nil
+	}
+	t.loadedBytes.Add(ref.Size)
+	file := part.File.(a2a.FileWithURI)
+	part.File = a2a.FileWithBytes{Name: file.Name, MimeType: file.MimeType, Bytes: data, Embeddings: file.Embeddings}
+	return part, nil
+}
+
+// IsReference reports whether the content of a file is stored outside of the part: whether ReadFile
+// and OpenFile read it.
+func IsReference(f a2a.File) bool {
+	_, ok := fileref.Of(f)
+	return ok
+}
+
+// ReadFile returns the content of a reference; see [IsReference]. The memory is held until the
+// handler returns; see [Turn.Reserve].
+func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
+	ref, ok := fileref.Of(f)
+	if !ok {
+		return nil, a2a.Invalid("file", "is not a reference")
+	}
+	release, err := t.Reserve(ctx, ref.Size)
+	if err != nil {
+		return nil, err
+	}
+	data, err := t.r.e.files.Read(ctx, t.Owner(), ref)
+	if err != nil {
+		release()
+		return nil, fileError(err)
+	}
+	return data, nil
+}
+
+// OpenFile returns a reader of the content of a reference; see [IsReference]. The caller closes it.
+// The reader fails instead of returning all of a damaged file.
+func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) {
+	ref, ok := fileref.Of(f)
+	if !ok {
+		return nil, a2a.Invalid("file", "is not a reference")
+	}
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	r, err := t.r.e.files.Open(ctx, t.Owner(), ref)
+	return r, fileError(err)
+}
+
+// WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
+// streamed to the store of blobs in constant memory. Without such a store, or if the handler's
+// attempt repeats it, the rules of [ArtifactWriter.WriteParts] apply: each attempt reads r, and equal
+// content is stored once. name and mimeType may be "".
+func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r io.Reader) error {
+	if err := w.t.usable(); err != nil {
+		return err
+	}
+	file, err := w.t.upload(ctx, name, mimeType, r)
+	if err != nil {
+		return err
+	}
+	return w.WriteParts(a2a.FilePart{File: file})
+}
+
+// upload returns the content of r as a file.
+func (t *Turn) upload(ctx context.Context, name, mimeType string, r io.Reader) (a2a.File, error) {
+	if files := t.r.e.files; files != nil {
+		file, err := files.Upload(ctx, t.Owner(), name, mimeType, r)
+		return file, fileError(err)
+	}
+	limit := int64(t.r.e.cfg.Limits.ArtifactBytes)
+	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit
+	return a2a.FileWithBytes{Name: name, MimeType: mimeType, Bytes: data}, err
+}
