@@ -76,7 +76,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 		return err
 	}
 	if !cfg.Webhooks.Off {
-		if a.webhook, err = newWebhookService(cfg, a.store, budget); err != nil {
+		if a.webhook, err = newWebhookService(cfg, a.engine, a.store, budget); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (a *Agent) SetTokens(tokens []Token) error {
 
 // newWebhookService returns the service that delivers events to webhooks. It logs a warning if
 // addresses that are not public are allowed.
-func newWebhookService(cfg Config, st store.Store, budget *memory.Budget) (*webhook.Service, error) {
+func newWebhookService(cfg Config, e *engine.Engine, st store.Store, budget *memory.Budget) (*webhook.Service, error) {
 	w := &cfg.Webhooks
 	policy := w.policy(nil, "", w.AllowNets, w.AllowHosts)
 	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: w.proxy(), Timeout: w.Timeout, MaxPerAddress: w.PerAddress})
@@ -114,7 +114,7 @@ func newWebhookService(cfg Config, st store.Store, budget *memory.Budget) (*webh
 		cfg.Logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-keys-file or HOLDFAST_WEBHOOK_ENCRYPTION_KEYS")
 	}
 	wc := cfg.webhook(policy)
-	wc.Store, wc.Sender, wc.Memory = st, sender, budget
+	wc.Store, wc.Sender, wc.Memory, wc.Files = st, sender, budget, e.Files()
 	return webhook.New(wc)
 }
 

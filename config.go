@@ -248,6 +248,13 @@ type Files struct {
 	Concurrency int `default:"64" min:"1"`
 	// Timeout is the maximum duration of a fetch. Default 30 s.
 	Timeout time.Duration `default:"30s" min:"1ns"`
+
+	// InlineBytes is the maximum size of a file that clients and webhooks get within a response.
+	// They get larger files as links. Files up to 64 KiB are always within the response. Default
+	// 1 MiB. Negative makes all files above 64 KiB links.
+	InlineBytes int64 `default:"1MiB"`
+	// LinkTTL is how long a link to a file is valid. Default 1 h.
+	LinkTTL time.Duration `default:"1h" min:"1s"`
 }
 
 // Token is a bearer token and the principal that it authenticates.

@@ -136,6 +136,8 @@ func (c *Config) engine() engine.Config {
 		InputModes:    c.inputModes(),
 		OutputModes:   c.OutputModes,
 		Admit:         c.Admit,
+		InlineFile:    c.Files.InlineBytes,
+		LinkTTL:       c.Files.LinkTTL,
 	}
 }
 
@@ -185,7 +187,7 @@ func (c *Config) server() server.Config {
 func (c *Config) webhook(policy safehttp.Policy) webhook.Config {
 	w := &c.Webhooks
 	return webhook.Config{
-		NewID: newID, Policy: policy, UserAgent: w.userAgent(), Logger: c.Logger,
+		NewID: newID, Policy: policy, UserAgent: w.userAgent(), Logger: c.Logger, URL: c.URL,
 		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys, Format: w.Format,
 		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
 		Timeout: w.Timeout, Lease: w.Lease,

@@ -1,10 +1,12 @@
 package holdfast
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -53,7 +55,8 @@ func newFileReader(cfg Config) (*fileReader, error) {
 }
 
 // ReadFile returns the content of a file and its media type, which may be "". The content is
-// either part of the message or fetched from the file's URI, as [Config.Files] configures.
+// part of the message, stored by the agent as that of a file above 64 KiB, or fetched from the
+// file's URI, as [Config.Files] configures. [Turn.OpenFile] reads a file in constant memory.
 // Only hosts on the public internet can be reached, and redirects are not followed. Every
 // call fetches again: use [Step] if later attempts must see the same content. Use
 // [a2a.File.Info] for the name.
@@ -77,10 +80,28 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) (data []byte, mimeType 
 	case a2a.FileWithBytes:
 		return f.Bytes, mimeType, nil
 	case a2a.FileWithURI:
+		if engine.IsReference(f) {
+			data, err := t.turn.ReadFile(ctx, f)
+			return data, mimeType, err
+		}
 		data, contentType, err := t.files.fetch(ctx, t.turn, f.URI)
 		return data, cmp.Or(mimeType, contentType), err
 	}
 	return nil, "", a2a.Errorf(a2a.CodeUnsupported, "file type %T is not supported", f)
+}
+
+// OpenFile returns a reader of a file's content, and its media type, which may be "". It reads a
+// file that the agent stores, which is one above 64 KiB, in constant memory. Other files are read
+// as a whole first, as by [Turn.ReadFile], with the same errors. The caller closes the reader. It
+// fails instead of returning all of a damaged file.
+func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (content io.ReadCloser, mimeType string, err error) {
+	if engine.IsReference(f) {
+		_, mimeType = f.Info()
+		content, err = t.turn.OpenFile(ctx, f)
+		return content, mimeType, err
+	}
+	data, mimeType, err := t.ReadFile(ctx, f)
+	return io.NopCloser(bytes.NewReader(data)), mimeType, err
 }
 
 func (r *fileReader) fetch(ctx context.Context, t *engine.Turn, uri string) (data []byte, contentType string, err error) {

@@ -36,6 +36,7 @@ type composer struct {
 	events    []store.Event
 	task      *store.Task // state after the current event; nil if the payload does not need it or the task is large
 	memory    memoryHold  // for task
+	files     memoryHold  // for files of the latest request
 
 	// The event of the latest request.
 	seq        int64
@@ -55,6 +56,7 @@ func (c *composer) releaseBody() {
 		c.pool.put(c.sharedBody)
 	}
 	c.sharedBody, c.body = nil, nil
+	c.files.shrink(0)
 }
 
 // undecryptableResult is the result if the secrets of a webhook cannot be decrypted. Another
@@ -84,7 +86,7 @@ func (d *deliverer) compose(ctx context.Context, lane *store.ClaimedLane) (*comp
 		}
 	}
 	c := &composer{
-		pool: d.pool, memory: d.memory.newHold(lane.Webhook.Task.Owner),
+		pool: d.pool, memory: d.memory.newHold(lane.Webhook.Task.Owner), files: d.memory.newHold(lane.Webhook.Task.Owner),
 		key: lane.Webhook.Task, contextID: lane.ContextID, created: lane.Created, format: set.Format,
 		signers: signers(set.Secrets.Keys, set.Signatures), events: lane.Events,
 	}
@@ -207,8 +209,8 @@ func (c *composer) prepare(ctx context.Context, e *store.Event, sequence int64) 
 	if c.format == a2a.PayloadTask {
 		create := c.pool.encodeTask(c.key, c.contextID, e.Seq)
 		if c.task != nil {
-			create = func(_ context.Context, item *sharedItem) (err error) {
-				item.body, err = c.encode(&u)
+			create = func(ctx context.Context, item *sharedItem) (err error) {
+				item.body, err = c.encode(ctx, &u)
 				return err
 			}
 		}
@@ -217,7 +219,7 @@ func (c *composer) prepare(ctx context.Context, e *store.Event, sequence int64) 
 			return err
 		}
 		c.body = c.sharedBody.body
-	} else if c.body, err = c.encode(&u); err != nil {
+	} else if c.body, err = c.encode(ctx, &u); err != nil {
 		return err
 	}
 	c.seq, c.id = e.Seq, u.id
@@ -225,14 +227,21 @@ func (c *composer) prepare(ctx context.Context, e *store.Event, sequence int64) 
 }
 
 // encode returns the body for one of the lane's events.
-func (c *composer) encode(u *update) ([]byte, error) {
+func (c *composer) encode(ctx context.Context, u *update) ([]byte, error) {
+	view := c.pool.files(c.key.Owner, &c.files)
 	if c.task != nil {
 		for i := range c.events {
 			if seq := c.events[i].Seq; seq > c.task.Seq && seq <= u.event.Seq {
 				c.task.Apply(c.events[i])
 			}
 		}
-		u.task = c.task
+		u.task = taskOf(c.task)
+		if err := view.Task(ctx, u.task); err != nil {
+			return nil, err
+		}
+	}
+	if err := u.view(ctx, view); err != nil {
+		return nil, err
 	}
 	body, err := u.payload(c.format)
 	if err != nil {

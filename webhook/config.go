@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/config"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
@@ -84,6 +85,12 @@ type Config struct {
 	// are also removed with their webhook. Default 30 days; negative disables expiry.
 	KeepAttempts time.Duration `default:"720h"`
 	KeepDead     time.Duration `default:"720h"`
+
+	// Files has the files of tasks that are stored as blobs. It may be nil if there are none.
+	Files *fileref.Files
+	// URL is the address of the agent for links to files. Default: links are relative to that
+	// address, such as /blobs/REF?....
+	URL string
 
 	// clock returns the wall-clock time, random a number in [0, 1). Tests replace them.
 	clock  func() time.Time

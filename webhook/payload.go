@@ -88,7 +88,7 @@ func (eventFilePart) Kind() a2a.PartKind { return a2a.KindFile }
 type update struct {
 	id        string
 	sequence  int64
-	task      *store.Task // state after the event; nil unless the format is PayloadTask
+	task      *a2a.Task // state after the event; nil unless the format is PayloadTask
 	taskID    string
 	contextID string
 	event     *store.Event
@@ -98,7 +98,7 @@ type update struct {
 func (u *update) payload(format a2a.PayloadFormat) (body []byte, err error) {
 	switch format {
 	case a2a.PayloadTask:
-		body, err = v03.Codec{}.AppendEvent(nil, taskOf(u.task))
+		body, err = v03.Codec{}.AppendEvent(nil, u.task)
 	case a2a.PayloadStreamResponse:
 		body, err = u.streamResponse()
 	default:

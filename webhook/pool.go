@@ -229,7 +229,11 @@ func (p *pool) encodeTask(task store.Key, contextID string, seq int64) func(cont
 		if err := p.fold(ctx, t, seq); err != nil {
 			return err
 		}
-		if item.body, err = (v03.Codec{}).AppendEvent(make([]byte, 0, maxBody), taskOf(t)); err != nil {
+		shown := taskOf(t)
+		if err := p.files(task.Owner, &item.memory).Task(ctx, shown); err != nil {
+			return err
+		}
+		if item.body, err = (v03.Codec{}).AppendEvent(make([]byte, 0, maxBody), shown); err != nil {
 			return &permanentError{"the event cannot be sent: " + err.Error()}
 		}
 		if excess := int64(cap(item.body)) - item.memory.Bytes(); excess > 0 {

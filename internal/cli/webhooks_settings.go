@@ -58,6 +58,8 @@ type fileFlags struct {
 	FileMax        size          `field:"Files.MaxBytes" envvar:"" group:"Files by URI:" help:"Maximum size of a fetched file."`
 	FileAtOnce     int           `field:"Files.Concurrency" min:"2" envvar:"" group:"Files by URI:" help:"Maximum number of files that are fetched concurrently, 2 or more; with tokens, half of it for one owner. Further files wait."`
 	FileTimeout    time.Duration `field:"Files.Timeout" min:"100ms" max:"10m" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
+	FileInline     size          `field:"Files.InlineBytes" envvar:"" group:"Large files:" help:"Maximum size of a file that clients and webhooks get within a response; larger files are links. Files up to 64KiB are always within the response."`
+	FileLinkTTL    time.Duration `field:"Files.LinkTTL" name:"file-link-ttl" envvar:"" group:"Large files:" help:"Time that a link to a file is valid."`
 }
 
 // notes returns notes about settings of webhooks without effect.

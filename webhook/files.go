@@ -1,0 +1,43 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/internal/fileref"
+)
+
+// fileMemory is the memory of a file within a body, as a multiple of its size: the content, and its
+// encoding in base64.
+const fileMemory = 3
+
+// errNoFileMemory makes files of a body links.
+var errNoFileMemory = errors.New("not enough free memory for the files of a request")
+
+// files returns the files of bodies. Their memory is added to a hold if it is free; a worker that
+// holds memory must not wait for more.
+func (c *common) files(owner string, hold *memoryHold) *fileref.View {
+	return c.cfg.Files.View(fileref.ViewParams{Owner: owner, Base: c.cfg.URL, Reserve: func(_ context.Context, bytes int64) error {
+		if !hold.tryGrow(fileMemory * bytes) {
+			return errNoFileMemory
+		}
+		return nil
+	}})
+}
+
+// view replaces the files of the event by those that the receiver gets.
+func (u *update) view(ctx context.Context, v *fileref.View) (err error) {
+	e := *u.event
+	if e.Message, err = v.Message(ctx, e.Message); err != nil {
+		return err
+	}
+	if e.Artifact != nil {
+		a := *e.Artifact
+		if a.Parts, err = v.Parts(ctx, a.Parts); err != nil {
+			return err
+		}
+		e.Artifact = &a
+	}
+	u.event = &e
+	return nil
+}
