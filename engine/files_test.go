@@ -1,0 +1,312 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+)
+
+// fileContent returns n bytes that depend on seed.
+func fileContent(seed byte, n int) []byte {
+	data := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
+	return data
+}
+
+func filePart(name string, data []byte) a2a.FilePart {
+	return a2a.FilePart{File: a2a.FileWithBytes{Name: name, MimeType: "image/png", Bytes: data}, Metadata: map[string]any{"k": "v"}}
+}
+
+// messageWith returns params for a message with files.
+func messageWith(text string, files ...a2a.Part) a2a.MessageSendParams {
+	p := message(text)
+	p.Message.Parts = append(p.Message.Parts, files...)
+	return p
+}
+
+// blobsOf returns the blobs of the test's owner.
+func blobsOf(t *testing.T, e *engine.Engine) []blob.Info {
+	t.Helper()
+	page, err := e.Files().Blobs().List(t.Context(), blob.ListParams{Owner: alice.ID, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Blobs
+}
+
+// bytesIn returns the size of the content in a task's log, and the number of its references.
+func bytesIn(t *testing.T, s store.Store, key store.Key) (size int64, refs int) {
+	t.Helper()
+	events, err := s.Events(t.Context(), key, 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		e := &events[i]
+		if e.Received != nil {
+			refs += len(fileref.Refs(nil, e.Received.Parts))
+		}
+		if e.Message != nil {
+			refs += len(fileref.Refs(nil, e.Message.Parts))
+		}
+		if e.Artifact != nil {
+			refs += len(fileref.Refs(nil, e.Artifact.Parts))
+		}
+	}
+	return store.EventsSize(events), refs
+}
+
+func TestLargeFilesAreStoredOnceAndReferenced(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		large, small := fileContent(1, 300_000), fileContent(2, fileref.Threshold)
+		e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
+			files := turn.Messages()[0].Files()
+			for i, want := range [][]byte{large, small} {
+				if f, ok := files[i].File.(a2a.FileWithBytes); !ok || !bytes.Equal(f.Bytes, want) || f.Name != fmt.Sprint(i) || f.MimeType != "image/png" {
+					return fmt.Errorf("file %d is %T", i, files[i].File)
+				}
+			}
+			if err := turn.AddArtifact(a2a.Artifact{Name: "copy", Parts: []a2a.Part{files[0], files[1]}}); err != nil {
+				return err
+			}
+			return turn.RequireInput(files[0])
+		}})
+		first := messageWith("first", filePart("0", large), filePart("1", small))
+		task := sendWait(t, e, first)
+		wantState(t, task, a2a.StateInputRequired)
+		size, refs := bytesIn(t, s, task.Key)
+		if size > 3*fileref.Threshold || refs != 3 {
+			t.Errorf("the log has %d bytes and %d references, want 3 references and the small file twice", size, refs)
+		}
+		blobs := blobsOf(t, e)
+		if len(blobs) != 1 || blobs[0].Digest != blob.Sum(large) || blobs[0].Name != "0" || blobs[0].ContentType != "image/png" {
+			t.Fatalf("blobs are %+v, want the large file once", blobs)
+		}
+		if h := blobs[0].Holders; len(h) != 1 || h[0] != "task/"+task.Key.ID || !blobs[0].Expires.IsZero() {
+			t.Errorf("the blob is held by %q and expires at %v, want the task as its holder", h, blobs[0].Expires)
+		}
+		if again := sendWait(t, e, first); again.Key != task.Key || again.Seq != task.Seq {
+			t.Errorf("the message sent again = task %s at %d, want %s at %d", again.Key.ID, again.Seq, task.Key.ID, task.Seq)
+		}
+		second := messageTo(task.Key.ID, "second")
+		second.Message.Parts = append(second.Message.Parts, filePart("0", large), filePart("1", small))
+		next := sendWait(t, e, second)
+		if _, err := e.Send(t.Context(), alice, second, engine.SendOptions{}); err != nil {
+			t.Errorf("the follow-up sent again = %v", err)
+		}
+		if now, err := e.Task(t.Context(), alice, task.Key.ID, nil); err != nil || now.Seq != next.Seq {
+			t.Errorf("the follow-up sent again changed the task")
+		}
+		second.Message.Parts[1] = filePart("0", fileContent(3, 300_000))
+		if _, err := e.Send(t.Context(), alice, second, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			t.Errorf("another file under the same message id = %v, want an error", err)
+		}
+		if n := len(blobsOf(t, e)); n > 2 { // that of the rejected message expires
+			t.Errorf("%d blobs are stored, want the file once", n)
+		}
+	})
+}
+
+func TestRepeatedFirstMessageStoresNothing(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Handler: func(context.Context, *engine.Turn) error { return nil }})
+	p := messageWith("m", filePart("f", fileContent(1, 100_000)))
+	task := sendWait(t, e, p)
+	for range 3 {
+		if again := sendWait(t, e, p); again.Key != task.Key {
+			t.Errorf("Send() again = task %s, want %s", again.Key.ID, task.Key.ID)
+		}
+	}
+	if n := len(blobsOf(t, e)); n != 1 {
+		t.Errorf("%d blobs are stored, want 1", n)
+	}
+}
+
+func TestRejectedMessagesStoreNoFiles(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{
+		Handler: func(context.Context, *engine.Turn) error { return nil },
+		Admit:   func(context.Context, a2a.Principal, a2a.Message) error { return a2a.Errorf(a2a.CodeDenied, "no") },
+		Limits:  engine.Limits{TaskBytes: 500_000},
+	})
+	unknown := messageWith("m", filePart("f", fileContent(1, 100_000)))
+	unknown.Message.TaskID = "unknown"
+	for name, p := range map[string]a2a.MessageSendParams{
+		"not admitted": messageWith("m", filePart("f", fileContent(1, 100_000))),
+		"unknown task": unknown,
+		"too large":    messageWith("m", filePart("f", fileContent(1, 600_000))),
+	} {
+		if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); err == nil {
+			t.Errorf("%s: Send() succeeded", name)
+		}
+	}
+	if n := len(blobsOf(t, e)); n != 0 {
+		t.Errorf("%d blobs are stored, want none", n)
+	}
+}
+
+func TestHandlersStreamFiles(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		data := fileContent(1, 3<<20)
+		var read atomic.Bool
+		e := start(t, engine.Config{Store: s, Limits: engine.Limits{ArtifactBytes: 1 << 20}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			if turn.Number() == 2 {
+				parts := turn.Artifacts()[0].Parts
+				file := parts[1].(a2a.FilePart).File
+				r, err := turn.OpenFile(ctx, file)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				got, err := io.ReadAll(r)
+				if err != nil || !bytes.Equal(got, data) {
+					return fmt.Errorf("OpenFile() read %d bytes, %w", len(got), err)
+				}
+				if got, err = turn.ReadFile(ctx, file); err != nil || !bytes.Equal(got, data) {
+					return fmt.Errorf("ReadFile() = %d bytes, %w", len(got), err)
+				}
+				read.Store(true)
+				// A file of an earlier turn may be written again.
+				return turn.AddArtifact(a2a.Artifact{Name: "again", Parts: parts[1:2]})
+			}
+			w := turn.Artifact("report")
+			if _, err := w.WriteString("text"); err != nil {
+				return err
+			}
+			if err := w.WriteFile(ctx, "large.bin", "application/pdf", bytes.NewReader(data)); err != nil {
+				return err
+			}
+			if err := w.WriteFile(ctx, "small.bin", "", strings.NewReader("small")); err != nil {
+				return err
+			}
+			if err := w.WriteFile(ctx, "failed.bin", "", io.MultiReader(bytes.NewReader(data), failingReader{})); !errors.Is(err, errRead) {
+				return fmt.Errorf("WriteFile() of a failing reader = %w", err)
+			}
+			return turn.RequireInput(a2a.TextPart{Text: "more?"})
+		}})
+		task := sendWait(t, e, message("m"))
+		wantState(t, task, a2a.StateInputRequired)
+		parts := task.Artifacts[0].Parts
+		if len(parts) != 3 {
+			t.Fatalf("the artifact has %d parts, want 3", len(parts))
+		}
+		if f, ok := parts[2].(a2a.FilePart).File.(a2a.FileWithBytes); !ok || string(f.Bytes) != "small" {
+			t.Errorf("the small file is %+v, want its content", parts[2])
+		}
+		if n := len(blobsOf(t, e)); n != 1 {
+			t.Errorf("%d blobs are stored, want 1", n)
+		}
+		wantState(t, sendWait(t, e, messageTo(task.Key.ID, "n")), a2a.StateCompleted)
+		if !read.Load() {
+			t.Error("the handler has not read the file")
+		}
+	})
+}
+
+var errRead = errors.New("reading failed")
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errRead }
+
+func TestAttemptsThatWriteEqualFilesStoreThemOnce(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		a, b, c := fileContent(1, 200_000), fileContent(2, 200_000), fileContent(3, 200_000)
+		e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			w := turn.Artifact("files")
+			second := b
+			if turn.Attempt() == 3 {
+				second = c
+			}
+			if err := errors.Join(w.WriteFile(ctx, "a", "", bytes.NewReader(a)), w.WriteParts(filePart("b", second)), turn.Flush()); err != nil {
+				return err
+			}
+			if turn.Attempt() < 3 {
+				return engine.Retry(errors.New("again"))
+			}
+			return nil
+		}})
+		task := sendWait(t, e, message("m"))
+		for task.Status.State != a2a.StateCompleted {
+			task = waitFinal(t, e, task.Key.ID)
+		}
+		var chunks int
+		for _, event := range checkLog(t, s, task.Key) {
+			if event.Artifact != nil && len(fileref.Refs(nil, event.Artifact.Parts)) > 0 {
+				chunks++
+			}
+		}
+		if chunks > 3 { // two of the first attempt, and one that replaces them
+			t.Errorf("the log has %d chunks with files, want those of the first attempt and a replacement", chunks)
+		}
+		parts := task.Artifacts[0].Parts
+		if len(parts) != 2 {
+			t.Fatalf("the artifact has %d parts, want 2", len(parts))
+		}
+		for i, want := range [][]byte{a, c} {
+			ref, ok := fileref.Of(parts[i].(a2a.FilePart).File)
+			if got, err := e.Files().Read(t.Context(), alice.ID, ref); !ok || err != nil || !bytes.Equal(got, want) {
+				t.Errorf("file %d = %d bytes, %v, want that of the final attempt", i, len(got), err)
+			}
+		}
+	})
+}
+
+func TestHandlersCannotWriteReferencesToUnknownFiles(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
+		for _, uri := range []string{"holdfast-blob:", "holdfast-blob:x", "holdfast-blob:x?size=1&sha256=" + strings.Repeat("0", 64), turn.Messages()[0].Text()} {
+			part := a2a.FilePart{File: a2a.FileWithURI{URI: uri}}
+			if err := turn.AddArtifact(a2a.Artifact{Name: "a", Parts: []a2a.Part{part}}); a2a.CodeOf(err) != a2a.CodeInvalid {
+				return fmt.Errorf("AddArtifact(%s) = %w, want invalid", uri, err)
+			}
+			var o *engine.Outcome
+			if err := turn.Reply(part); errors.As(err, &o) {
+				return fmt.Errorf("Reply(%s) succeeded", uri)
+			}
+		}
+		return nil
+	}})
+	file, err := e.Files().Upload(t.Context(), "bob", "f", "", bytes.NewReader(fileContent(1, 100_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, sendWait(t, e, message(file.(a2a.FileWithURI).URI)), a2a.StateCompleted)
+}
+
+// noBlobs is a store without blobs.
+type noBlobs struct{ store.Store }
+
+func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
+	t.Parallel()
+	s := noBlobs{inmem.New()}
+	data := fileContent(1, 200_000)
+	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		return turn.Artifact("a").WriteFile(ctx, "f", "", bytes.NewReader(data))
+	}})
+	task := sendWait(t, e, messageWith("m", filePart("f", data)))
+	wantState(t, task, a2a.StateCompleted)
+	for _, p := range []a2a.Part{task.History[0].Message.Parts[1], task.Artifacts[0].Parts[0]} {
+		if f, ok := p.(a2a.FilePart).File.(a2a.FileWithBytes); !ok || !bytes.Equal(f.Bytes, data) {
+			t.Errorf("file is %T, want its content", p.(a2a.FilePart).File)
+		}
+	}
+}
