@@ -24,9 +24,17 @@ func (rt *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		inner.Body = http.NoBody
 	}
 	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				if p != http.ErrAbortHandler { //nolint:errorlint // as net/http
+					panic(p)
+				}
+				_ = writer.CloseWithError(io.ErrUnexpectedEOF) // never fails
+			}
+			rw.WriteHeader(http.StatusOK)
+			_ = writer.Close() // never fails
+		}()
 		rt.handler.ServeHTTP(rw, inner)
-		rw.WriteHeader(http.StatusOK)
-		_ = writer.Close() // never fails
 	}()
 	select {
 	case <-rw.started:

@@ -8,17 +8,21 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
@@ -112,6 +116,16 @@ func onFileStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		test(t, s)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Schema: pgtest.Schema(t, url), Migrate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -481,5 +495,24 @@ func TestNamesOfFilesAreSafe(t *testing.T) {
 		if got := resp.Header.Get("Content-Disposition"); got != want || resp.Header.Get("Content-Type") != "text/html" {
 			t.Errorf("name %s: Content-Disposition is %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestClientsThatDoNotReadAFileAreDisconnected(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.WriteTimeout, c.MaxBodyBytes = 50*time.Millisecond, 32<<20 })
+	addr, _ := e.listen()
+	link := e.link(16 << 20)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", mustURL(t, link).RequestURI(), addr); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // the client does not read
+	if n, err := io.Copy(io.Discard, conn); n >= 16<<20 {
+		t.Errorf("read %d bytes, %v, want a connection that the server closed", n, err)
 	}
 }
