@@ -77,16 +77,7 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	}
 	var refs []string
 	for i := range c.Events {
-		e := &c.Events[i]
-		if e.Message != nil {
-			refs = fileref.Refs(refs, e.Message.Parts)
-		}
-		if e.Received != nil {
-			refs = fileref.Refs(refs, e.Received.Parts)
-		}
-		if e.Artifact != nil {
-			refs = fileref.Refs(refs, e.Artifact.Parts)
-		}
+		refs = fileref.EventRefs(refs, &c.Events[i])
 	}
 	for _, ref := range refs {
 		if err := s.files.Blobs().Pin(ctx, c.Key.Owner, ref, blobHolder(c.Key.ID)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 )
 
@@ -26,18 +27,8 @@ func (c *common) files(owner string, hold *memoryHold) *fileref.View {
 }
 
 // view replaces the files of the event by those that the receiver gets.
-func (u *update) view(ctx context.Context, v *fileref.View) (err error) {
-	e := *u.event
-	if e.Message, err = v.Message(ctx, e.Message); err != nil {
-		return err
-	}
-	if e.Artifact != nil {
-		a := *e.Artifact
-		if a.Parts, err = v.Parts(ctx, a.Parts); err != nil {
-			return err
-		}
-		e.Artifact = &a
-	}
+func (u *update) view(ctx context.Context, v *fileref.View) error {
+	e, err := fileref.MapEvent(*u.event, func(parts []a2a.Part) ([]a2a.Part, error) { return v.Parts(ctx, parts) })
 	u.event = &e
-	return nil
+	return err
 }

@@ -169,8 +169,7 @@ func (v *View) part(ctx context.Context, p a2a.FilePart, r Ref) (a2a.Part, error
 		data, err := v.f.Read(ctx, v.p.Owner, r)
 		if err == nil {
 			v.left -= r.Size
-			p.File = a2a.FileWithBytes{Name: file.Name, MimeType: file.MimeType, Bytes: data, Embeddings: file.Embeddings}
-			return p, nil
+			return withContent(p, data), nil
 		}
 		if errors.Is(err, errMissing) || errors.Is(err, errDamaged) {
 			p.Metadata = maps.Clone(p.Metadata)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -110,11 +111,12 @@ func (m *importer) compareEvent(ctx context.Context, e *store.Event) error {
 		}
 	}
 	if len(t.existingEvents) > 0 {
-		got, err := wire.Marshal(&t.existingEvents[0])
+		existing, document := fileref.CanonicalEvent(t.existingEvents[0]), fileref.CanonicalEvent(*e)
+		got, err := wire.Marshal(&existing)
 		if err != nil {
 			return err
 		}
-		want, err := wire.Marshal(e)
+		want, err := wire.Marshal(&document)
 		if err != nil {
 			return err
 		}

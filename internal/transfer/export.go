@@ -11,8 +11,10 @@ import (
 	"io"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // Page sizes of reads from the store.
@@ -32,7 +34,7 @@ const maxReusedBuffer = 1 << 20
 // returns an error, the output is incomplete. It returns context_not_found and the errors of
 // the store and of w.
 func Export(ctx context.Context, w io.Writer, s Source, key store.ContextKey) (Report, error) {
-	e := &exporter{store: s, out: w}
+	e := newExporter(s, w)
 	err := e.context(ctx, key)
 	return e.report, err
 }
@@ -41,7 +43,7 @@ func Export(ctx context.Context, w io.Writer, s Source, key store.ContextKey) (R
 // one for the owner's records; see [Export]. It skips a context that is deleted before it is read, and returns an error if one
 // is deleted while it is being written.
 func ExportAll(ctx context.Context, w io.Writer, s Source, owner string) (Report, error) {
-	e := &exporter{store: s, out: w}
+	e := newExporter(s, w)
 	q := store.ContextQuery{Owner: owner, Sort: store.ContextsByCreated, Ascending: true, Limit: contextPage}
 	for {
 		page, err := s.Contexts(ctx, q)
@@ -90,9 +92,25 @@ func (e *exporter) records(ctx context.Context, owner string) error {
 	}
 }
 
+// maxFile is the maximum size of a file that an export contains, so that its line is one that an
+// import reads.
+const maxFile = 256 << 20
+
+// newExporter returns an exporter. A source that stores files as blobs has the method Blobs.
+func newExporter(s Source, w io.Writer) *exporter {
+	e := &exporter{store: s, out: w}
+	if b, ok := s.(interface {
+		Blobs(cfg blob.Config) *blob.Blobs
+	}); ok {
+		e.files = fileref.New(fileref.Config{Blobs: b.Blobs(blob.Config{})})
+	}
+	return e
+}
+
 // exporter writes documents to out.
 type exporter struct {
 	store  Source
+	files  *fileref.Files
 	out    io.Writer
 	report Report
 
@@ -193,7 +211,11 @@ func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 	if err != nil {
 		return err
 	}
-	head := taskLine{Task: taskView(t), Events: t.Seq, Run: runState{Turn: t.Queue.Turn, SeenSeq: t.Queue.SeenSeq, StartSeq: t.Queue.StartSeq}}
+	shown, err := e.withFiles(ctx, t)
+	if err != nil {
+		return err
+	}
+	head := taskLine{Task: taskView(shown), Events: t.Seq, Run: runState{Turn: t.Queue.Turn, SeenSeq: t.Queue.SeenSeq, StartSeq: t.Queue.StartSeq}}
 	if err := e.line(&head); err != nil {
 		return err
 	}
@@ -208,6 +230,36 @@ func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 		return err
 	}
 	return e.feedback(ctx, t.Key)
+}
+
+// expand returns the function that inserts the content of files into parts. An export is complete
+// without the blobs of the store, and an import needs none.
+func (e *exporter) expand(ctx context.Context, owner string) func(parts []a2a.Part) ([]a2a.Part, error) {
+	return func(parts []a2a.Part) ([]a2a.Part, error) { return e.files.Expand(ctx, owner, maxFile, parts) }
+}
+
+// withFiles returns a task with the content of its files.
+func (e *exporter) withFiles(ctx context.Context, t *store.Task) (*store.Task, error) {
+	if !fileref.TaskContains(t) {
+		return t, nil
+	}
+	expand := e.expand(ctx, t.Key.Owner)
+	t = t.Copy()
+	var err error
+	for i := range t.History {
+		if t.History[i].Message.Parts, err = expand(t.History[i].Message.Parts); err != nil {
+			return nil, err
+		}
+	}
+	for i := range t.Artifacts {
+		if t.Artifacts[i].Parts, err = expand(t.Artifacts[i].Parts); err != nil {
+			return nil, err
+		}
+	}
+	if t.Status.Message != nil {
+		t.Status.Message.Parts, err = expand(t.Status.Message.Parts)
+	}
+	return t, err
 }
 
 // read returns a task and, if it is unfinished, the steps of its turn. It reads the steps
@@ -247,7 +299,11 @@ func (e *exporter) events(ctx context.Context, t *store.Task) error {
 			return a2a.Errorf(a2a.CodeInternal, "the store is damaged: the log ends with event %d, want %d", fold.Seq, t.Seq)
 		}
 		for i := range events {
-			if err := e.line(&eventLine{Seq: events[i].Seq, Event: events[i]}); err != nil {
+			event, err := fileref.MapEvent(events[i], e.expand(ctx, t.Key.Owner))
+			if err != nil {
+				return err
+			}
+			if err := e.line(&eventLine{Seq: event.Seq, Event: event}); err != nil {
 				return err
 			}
 		}

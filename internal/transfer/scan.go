@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -306,6 +307,9 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 	}
 	if l.Event.Time.IsZero() {
 		return &wire.Error{Path: "event.time", Rule: "is required"}
+	}
+	if len(fileref.EventRefs(nil, &l.Event)) > 0 {
+		return s.errorf("event %d of task %s has a reference to a file of a store", l.Seq, a2a.Quote(s.head.ID))
 	}
 	l.Event.Seq, l.Event.Time = l.Seq, store.Time(l.Event.Time)
 	s.fold.Apply(l.Event)
