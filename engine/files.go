@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // newFiles returns the files of tasks, nil if there is no store for blobs: files then stay in the
@@ -69,8 +70,9 @@ func canonical(m *a2a.Message) *a2a.Message {
 	return &c
 }
 
-// pinFiles pins the blobs to which the events of a change refer, so that they exist as long as the
-// task.
+// pinFiles makes a change pin the blobs to which its events refer, so that they exist as long as
+// the task. If blobs and tasks are in different stores, it pins them before the change: after a
+// crash in between, a blob may be kept for a task that does not exist.
 func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	if s.files == nil {
 		return nil
@@ -79,8 +81,15 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	for i := range c.Events {
 		refs = fileref.EventRefs(refs, &c.Events[i])
 	}
+	owner, holder := c.Key.Owner, blobHolder(c.Key.ID)
 	for _, ref := range refs {
-		if err := s.files.Blobs().Pin(ctx, c.Key.Owner, ref, blobHolder(c.Key.ID)); err != nil {
+		if t, ok := s.files.Blobs().(blob.Transactional); ok && !s.filesApart.Load() {
+			if effect, err := t.PinEffect(owner, ref, holder); err == nil {
+				c.Effects = append(slices.Clip(c.Effects), effect)
+				continue
+			}
+		}
+		if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
 			return err
 		}
 	}

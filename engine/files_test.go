@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,10 +16,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // fileContent returns n bytes that depend on seed.
@@ -307,6 +311,120 @@ func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
 	for _, p := range []a2a.Part{task.History[0].Message.Parts[1], task.Artifacts[0].Parts[0]} {
 		if f, ok := p.(a2a.FilePart).File.(a2a.FileWithBytes); !ok || !bytes.Equal(f.Bytes, data) {
 			t.Errorf("file is %T, want its content", p.(a2a.FilePart).File)
+		}
+	}
+}
+
+// A blob whose task was not committed is not pinned, so it expires. This holds for a failed commit,
+// and for a process that is killed before it.
+func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
+	t.Parallel()
+	base := inmem.New()
+	var fail atomic.Bool
+	fail.Store(true)
+	s := storetest.Intercept(base, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+		if c.Method == "Commit" && fail.Load() {
+			return a2a.Errorf(a2a.CodeUnavailable, "down")
+		}
+		return do(ctx)
+	})
+	e := start(t, engine.Config{
+		Store: s, Contracts: engine.Contracts{Blobs: base.Blobs(blob.Config{})}, Handler: func(context.Context, *engine.Turn) error { return nil },
+	})
+	p := messageWith("m", filePart("f", fileContent(1, 100_000)))
+	if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); err == nil {
+		t.Fatal("Send() succeeded")
+	}
+	if blobs := blobsOf(t, e); len(blobs) != 1 || len(blobs[0].Holders) != 0 || blobs[0].Expires.IsZero() {
+		t.Errorf("blobs are %+v, want one that expires", blobs)
+	}
+	fail.Store(false)
+	wantState(t, sendWait(t, e, p), a2a.StateCompleted)
+}
+
+// killedBeforeCommit is set in the environment of the child process of the next test.
+const killedBeforeCommit = "HOLDFAST_TEST_KILLED_BEFORE_COMMIT"
+
+func TestKillBetweenUploadAndCommitLosesNoFile(t *testing.T) {
+	t.Parallel()
+	p := messageWith("m", filePart("f", fileContent(1, 200_000)))
+	if dir := os.Getenv(killedBeforeCommit); dir != "" {
+		sendUntilKilled(t, dir, p)
+		return
+	}
+	dir := t.TempDir()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillBetweenUploadAndCommitLosesNoFile$")
+	child.Env = append(os.Environ(), killedBeforeCommit+"="+dir)
+	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "uploaded") {
+		t.Fatalf("the child ended with %v: %s", err, out)
+	}
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
+		if f, ok := turn.Messages()[0].Files()[0].File.(a2a.FileWithBytes); !ok || len(f.Bytes) != 200_000 {
+			return errors.New("the file is incomplete")
+		}
+		return nil
+	}})
+	if blobs := blobsOf(t, e); len(blobs) != 1 || len(blobs[0].Holders) != 0 || blobs[0].Expires.IsZero() {
+		t.Errorf("blobs after the kill are %+v, want one that expires", blobs)
+	}
+	task := sendWait(t, e, p)
+	wantState(t, task, a2a.StateCompleted)
+	pinned := 0
+	for _, b := range blobsOf(t, e) {
+		pinned += len(b.Holders)
+	}
+	if pinned != 1 {
+		t.Errorf("%d pins, want that of the task", pinned)
+	}
+}
+
+// sendUntilKilled sends a message in a process that kills itself before the message is committed.
+func sendUntilKilled(t *testing.T, dir string, p a2a.MessageSendParams) {
+	base, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := storetest.Intercept(base, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+		if c.Method == "Commit" {
+			fmt.Println("uploaded")
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Kill()
+			}
+			select {}
+		}
+		return do(ctx)
+	})
+	e := start(t, engine.Config{
+		Store: s, Contracts: engine.Contracts{Blobs: base.Blobs(blob.Config{})}, Handler: func(context.Context, *engine.Turn) error { return nil },
+	})
+	_, _ = e.Send(t.Context(), alice, p, engine.SendOptions{})
+}
+
+// Blobs may be in another store than tasks.
+func TestFilesInAnotherStoreArePinned(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{
+		Contracts: engine.Contracts{Blobs: inmem.New().Blobs(blob.Config{})},
+		Handler: func(ctx context.Context, turn *engine.Turn) error {
+			return turn.Artifact("a").WriteFile(ctx, "g", "", bytes.NewReader(fileContent(2, 100_000)))
+		},
+	})
+	for range 2 {
+		task := sendWait(t, e, messageWith("m", filePart("f", fileContent(1, 100_000))))
+		wantState(t, task, a2a.StateCompleted)
+		pinned := 0
+		for _, b := range blobsOf(t, e) {
+			if len(b.Holders) == 1 && b.Holders[0] == "task/"+task.Key.ID {
+				pinned++
+			}
+		}
+		if pinned != 2 {
+			t.Errorf("the task has pinned %d blobs, want 2", pinned)
 		}
 	}
 }
