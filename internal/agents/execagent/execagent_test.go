@@ -3,6 +3,7 @@
 package execagent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -108,6 +109,30 @@ func TestProgramReceivesTheTurn(t *testing.T) {
 	turn = turnLineOf(t, second)
 	if history := turn["history"].([]any); turn["turn"] != 2.0 || turn["text"] != "again" || len(history) != 2 {
 		t.Errorf("second turn = %v, want turn 2 with two messages of history", turn)
+	}
+}
+
+func TestProgramReceivesLargeFiles(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, shell(`read -r turn; printf '{"type":"require_input","text":"%s %s"}\n' "$(printf %s "$turn" | grep -o '"bytes":"YWFh' | wc -l)" "$(printf %s "$turn" | grep -o holdfast-blob | wc -l)"`))
+	m := holdfasttest.Message(a2a.FilePart{File: a2a.FileWithBytes{Name: "f", Bytes: bytes.Repeat([]byte("a"), 300_000)}})
+	first := r.SendMessage(m)
+	if want := "1 0"; strings.Join(strings.Fields(first.Message), " ") != want {
+		t.Errorf("the first turn has %q files and references, want %q", first.Message, want)
+	}
+	next := holdfasttest.Message(m.Parts...)
+	next.TaskID = first.ID
+	if second := r.SendMessage(next); strings.Join(strings.Fields(second.Message), " ") != "2 0" {
+		t.Errorf("the second turn has %q files and references, want the file of the message and of the history", second.Message)
+	}
+	var many holdfasttest.Task
+	for range 5 {
+		next := holdfasttest.Message(m.Parts...)
+		next.TaskID = first.ID
+		many = r.SendMessage(next)
+	}
+	if want := "4 3"; strings.Join(strings.Fields(many.Message), " ") != want {
+		t.Errorf("the last turn has %q files and references, want %q: the history has up to 1 MiB", many.Message, want)
 	}
 }
 

@@ -123,6 +123,7 @@ func (s *session) history(n int, m *programLine) error {
 		return violationf(n, "requests the history before message %d, want 0 to %d", m.Before, len(messages))
 	}
 	newest, earlier := page(messages[:m.Before])
+	loadFiles(s.ctx, s.t, newest)
 	return s.sendContent(historyLine{Messages: newest, Earlier: earlier}, newest)
 }
 

@@ -1,6 +1,7 @@
 package execagent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,8 +80,9 @@ type programLine struct {
 	Before      int             `json:"before"`
 }
 
-func newTurnLine(t *holdfast.Turn) turnLine {
+func newTurnLine(ctx context.Context, t *holdfast.Turn) turnLine {
 	history, earlier := page(t.TaskHistory())
+	loadFiles(ctx, t, history)
 	return turnLine{
 		Text: t.Text(), TaskID: t.TaskID(), ContextID: t.ContextID(), Owner: t.Owner(), Turn: t.Number(), Attempt: t.Attempt(),
 		Messages: t.Messages(), History: history, Earlier: earlier, Metadata: t.Metadata(),

@@ -71,7 +71,7 @@ func (a *agent) firstLine(ctx context.Context, t *holdfast.Turn) (l line, err er
 		}
 		return l, err
 	}
-	turn := newTurnLine(t)
+	turn := newTurnLine(ctx, t)
 	if l.release, err = reserve(ctx, t, 2*(sizeOf(turn.Messages)+sizeOf(turn.History))); err != nil {
 		return l, err
 	}

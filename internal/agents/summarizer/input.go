@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
@@ -113,7 +114,7 @@ func sourcesOf(messages []a2a.Message) ([]source, error) {
 				unnamed++
 				name = fmt.Sprintf("file %d", unnamed)
 			}
-			if _, inline := p.File.(a2a.FileWithBytes); !inline {
+			if isRemote(p.File) {
 				remote++
 			}
 			sources = append(sources, source{name: name, file: p.File})
@@ -123,6 +124,12 @@ func sourcesOf(messages []a2a.Message) ([]source, error) {
 		return nil, fmt.Errorf("the message names %d files by URI, want at most %d", remote, maxFetches)
 	}
 	return sources, nil
+}
+
+// isRemote reports whether a file is fetched from a URI of the client.
+func isRemote(f a2a.File) bool {
+	_, uri := f.(a2a.FileWithURI)
+	return uri && !engine.IsReference(f)
 }
 
 // joinedText returns a message's text parts as paragraphs.
@@ -165,8 +172,8 @@ func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (docume
 		return document{name: s.name, pages: pages}, err
 	}
 	d := document{name: s.name, isFile: true}
-	_, inline := s.file.(a2a.FileWithBytes)
-	if !inline {
+	remote := isRemote(s.file)
+	if remote {
 		if err := t.Status("fetching " + s.name); err != nil {
 			return d, err
 		}
@@ -175,7 +182,7 @@ func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (docume
 	if err != nil {
 		return d, err
 	}
-	if !inline {
+	if remote {
 		if *fetched += len(data); *fetched > maxFetched {
 			return d, fmt.Errorf("the files named by URI exceed %d bytes in total", maxFetched)
 		}
