@@ -14,7 +14,7 @@ import (
 
 // Engine runs tasks. Create it with [New], then call Start and Stop once.
 //
-// Its methods are the operations that callers use. Its fields are the parts that implement
+// It has many methods, because they are all operations that callers use. Its fields are the parts that implement
 // them, each with its own state.
 type Engine struct {
 	*settings

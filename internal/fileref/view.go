@@ -47,7 +47,7 @@ func (v *View) Task(ctx context.Context, t *a2a.Task) error {
 	if !taskHasRefs(t) {
 		return nil
 	}
-	v.begin(ctx, func(count func(parts []a2a.Part)) {
+	v.reserve(ctx, func(count func(parts []a2a.Part)) {
 		if t.Status.Message != nil {
 			count(t.Status.Message.Parts)
 		}
@@ -94,7 +94,7 @@ func (v *View) Message(ctx context.Context, m *a2a.Message) (*a2a.Message, error
 	if m == nil || !Contains(m.Parts) {
 		return m, nil
 	}
-	v.begin(ctx, func(count func(parts []a2a.Part)) { count(m.Parts) })
+	v.reserve(ctx, func(count func(parts []a2a.Part)) { count(m.Parts) })
 	return v.message(ctx, m)
 }
 
@@ -113,13 +113,13 @@ func (v *View) Parts(ctx context.Context, parts []a2a.Part) ([]a2a.Part, error) 
 	if !Contains(parts) {
 		return parts, nil
 	}
-	v.begin(ctx, func(count func(parts []a2a.Part)) { count(parts) })
+	v.reserve(ctx, func(count func(parts []a2a.Part)) { count(parts) })
 	return v.parts(ctx, parts)
 }
 
-// begin starts a value: it reserves the memory of the files that will be within it. each calls
+// reserve starts a value: it reserves the memory of the files that will be within it. each calls
 // count for all parts of the value.
-func (v *View) begin(ctx context.Context, each func(count func(parts []a2a.Part))) {
+func (v *View) reserve(ctx context.Context, each func(count func(parts []a2a.Part))) {
 	v.left = 0
 	if v.p.Links || v.f == nil {
 		return
