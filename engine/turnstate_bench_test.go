@@ -3,9 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
@@ -14,82 +12,60 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// BenchmarkState compares short turns that change the state of their session, append to its
-// transcript or remember a fact with turns that do not. Batches of them alternate, so that all have
-// the same load of the machine.
-func BenchmarkState(b *testing.B) {
+// BenchmarkTurnSpeed compares short turns that read or change the state of their session, append to
+// its transcript or remember a fact with turns that do not.
+func BenchmarkTurnSpeed(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
-		store func(b *testing.B) store.Store
+		store func(b *testing.B) (store.Store, error)
 	}{
-		{"memory", func(*testing.B) store.Store { return inmem.New() }},
-		{"sqlite", func(b *testing.B) store.Store {
-			s, err := sqlite.Open(b.Context(), sqlite.Config{Dir: b.TempDir()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			return s
+		{"memory", func(*testing.B) (store.Store, error) { return inmem.New(), nil }},
+		{"sqlite", func(b *testing.B) (store.Store, error) {
+			return sqlite.Open(b.Context(), sqlite.Config{Dir: b.TempDir()})
 		}},
-		{"postgres", func(b *testing.B) store.Store {
-			url := pgtest.URL(b)
-			s, err := postgres.Open(b.Context(), postgres.Config{URL: url, Schema: pgtest.Schema(b, url), Migrate: true})
+		{"postgres", func(b *testing.B) (store.Store, error) {
+			server, err := pgtest.Start(pgtest.Config{Fsync: true, Settings: map[string]string{"shared_buffers": "512MB"}})
 			if err != nil {
-				b.Fatal(err)
+				return nil, err
 			}
-			return s
+			b.Cleanup(func() { _ = server.Close() })
+			return postgres.Open(b.Context(), postgres.Config{URL: server.URL(), Migrate: true})
 		}},
 	} {
-		b.Run(bench.name, func(b *testing.B) {
-			s := bench.store(b)
-			e, err := engine.New(engine.Config{Store: s, NewID: newID, Handler: benchState})
-			if err != nil {
-				b.Fatal(err)
+		for _, kind := range []string{"read", "write", "append", "remember"} {
+			for _, callers := range []int{1, 64} {
+				b.Run(fmt.Sprintf("%s/%s/callers=%d", bench.name, kind, callers), func(b *testing.B) {
+					s, err := bench.store(b)
+					if err != nil {
+						b.Fatal(err)
+					}
+					e, err := engine.New(engine.Config{Store: s, NewID: newID, Handler: benchState})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if err := e.Start(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+					send := func(kind string) func(caller, n int) error {
+						return func(int, int) error {
+							_, err := e.Send(b.Context(), alice, message(kind), engine.SendOptions{Wait: true})
+							return err
+						}
+					}
+					storetest.Compare(b, storetest.Comparison{Callers: callers, Calls: 64 + 7*callers, Reference: send("plain"), Measured: send(kind)})
+					if err := e.Stop(b.Context()); err != nil {
+						b.Error(err)
+					}
+					if err := s.Close(); err != nil {
+						b.Error(err)
+					}
+				})
 			}
-			if err := e.Start(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			took := make(map[string]time.Duration)
-			turns := 0
-			for b.Loop() {
-				for _, kind := range []string{"plain", "read", "write", "append", "remember"} {
-					started := time.Now()
-					sendBatch(b, e, kind)
-					took[kind] += time.Since(started)
-				}
-				turns += benchBatch
-			}
-			for kind, d := range took {
-				b.ReportMetric(float64(d.Microseconds())/float64(turns), kind+"-us/turn")
-			}
-			for _, kind := range []string{"write", "append", "remember"} {
-				b.ReportMetric(float64(took[kind])/float64(took["plain"]), kind+"/plain")
-			}
-			if err := e.Stop(b.Context()); err != nil {
-				b.Error(err)
-			}
-			if err := s.Close(); err != nil {
-				b.Error(err)
-			}
-		})
+		}
 	}
-}
-
-const benchBatch = 256
-
-func sendBatch(b *testing.B, e *engine.Engine, kind string) {
-	var callers sync.WaitGroup
-	for range 64 {
-		callers.Go(func() {
-			for range benchBatch / 64 {
-				if _, err := e.Send(b.Context(), alice, message(kind), engine.SendOptions{Wait: true}); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	callers.Wait()
 }
 
 func benchState(ctx context.Context, turn *engine.Turn) error {

@@ -87,8 +87,6 @@ func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint6
 
 // param returns an argument in binary format. Integers are encoded as bigint.
 func param(v any) []byte {
-	a := new(array)
-	a.reset()
 	switch v := v.(type) {
 	case nil:
 		return nil
@@ -108,27 +106,22 @@ func param(v any) []byte {
 		}
 		return []byte{0}
 	case []string:
-		a.elem = oidText
-		for _, s := range v {
-			a.text(s)
-		}
+		return arrayParam(oidText, v, (*array).text)
 	case [][]byte:
-		a.elem = oidBytea
-		for _, b := range v {
-			a.bytes(b)
-		}
+		return arrayParam(oidBytea, v, (*array).bytes)
 	case []bool:
-		a.elem = oidBool
-		for _, b := range v {
-			a.bool(b)
-		}
+		return arrayParam(oidBool, v, (*array).bool)
 	case []int64:
-		a.elem = oidInt8
-		for _, n := range v {
-			a.int(n)
-		}
+		return arrayParam(oidInt8, v, (*array).int)
 	default:
 		panic(fmt.Sprintf("parameter of type %T", v))
+	}
+}
+
+func arrayParam[T any](elem uint32, values []T, add func(*array, T)) []byte {
+	a := array{elem: elem, buf: make([]byte, arrayHeader, arrayHeader+16*len(values))}
+	for _, v := range values {
+		add(&a, v)
 	}
 	return a.encoded()
 }

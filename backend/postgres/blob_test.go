@@ -70,7 +70,3 @@ func TestBlobStatementsUseIndexes(t *testing.T) {
 func TestBlobStreamsNeedConstantMemory(t *testing.T) { // not in parallel
 	blobtest.Stream(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }
-
-func BenchmarkBlobs(b *testing.B) {
-	blobtest.Bench(b, blobHarness(b, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
-}

@@ -292,6 +292,7 @@ type call struct {
 	args    []any          // if set, used instead of columns and scalars
 	row     func(r record) // receives the rows of the result
 	changes []*change      // those of stmtUpdate, in the order of its arguments
+	changed int64          // number of rows that the statement changed
 }
 
 // newCall returns a call without arguments.

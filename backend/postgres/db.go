@@ -19,17 +19,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// database runs statements on the connections of a pool.
+// database runs statements on the connections of a pool. It has many methods because all ways to
+// run them share its gate, its slots and the resolution of lost answers.
 type database struct {
-	cfg       Config
-	location  string
-	log       *slog.Logger
-	pool      *pgxpool.Pool
-	callSlots slots        // connections for client calls, lists included
-	listSlots slots        // connections for lists
-	lastReset atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
-	sqlCache  sync.Map     // statements by their text without the schema name
-	clock     clock
+	cfg        Config
+	location   string
+	log        *slog.Logger
+	pool       *pgxpool.Pool
+	callSlots  slots        // connections for client calls, lists included
+	listSlots  slots        // connections for lists
+	lastReset  atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
+	sqlCache   sync.Map     // statements by their text without the schema name
+	statements sync.Map     // *statement of sqlkit, by their text
+	groups     callGroups
+	clock      clock
 	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
 	unconfirmed atomic.Bool
 
@@ -291,9 +294,28 @@ func (s *database) backoff(ctx context.Context, try int, cause error) bool {
 }
 
 // transact runs f in a transaction and commits it unless f fails. It retries transient
-// failures, so f may run several times; the results of the last run count. The transaction
-// adds a mark, so that transact can resolve the outcome when the answer is lost.
+// failures, so f may run several times; the results of the last run count.
 func (s *database) transact(ctx context.Context, op string, f func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.commitMarked(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		tx, err := c.BeginTx(ctx, s.txOptions())
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if c.PgConn().TxStatus() != txIdle {
+				_ = tx.Rollback(context.WithoutCancel(ctx))
+			}
+		}()
+		if err := f(ctx, tx); err != nil {
+			return err
+		}
+		return s.commit(ctx, c.PgConn(), mark)
+	})
+}
+
+// commitMarked runs attempt, which commits one transaction that inserts the mark. If the answer
+// is lost, commitMarked resolves the outcome. It retries transient failures and failed guards.
+func (s *database) commitMarked(ctx context.Context, op string, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
 	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
@@ -302,25 +324,14 @@ func (s *database) transact(ctx context.Context, op string, f func(ctx context.C
 		return err
 	}
 	defer s.leave()
+	return s.commitEntered(ctx, op, attempt)
+}
+
+// commitEntered is commitMarked for callers that have entered the gate and have a slot.
+func (s *database) commitEntered(ctx context.Context, op string, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
 	for try := 0; ; try++ {
 		mark := s.newMark()
-		err := s.runOnce(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			tx, err := c.BeginTx(ctx, s.txOptions())
-			if err != nil {
-				return err
-			}
-			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-			if err := f(ctx, tx); err != nil {
-				return err
-			}
-			if _, err := s.exec(ctx, tx, sqlMark, mark); err != nil {
-				return err
-			}
-			if err := tx.Commit(ctx); err != nil {
-				return commitError{err}
-			}
-			return nil
-		})
+		err := s.runOnce(ctx, func(ctx context.Context, c *pgx.Conn) error { return attempt(ctx, c, mark) })
 		if indeterminate(err) {
 			committed, e := s.resolveOutcome(mark, err)
 			if e != nil {

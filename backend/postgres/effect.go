@@ -40,38 +40,28 @@ func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*
 		return s.pipeline(ctx, calls)
 	}
 	return s.withConn(ctx, func(c *pgx.Conn) error {
-		if err := s.prepare(ctx, c.PgConn(), calls); err != nil {
-			return err
-		}
-		tx, err := c.BeginTx(ctx, pgx.TxOptions{})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-		if err := s.run(ctx, c.PgConn(), calls); err != nil {
+		t := &kitWrite{ctx: ctx, kit: &kit{s}, conn: c.PgConn(), started: true}
+		defer t.rollback()
+		if err := s.exchange(ctx, t.conn, false, append([]*call{newCall(stmtBegin)}, calls...)...); err != nil {
 			return err
 		}
 		for _, ch := range changes {
-			if err := s.applyEffects(ctx, tx, ch); err != nil {
+			if err := applyEffects(t, ch); err != nil {
 				return err
 			}
 		}
-		if err := tx.Commit(ctx); err != nil {
-			return commitError{err}
-		}
-		return nil
+		return s.exchange(ctx, t.conn, true, newCall(stmtCommit))
 	})
 }
 
 // applyEffects applies the effects of a change. It returns the failure of a statement, or a
 // *refusedEffect.
-func (s *database) applyEffects(ctx context.Context, tx pgx.Tx, ch *change) error {
-	var refusal error
-	err := (&kit{s}).call(ctx, tx, &refusal, func(t *kitTx) error { return ch.ApplyEffects(t) })
-	if errors.Is(err, errKitRejected) {
-		return &refusedEffect{ch, refusal}
+func applyEffects(t *kitWrite, ch *change) error {
+	refusal := ch.ApplyEffects(t)
+	if err := kitOutcome(t.failure, refusal); !errors.Is(err, errKitRejected) {
+		return err
 	}
-	return err
+	return &refusedEffect{ch, refusal}
 }
 
 // refusedEffect is the error of a transaction that was rolled back because an effect of a change

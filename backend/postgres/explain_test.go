@@ -67,7 +67,7 @@ type hotQuery struct {
 
 func hotQueries() []hotQuery {
 	all := taskQueries()
-	for _, q := range sqlkit.HistoryStatements() {
+	for _, q := range slices.Concat(sqlkit.HistoryStatements(), sqlkit.HistoryPipelineStatements()) {
 		all = append(all, hotQuery{name: q[0], text: q[1]})
 	}
 	return all

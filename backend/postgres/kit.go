@@ -21,23 +21,13 @@ var errKitRejected = errors.New("rejected")
 // Dialect implements sqlkit.DB.
 func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.PostgreSQL }
 
-// Write implements sqlkit.DB. It retries transient failures.
-func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
-	var result error
-	err := k.transact(ctx, "write", func(ctx context.Context, tx pgx.Tx) error {
-		return k.call(ctx, tx, &result, func(t *kitTx) error { return f(t) })
-	})
-	if errors.Is(err, errKitRejected) {
-		return result
-	}
-	return err
-}
-
 // Read implements sqlkit.DB. It retries transient failures.
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
 	err := k.readList(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
-		return k.call(ctx, c, &result, func(t *kitTx) error { return f(t) })
+		t := &kitTx{ctx: ctx, on: c, kit: k}
+		result = f(t)
+		return kitOutcome(t.failure, result)
 	})
 	if errors.Is(err, errKitRejected) {
 		return result
@@ -45,32 +35,21 @@ func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	return err
 }
 
-// call runs f. It returns the error of a failed statement, or errKitRejected if f returned
-// another one, which is stored in result.
-func (k *kit) call(ctx context.Context, on querier, result *error, f func(t *kitTx) error) error {
-	t := &kitTx{ctx: ctx, on: on, kit: k}
-	*result = f(t)
-	switch {
-	case t.failure != nil:
-		return t.failure
-	case *result != nil:
+// kitOutcome returns the failure of a statement, or errKitRejected if the function that ran it
+// returned another error.
+func kitOutcome(failure, result error) error {
+	if failure == nil && result != nil {
 		return errKitRejected
 	}
-	return nil
+	return failure
 }
 
-// kitTx runs statements on a connection or in a transaction, and keeps the first failure.
+// kitTx runs statements on a connection, and keeps the first failure.
 type kitTx struct {
 	ctx     context.Context //nolint:containedctx // that of the call which runs f
 	on      querier
 	kit     *kit
 	failure error
-}
-
-// In implements sqlkit.EffectTx.
-func (t *kitTx) In(db sqlkit.DB) bool {
-	k, ok := db.(*kit)
-	return ok && k.database == t.kit.database
 }
 
 // Query implements sqlkit.Querier.
@@ -83,21 +62,10 @@ func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) e
 	if result != nil {
 		return result
 	}
-	t.fail(err)
-	return err
-}
-
-// Exec implements sqlkit.Tx.
-func (t *kitTx) Exec(text string, args ...any) (int64, error) {
-	n, err := t.kit.exec(t.ctx, t.on, text, args...)
-	t.fail(err)
-	return int64(n), err
-}
-
-func (t *kitTx) fail(err error) {
 	if t.failure == nil {
 		t.failure = err
 	}
+	return err
 }
 
 // kitRow is a row of PostgreSQL in binary format.

@@ -49,9 +49,3 @@ func TestLongTermOnPartitionedTables(t *testing.T) {
 	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
 }
-
-// BenchmarkLongTermSearch searches 20,000 facts in 100 scopes.
-func BenchmarkLongTermSearch(b *testing.B) {
-	s := open(storetest.Wrap(b), freshConfig(storetest.Wrap(b), Config{}))
-	memorytest.BenchLongTerm(b, s.LongTerm(nil), 100, nil)
-}

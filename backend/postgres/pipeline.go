@@ -14,15 +14,20 @@ import (
 // pipeline runs calls in one round trip and one transaction. The Sync message at the end
 // commits it.
 func (s *database) pipeline(ctx context.Context, calls []*call) error {
-	return s.withConn(ctx, func(c *pgx.Conn) error {
-		if err := s.prepare(ctx, c.PgConn(), calls); err != nil {
-			return err
-		}
-		if err := s.run(ctx, c.PgConn(), calls); err != nil {
-			return commitError{err}
-		}
-		return nil
-	})
+	return s.withConn(ctx, func(c *pgx.Conn) error { return s.exchange(ctx, c.PgConn(), true, calls...) })
+}
+
+// exchange prepares the statements of calls and runs the calls in one round trip. With commits, the
+// calls commit a transaction, so that their failure is a commitError.
+func (s *database) exchange(ctx context.Context, conn *pgconn.PgConn, commits bool, calls ...*call) error {
+	if err := s.prepare(ctx, conn, calls); err != nil {
+		return err
+	}
+	err := s.run(ctx, conn, calls)
+	if err != nil && commits {
+		err = commitError{err}
+	}
+	return err
 }
 
 const preparedKey = "holdfast.prepared"
@@ -89,7 +94,8 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 			for r.NextRow() {
 				k.result(record(r.Values()))
 			}
-			if _, e := r.Close(); e != nil {
+			tag, e := r.Close()
+			if k.changed = tag.RowsAffected(); e != nil {
 				if err = errors.Join(err, fmt.Errorf("%s: %w", k.name, e)); sqlState(e) == "" {
 					return err
 				}

@@ -3,8 +3,10 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -217,6 +219,10 @@ func (s *changeWriter) Records(ctx context.Context, q store.RecordQuery) (page s
 	return page, nil
 }
 
+// maxGroupedRecord is the size in bytes of a value up to which SaveRecords commits it together with
+// those of other callers.
+const maxGroupedRecord = 64 << 10
+
 // SaveRecords implements [store.Records].
 func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ...store.RecordChange) error {
 	if err := store.CheckRecords(owner, changes); err != nil {
@@ -228,10 +234,18 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 	for i, r := range owned { // in the order of their keys
 		keys[i], named[i] = r.RecordKey, *r.RecordChange
 	}
-	return s.transact(ctx, "save records", func(ctx context.Context, tx pgx.Tx) error {
-		if !storable(owner) {
-			return a2a.Errorf(a2a.CodeInvalid, "owner must be UTF-8 without NUL")
-		}
+	if !storable(owner) {
+		return a2a.Errorf(a2a.CodeInvalid, "owner must be UTF-8 without NUL")
+	}
+	r := &callRequest{calls: []*call{{statement: stmtRecords, args: recordColumns(owned)}}}
+	if len(owned) == 1 && len(owned[0].Value) <= maxGroupedRecord {
+		r.order = strings.Join([]string{"records", owner, keys[0].Namespace, keys[0].Key}, "\x00")
+	}
+	err := s.commitGrouped(ctx, "save records", r)
+	if !errors.Is(err, errKitRejected) {
+		return err
+	}
+	return s.transact(ctx, "save records", func(ctx context.Context, tx pgx.Tx) error { // returns the reason
 		found, err := s.readRecordVersions(ctx, tx, keys)
 		if err != nil {
 			return err

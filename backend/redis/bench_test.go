@@ -81,9 +81,9 @@ var durability = map[string][]string{
 	"aof=always": {"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"},
 }
 
-// BenchmarkHistoryAppend compares appends with RPUSH of the same bodies: of one caller, of 64 callers
+// BenchmarkHistorySpeed compares appends with RPUSH of the same bodies: of one caller, of 64 callers
 // with pipelines of 64 commands, and of 100 messages at once with pipelines of 100 commands.
-func BenchmarkHistoryAppend(b *testing.B) {
+func BenchmarkHistorySpeed(b *testing.B) {
 	for name, settings := range durability {
 		s := startServer(b, settings...)
 		c := s.client(b)
@@ -127,13 +127,13 @@ func BenchmarkHistoryAppend(b *testing.B) {
 	}
 }
 
-func BenchmarkHistoryTail(b *testing.B) {
+func BenchmarkTailSpeed(b *testing.B) {
 	historytest.BenchTail(b, historyHarness(startServer(b).url()), 1_000_000)
 }
 
-// BenchmarkStatePatch compares patches of a state with HSET of the same values: of one caller, and of
+// BenchmarkStateSpeed compares patches of a state with HSET of the same values: of one caller, and of
 // 64 callers with pipelines of 64 commands.
-func BenchmarkStatePatch(b *testing.B) {
+func BenchmarkStateSpeed(b *testing.B) {
 	for name, settings := range durability {
 		s := startServer(b, settings...)
 		c := s.client(b)

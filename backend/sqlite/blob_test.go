@@ -87,4 +87,4 @@ func TestReadOnlyStoresReadBlobs(t *testing.T) {
 
 func TestBlobStreamsNeedConstantMemory(t *testing.T) { blobtest.Stream(t, blobHarness) } // not in parallel
 
-func BenchmarkBlobs(b *testing.B) { blobtest.Bench(b, blobHarness) }
+func BenchmarkBlobSpeed(b *testing.B) { blobtest.Bench(b, blobHarness, blobtest.Files) }

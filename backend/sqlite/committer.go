@@ -120,6 +120,7 @@ func (k *committer) transact(group []*request) (err error) {
 		return wrapError(err, "begin")
 	}
 	k.stage()
+	k.alone = len(group) == 1
 	defer func() {
 		if err != nil {
 			k.laneLeases = unknownBounds

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,26 +38,14 @@ func TestHistory(t *testing.T) {
 	historytest.Run(t, historyHarness)
 }
 
-func BenchmarkHistoryAppend(b *testing.B) { historytest.BenchAppend(b, historyHarness) }
-
-// BenchmarkHistoryAppendReference measures the least work for the same commits: grouped inserts
-// of a row with the same body.
-func BenchmarkHistoryAppendReference(b *testing.B) {
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+func BenchmarkHistorySpeed(b *testing.B) {
+	eachReference(b, func(b *testing.B, reference func(*testing.B, *Store) rowChange) {
+		historytest.BenchAppend(b, func(b *testing.B) (history.Provider, func(caller, n int) error) {
 			s := open(b, Config{Dir: b.TempDir()})
-			must(b, s.committer.script(`CREATE TABLE bare (id INTEGER PRIMARY KEY, data TEXT)`))
-			insert, err := s.committer.prepare(`INSERT INTO bare VALUES (?, ?)`)
-			must(b, err)
-			data := strings.Repeat("x", historytest.BenchBody)
-			runConcurrently(b, callers, func(n int) error {
-				return s.write(bg, &request{weight: 1, apply: func(*writer) error {
-					_, err := insert.exec(int64(n), data)
-					return err
-				}})
-			})
+			exec, data := reference(b, s), strings.Repeat("x", historytest.BenchBody)
+			return s.History(), func(_, n int) error { return exec(`INSERT INTO bare VALUES (?, ?)`, int64(n+100), data) }
 		})
-	}
+	})
 }
 
-func BenchmarkHistoryTail(b *testing.B) { historytest.BenchTail(b, historyHarness, 1_000_000) }
+func BenchmarkTailSpeed(b *testing.B) { historytest.BenchTail(b, historyHarness, 1_000_000) }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -25,16 +26,26 @@ func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
 func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.write(ctx, &request{weight: 1, apply: func(w *writer) error {
+		tx := &kitTx{ctx: context.Background(), conn: w.conn, kit: k}
+		if w.alone { // the transaction can be rolled back as a whole
+			if result = f(tx); result != nil {
+				return errKitRejected
+			}
+			return nil
+		}
 		return w.inSavepoint(func() (keep bool, err error) {
-			result = f(&kitTx{ctx: context.Background(), conn: w.conn, kit: k})
+			result = f(tx)
 			return result == nil, nil
 		})
 	}})
-	if err != nil {
+	if err != nil && !errors.Is(err, errKitRejected) {
 		return err
 	}
 	return result
 }
+
+// errKitRejected ends a transaction whose function returned an error.
+var errKitRejected = errors.New("rejected")
 
 // inSavepoint calls f and undoes its statements unless they are to be kept. If f fails, the caller
 // rolls the transaction back.

@@ -27,8 +27,8 @@ func TestLongTermRecall(t *testing.T) {
 	}
 }
 
-// BenchmarkLongTermSearch searches 200,000 facts in 1,000 scopes.
-func BenchmarkLongTermSearch(b *testing.B) {
+// BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
+func BenchmarkSearchSpeed(b *testing.B) {
 	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(nil)
 	memorytest.BenchLongTerm(b, l, 1000, processorTime)
 }

@@ -19,6 +19,7 @@ type writer struct {
 	*contextWriter
 	*laneWriter
 	*shrinker
+	alone bool // the current transaction has one request
 }
 
 func newWriter(c *conn, terminal *terminalCache, watchers *store.LaneWatchers) *writer {

@@ -48,8 +48,11 @@ func (h *History) Append(ctx context.Context, k history.Key, p history.AppendPar
 		return history.AppendResult{}, err
 	}
 	rows := messageRows(&p)
-	var result history.AppendResult
-	err := h.unexpired(ctx, k, func(now int64) error {
+	result, err := h.appendPipelined(ctx, k, &p, rows)
+	if !errors.Is(err, ErrGuard) {
+		return result, err
+	}
+	err = h.unexpired(ctx, k, func(now int64) error {
 		return h.db.Write(ctx, func(tx Tx) (err error) {
 			result, err = appendMessages(tx, k, &p, rows, now)
 			return err

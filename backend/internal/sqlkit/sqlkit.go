@@ -8,6 +8,7 @@ package sqlkit
 
 import (
 	"context"
+	"errors"
 	"regexp"
 )
 
@@ -24,6 +25,25 @@ type DB interface {
 	Read(ctx context.Context, f func(q Querier) error) error
 	// Dialect returns the dialect of the database.
 	Dialect() Dialect
+}
+
+// Pipeliner is a DB that is faster if it gets all statements of a transaction at once. The caller
+// uses it first, and Write if a guard fails.
+type Pipeliner interface {
+	// Pipeline runs statements in one transaction and commits it. It returns ErrGuard if a statement
+	// divides by zero or violates a unique key; none has an effect then. If order is not empty, the
+	// transaction may be that of other callers. The first statement locks the row that order names.
+	Pipeline(ctx context.Context, order string, calls ...Call) error
+}
+
+// ErrGuard is the error of Pipeline if a condition of its statements is not met.
+var ErrGuard = errors.New("a guard failed")
+
+// Call is a statement of a pipeline with its arguments.
+type Call struct {
+	Text string
+	Args []any       // also []string and []int64
+	Row  func(r Row) // receives the rows of the result; may be nil
 }
 
 // Querier runs statements that read. Arguments are string, []byte, int, int64, float64, bool and nil.

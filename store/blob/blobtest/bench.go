@@ -6,78 +6,72 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// Bench measures Put and Open, and copies of files with fsync as the reference.
-func Bench(b *testing.B, h Harness) {
+// Reference is the reference for the speed of blobs: it stores and reads a content under a new name.
+type Reference struct {
+	Put func(name string, data []byte) error
+	Get func(name string) (io.ReadCloser, error)
+}
+
+// Bench compares Put and Open with a reference, by one caller and for contents of 1 KiB to 16 MiB.
+func Bench(b *testing.B, h Harness, open func(b *testing.B) Reference) {
 	for _, size := range []int{kib, 64 * kib, mib, 16 * mib} {
-		b.Run(fmt.Sprintf("put/%dKiB/file", size/kib), func(b *testing.B) { benchFilePut(b, size) })
-		b.Run(fmt.Sprintf("put/%dKiB/blob", size/kib), func(b *testing.B) {
-			s := h.Open(storetest.Wrap(b), blob.Config{})
-			data := content(1, size)
-			b.SetBytes(int64(size))
-			for n := 0; b.Loop(); n++ {
+		b.Run(fmt.Sprintf("%dKiB", size/kib), func(b *testing.B) {
+			s, r, data := h.Open(storetest.Wrap(b), blob.Config{}), open(b), content(1, size)
+			put := func(n int) (blob.Info, error) {
 				copy(data, fmt.Sprintf("%012d", n)) // other content
-				if _, err := s.Put(b.Context(), bytes.NewReader(data), blob.PutParams{Owner: owner}); err != nil {
-					b.Fatal(err)
-				}
+				return s.Put(b.Context(), bytes.NewReader(data), blob.PutParams{Owner: owner})
 			}
-		})
-		b.Run(fmt.Sprintf("get/%dKiB/file", size/kib), func(b *testing.B) {
-			file := filepath.Join(b.TempDir(), "file")
-			if err := os.WriteFile(file, content(1, size), 0o600); err != nil {
-				b.Fatal(err)
+			info, err := put(-1)
+			name := fmt.Sprintf("%d-%030d", size, 0)
+			if err == nil {
+				err = r.Put(name, data)
 			}
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				f, err := os.Open(file)
-				drain(b, f, err)
-			}
-		})
-		b.Run(fmt.Sprintf("get/%dKiB/blob", size/kib), func(b *testing.B) {
-			s := h.Open(storetest.Wrap(b), blob.Config{})
-			info, err := s.Put(b.Context(), bytes.NewReader(content(1, size)), blob.PutParams{Owner: owner})
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				r, _, err := s.Open(b.Context(), owner, info.Ref)
-				drain(b, r, err)
-			}
+			calls := max(2, min(100, 20*mib/size))
+			b.Run("put", func(b *testing.B) {
+				storetest.Compare(b, storetest.Comparison{Calls: calls, Reference: func(_, n int) error {
+					return r.Put(fmt.Sprintf("%d-%030d", size, n+1), data)
+				}, Measured: func(_, n int) error {
+					_, err := put(n)
+					return err
+				}})
+			})
+			b.Run("get", func(b *testing.B) {
+				storetest.Compare(b, storetest.Comparison{Calls: calls, Reference: func(int, int) error {
+					return drain(r.Get(name))
+				}, Measured: func(int, int) error {
+					content, _, err := s.Open(b.Context(), owner, info.Ref)
+					return drain(content, err)
+				}})
+			})
 		})
 	}
 }
 
 // drain reads all content.
-func drain(b *testing.B, r io.ReadCloser, err error) {
+func drain(r io.ReadCloser, err error) error {
 	if err != nil {
-		b.Fatal(err)
+		return err
 	}
-	if _, err := io.Copy(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}); err != nil {
-		b.Fatal(err)
-	}
-	r.Close()
+	defer func() { _ = r.Close() }()
+	_, err = io.Copy(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r})
+	return err
 }
 
-// benchFilePut copies content to new files and syncs file and directory.
-func benchFilePut(b *testing.B, size int) {
+// Files copies contents to new files, and syncs file and directory.
+func Files(b *testing.B) Reference {
 	dir := b.TempDir()
-	d, err := os.Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	data := content(1, size)
-	b.SetBytes(int64(size))
-	for n := 0; b.Loop(); n++ {
-		name := filepath.Join(dir, strings.Repeat("x", 30)+fmt.Sprint(n))
-		f, err := os.Create(name + ".part")
+	return Reference{Put: func(name string, data []byte) error {
+		name = filepath.Join(dir, name)
+		f, err := os.Create(name + ".part") //nolint:gosec // a temporary directory
 		if err == nil {
 			_, err = io.Copy(struct{ io.Writer }{f}, struct{ io.Reader }{bytes.NewReader(data)})
 		}
@@ -91,10 +85,17 @@ func benchFilePut(b *testing.B, size int) {
 			err = os.Rename(name+".part", name)
 		}
 		if err == nil {
-			err = d.Sync()
+			err = syncDir(dir)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		return err
+	}, Get: func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(dir, name)) }}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err == nil {
+		err = d.Sync()
+		_ = d.Close()
 	}
+	return err
 }

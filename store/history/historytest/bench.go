@@ -3,8 +3,6 @@ package historytest
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,35 +22,28 @@ func benchMessages(n int) []history.Message {
 	return all
 }
 
-// BenchAppend measures appends of one message by one caller and by 64 callers, which use 64
-// sessions.
-func BenchAppend(b *testing.B, h Harness) {
+// Reference opens a history and returns with it the reference for the speed of its appends: a
+// function that stores a row of BenchBody bytes under the number n on the same server.
+type Reference func(b *testing.B) (p history.Provider, store func(caller, n int) error)
+
+// BenchAppend compares appends of one message with a reference, by one caller and by 64 callers,
+// which use 64 sessions.
+func BenchAppend(b *testing.B, open Reference) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			p := h.Open(storetest.Wrap(b), time.Now)
+			p, reference := open(b)
 			one := benchMessages(1)
-			var next atomic.Int64
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for i := range callers {
-				wg.Go(func() {
-					k := history.Key{Owner: "owner", Agent: "agent", Session: fmt.Sprint(i)}
-					for next.Add(1) <= int64(b.N) {
-						if _, err := p.Append(b.Context(), k, history.AppendParams{Messages: one, Run: "run"}); err != nil {
-							b.Errorf("Append() = %v", err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
+			storetest.Compare(b, storetest.Comparison{Callers: callers, Calls: 200 + 30*callers, Reference: reference, Measured: func(caller, _ int) error {
+				k := history.Key{Owner: "owner", Agent: "agent", Session: fmt.Sprint(caller)}
+				_, err := p.Append(b.Context(), k, history.AppendParams{Messages: one, Run: "run"})
+				return err
+			}})
 		})
 	}
 }
 
-// BenchTail measures reads of the newest 20 messages of a session with 1,000 messages and of one
-// with the given number, in turn. It reports both times and their ratio, plain and with
-// KeepToolPairs.
+// BenchTail compares reads of the newest 20 messages of a session with the given number of
+// messages with those of a session with 1,000, plain and with KeepToolPairs.
 func BenchTail(b *testing.B, h Harness, large int) {
 	p := h.Open(storetest.Wrap(b), time.Now)
 	sessions := [2]history.Key{{Owner: "owner", Agent: "agent", Session: "small"}, {Owner: "owner", Agent: "agent", Session: "large"}}
@@ -64,20 +55,17 @@ func BenchTail(b *testing.B, h Harness, large int) {
 		}
 	}
 	for name, q := range map[string]history.Query{"plain": history.Tail(20), "tool pairs": whole(history.Tail(20))} {
-		b.Run(name, func(b *testing.B) {
-			var spent [2]time.Duration
-			for b.Loop() {
-				for i, k := range sessions {
-					began := time.Now()
-					if page, err := p.Page(b.Context(), k, q); err != nil || len(page.Messages) != 20 {
-						b.Fatalf("Page() = %d messages, %v", len(page.Messages), err)
-					}
-					spent[i] += time.Since(began)
+		read := func(k history.Key) func(int, int) error {
+			return func(int, int) error {
+				page, err := p.Page(b.Context(), k, q)
+				if err == nil && len(page.Messages) != 20 {
+					err = fmt.Errorf("page has %d messages", len(page.Messages))
 				}
+				return err
 			}
-			b.ReportMetric(float64(spent[0].Nanoseconds())/float64(b.N), "ns/1k-tail")
-			b.ReportMetric(float64(spent[1].Nanoseconds())/float64(b.N), fmt.Sprintf("ns/%dk-tail", large/1000))
-			b.ReportMetric(float64(spent[1])/float64(spent[0]), "ratio")
+		}
+		b.Run(name, func(b *testing.B) {
+			storetest.Compare(b, storetest.Comparison{Calls: 200, Reference: read(sessions[0]), Measured: read(sessions[1])})
 		})
 	}
 }

@@ -1,0 +1,105 @@
+package sqlkit
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/store/history"
+)
+
+// The statements of an append in a pipeline. Each fails if it cannot be applied.
+const (
+	sqlHistoryReserve = `WITH h AS (` + sqlHistoryAdvance + `)
+		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
+	// sqlHistoryInsert inserts messages with the last sequences of the session, which sqlHistoryReserve
+	// has reserved and locked. So it sees the fence and the key of every earlier append.
+	sqlHistoryInsert = `WITH m AS (
+			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, search_text, key, key_last)
+			SELECT h.owner, h.agent, h.session, $4::text, h.last_seq - cardinality($7::text[]) + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body, u.search_text,
+				CASE WHEN u.ord = 1 THEN $6::text ELSE '' END, h.last_seq
+			FROM {s}.history_sessions h
+			CROSS JOIN unnest($7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[]) WITH ORDINALITY
+				AS u(role, created_at, tool_calls, tool_results, body, search_text, ord)` + byKey + `
+				AND NOT EXISTS (SELECT 1 FROM {s}.history_fences f WHERE f.owner = $1::text AND f.agent = $2::text AND f.session = $3::text AND f.run = $4::text AND f.fence > $5::bigint)
+			RETURNING 1
+		)
+		SELECT 1 / (CASE WHEN count(*) = cardinality($7::text[]) THEN 1 ELSE 0 END) FROM m`
+	sqlHistoryRaiseFence = `INSERT INTO {s}.history_fences AS f (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
+		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence WHERE f.fence < excluded.fence`
+)
+
+// HistoryPipelineStatements returns the statements of pipelines, like HistoryStatements.
+func HistoryPipelineStatements() [][2]string {
+	return [][2]string{
+		{"history: reserve sequences in a pipeline", sqlHistoryReserve},
+		{"history: insert messages in a pipeline", sqlHistoryInsert},
+		{"history: raise the fence in a pipeline", sqlHistoryRaiseFence},
+	}
+}
+
+const (
+	// maxPipelined is the size in bytes of messages up to which a pipeline is used, maxGrouped the
+	// one up to which it may be part of a transaction of other callers.
+	maxPipelined = 8 << 20
+	maxGrouped   = 64 << 10
+)
+
+// appendPipelined appends in a pipeline. It returns ErrGuard if the DB has none, or if the append
+// needs a decision.
+func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history.AppendParams, rows [][]any) (history.AppendResult, error) {
+	db, ok := h.db.(Pipeliner)
+	if !ok {
+		return history.AppendResult{}, ErrGuard
+	}
+	a := newPipelinedAppend(p, rows, h.now().UnixMilli())
+	if a.size > maxPipelined {
+		return history.AppendResult{}, ErrGuard
+	}
+	var last int64
+	expected := int64(-1)
+	if p.Expected != nil {
+		expected = *p.Expected
+	}
+	n := int64(len(rows))
+	calls := []Call{{
+		Text: sqlHistoryReserve, Row: func(r Row) { last = r.Int(0) },
+		Args: args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0),
+	}, {
+		Text: sqlHistoryInsert,
+		Args: args(k, p.Run, p.Fence, p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.texts[4]),
+	}}
+	if p.Run != "" && p.Fence > 0 {
+		calls = append(calls, Call{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)})
+	}
+	order := ""
+	if a.size <= maxGrouped {
+		order = strings.Join([]string{"history", k.Owner, k.Agent, k.Session}, "\x00")
+	}
+	if err := db.Pipeline(ctx, order, calls...); err != nil {
+		return history.AppendResult{}, err
+	}
+	return history.AppendResult{First: last - n + 1, Last: last}, nil
+}
+
+// pipelinedAppend has the columns of messages: roles, calls, results, bodies and texts.
+type pipelinedAppend struct {
+	now, size int64
+	created   []int64
+	texts     [5][]string
+}
+
+func newPipelinedAppend(p *history.AppendParams, rows [][]any, now int64) (a pipelinedAppend) {
+	a.now = now
+	for i, row := range rows {
+		a.size += int64(len(p.Messages[i].Body))
+		created, ok := row[1].(int64)
+		if !ok {
+			created = now
+		}
+		a.created = append(a.created, created)
+		for column, at := range []int{0, 2, 3, 4, 5} {
+			a.texts[column] = append(a.texts[column], row[at].(string))
+		}
+	}
+	return a
+}

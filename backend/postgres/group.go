@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// maxCallGroup is the number of requests that one transaction commits.
+	maxCallGroup = 128
+	// maxCallGroups is the number of concurrent transactions. The second starts for
+	// secondCallGroup requests.
+	maxCallGroups   = 2
+	secondCallGroup = 32
+)
+
+// callGroups commits the calls of concurrent callers in common transactions: for many callers, the
+// commits cost more than the statements. Guards make the calls of a request depend on nothing else.
+// If a transaction fails, each of its callers commits its calls alone, so no request can fail
+// because of another, and a lock delays others by shortLockTimeout.
+type callGroups struct {
+	mu      sync.Mutex
+	waiting []*callRequest
+	running int // transactions
+}
+
+// callRequest is calls that are committed together. They lock one row first, which order names.
+// Transactions lock rows in this order. A request without an order is committed alone.
+type callRequest struct {
+	calls []*call
+	order string
+	done  chan error
+}
+
+// errAlone means that a transaction of several requests was rolled back.
+var errAlone = errors.New("a group of requests was rolled back")
+
+// commitGrouped commits the calls of a request, alone or with those of other callers, in one round
+// trip. It returns errKitRejected if a guard fails.
+func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if r.order == "" {
+		return s.commitAlone(ctx, op, r)
+	}
+	g := &s.groups
+	first, start := g.add(r)
+	if start {
+		go s.commitWaiting()
+	}
+	if first {
+		defer func() { go s.commitWaiting() }()
+		return s.commitAlone(ctx, op, r)
+	}
+	var err error
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		if g.remove(r) {
+			return ctx.Err()
+		}
+		err = <-r.done
+	}
+	if errors.Is(err, errAlone) {
+		return s.commitAlone(ctx, op, r)
+	}
+	return err
+}
+
+// add adds a request unless it is the first one: while its caller commits it alone, others wait.
+// start means that the caller must start commitWaiting.
+func (g *callGroups) add(r *callRequest) (first, start bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first = g.running == 0; first {
+		g.running++
+		return true, false
+	}
+	r.done = make(chan error, 1)
+	g.waiting = append(g.waiting, r)
+	if start = len(g.waiting) >= secondCallGroup && g.running < maxCallGroups; start {
+		g.running++
+	}
+	return false, start
+}
+
+// next returns requests to commit. If there are none, the caller must stop.
+func (g *callGroups) next() []*callRequest {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.waiting), maxCallGroup)
+	group := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	if n == 0 {
+		g.running--
+	}
+	return group
+}
+
+// remove removes a waiting request. It returns false if its transaction has started.
+func (g *callGroups) remove(r *callRequest) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, r)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// commitWaiting commits waiting requests until there are none. The callers of the requests have
+// entered the gate.
+func (s *database) commitWaiting() {
+	for group := s.groups.next(); len(group) > 0; group = s.groups.next() {
+		err := errAlone
+		if len(group) > 1 {
+			err = s.commitGroup(group)
+		}
+		for _, r := range group {
+			r.done <- err
+		}
+	}
+}
+
+// commitGroup commits the calls of several requests. An error other than errAlone means that the
+// outcome is unknown.
+func (s *database) commitGroup(group []*callRequest) error {
+	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
+	calls := []*call{lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))}
+	for _, r := range group {
+		calls = append(calls, r.calls...)
+	}
+	ctx := context.Background()
+	err := s.withSlot(ctx, func() error {
+		return s.commitEntered(ctx, "write", func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+			if err != nil && !indeterminate(err) {
+				return errKitRejected
+			}
+			return err
+		})
+	})
+	if err == nil || errors.Is(err, errIndeterminate) {
+		return err
+	}
+	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))
+	return errAlone
+}
+
+// commitAlone commits the calls of one request, for callers that have entered the gate.
+func (s *database) commitAlone(ctx context.Context, op string, r *callRequest) error {
+	calls := append(s.lockTimeoutCalls(), r.calls...)
+	return s.withSlot(ctx, func() error {
+		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+			if guardFailed(err) {
+				return errKitRejected
+			}
+			return err
+		})
+	})
+}
+
+// withSlot runs f while it has a slot for client calls.
+func (s *database) withSlot(ctx context.Context, f func() error) error {
+	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.callSlots.release()
+	return f()
+}

@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+func appendText(s *Store, session, text string, p history.AppendParams) (history.AppendResult, error) {
+	p.Messages = []history.Message{{Role: "user", Body: fmt.Appendf(nil, "%q", text)}}
+	return s.History().Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
+}
+
+// wantMessages checks the number of messages of a session.
+func wantMessages(t *testing.T, s *Store, session string, want int64) {
+	t.Helper()
+	if n, err := s.History().Count(bg, history.Key{Owner: "o", Agent: "a", Session: session}); err != nil || n != want {
+		t.Errorf("Count() of session %s = %d, %v, want %d", session, n, err, want)
+	}
+}
+
+// While one transaction is not answered, requests of other callers gather. The connection of their
+// common transaction is cut at every byte of its answer.
+func TestGroupedRequestsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	p, s, direct := openBehindProxy(t, Config{MaxRetries: 10})
+	const callers = 8
+	n, cuts := 0, 0
+	for bytes := 0; bytes < 700; bytes += 23 {
+		n++
+		before := p.cuts
+		p.cutAfter(bytes)
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				session := fmt.Sprint(caller)
+				if caller%2 == 0 {
+					if _, err := appendText(s, session, "text", history.AppendParams{Run: "run"}); err != nil {
+						t.Errorf("Append() cut after %d bytes = %v", bytes, err)
+					}
+				} else if err := s.SaveRecords(bg, "o", store.RecordChange{Namespace: "n", Key: session, Version: int64(n - 1), Value: []byte("x")}); err != nil {
+					t.Errorf("SaveRecords() cut after %d bytes = %v", bytes, err)
+				}
+			})
+		}
+		all.Wait()
+		p.disarm()
+		cuts += p.cuts - before
+		for caller := range callers {
+			if session := fmt.Sprint(caller); caller%2 == 0 {
+				wantMessages(t, direct, session, int64(n))
+			} else if r, err := direct.Record(bg, store.RecordKey{Owner: "o", Namespace: "n", Key: session}); err != nil || r.Version != int64(n) {
+				t.Errorf("Record() = version %d, %v, want %d", r.Version, err, n)
+			}
+		}
+	}
+	if cuts < 5 {
+		t.Errorf("%d cuts, want at least 5", cuts)
+	}
+}
+
+// hold locks the row of a session in a transaction and returns a function that ends it.
+func hold(t *testing.T, s *Store, session string) (release func()) {
+	t.Helper()
+	c, err := pgx.Connect(bg, s.cfg.URL)
+	must(t, err)
+	_, err = c.Exec(bg, "BEGIN")
+	if err == nil {
+		_, err = c.Exec(bg, s.qualify(`SELECT 1 FROM {s}.history_sessions WHERE session = $1 FOR UPDATE`), session)
+	}
+	must(t, err)
+	release = sync.OnceFunc(func() { _ = c.Close(bg) })
+	t.Cleanup(release)
+	return release
+}
+
+// The request that is committed alone waits for a lock, so that the others form a group.
+func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	for _, session := range []string{"first", "a", "b", "c", "locked"} {
+		_, err := appendText(s, session, "text", history.AppendParams{Run: "run", Fence: 2, IdempotencyKey: "key"})
+		must(t, err)
+	}
+	release, releaseOther := hold(t, s, "first"), hold(t, s, "locked")
+	var all sync.WaitGroup
+	add := func(session string, p history.AppendParams, check func(r history.AppendResult, err error) bool) {
+		waiting := func() int {
+			s.groups.mu.Lock()
+			defer s.groups.mu.Unlock()
+			return len(s.groups.waiting) + s.groups.running
+		}
+		before := waiting()
+		all.Go(func() {
+			if r, err := appendText(s, session, "text", p); !check(r, err) {
+				t.Errorf("Append() to session %s = %+v, %v", session, r, err)
+			}
+		})
+		await.True(t, "the request waits", func() bool { return waiting() > before })
+	}
+	appended := func(r history.AppendResult, err error) bool { return err == nil && !r.Repeated && r.First == 2 }
+	add("first", history.AppendParams{}, appended)
+	add("a", history.AppendParams{Run: "run", Fence: 1}, func(_ history.AppendResult, err error) bool { return errors.Is(err, history.ErrFenced) })
+	add("b", history.AppendParams{IdempotencyKey: "key"}, func(r history.AppendResult, err error) bool { return err == nil && r.Repeated && r.First == 1 })
+	add("c", history.AppendParams{Run: "run", Fence: 3}, appended)
+	add("locked", history.AppendParams{}, appended)
+	release()
+	await.True(t, "the group is applied without the locked session", func() bool {
+		n, err := s.History().Count(bg, history.Key{Owner: "o", Agent: "a", Session: "c"})
+		return err == nil && n == 2
+	})
+	releaseOther()
+	all.Wait()
+	for session, want := range map[string]int64{"first": 2, "a": 1, "b": 1, "c": 2, "locked": 2} {
+		wantMessages(t, s, session, want)
+	}
+	if _, err := appendText(s, "c", "text", history.AppendParams{Run: "run", Fence: 2}); !errors.Is(err, history.ErrFenced) {
+		t.Errorf("Append() with the fence before = %v, want ErrFenced", err)
+	}
+}
+
+func TestCloseWaitsForGroupedRequests(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	var all sync.WaitGroup
+	for caller := range 32 {
+		all.Go(func() {
+			for {
+				if _, err := appendText(s, fmt.Sprint(caller), "text", history.AppendParams{}); err != nil {
+					if !errors.Is(err, store.ErrClosed) {
+						t.Errorf("Append() = %v, want ErrClosed", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	within(t, "Close", func() { must(t, s.Close()) })
+	within(t, "the end of the callers", all.Wait)
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+)
+
+var (
+	stmtBegin  = newStatement("holdfast_begin", "", "BEGIN")
+	stmtCommit = newStatement("holdfast_commit", "", "COMMIT")
+)
+
+// txIdle is the status of a connection without a transaction.
+const txIdle = 'I'
+
+// Write implements sqlkit.DB. It retries transient failures. BEGIN is sent with the first
+// statement, and COMMIT with the mark.
+func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
+	var result error
+	err := k.commitMarked(ctx, "write", func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		t := &kitWrite{ctx: ctx, kit: k, conn: c.PgConn()}
+		defer t.rollback()
+		result = f(t)
+		if err := kitOutcome(t.failure, result); err != nil || !t.started {
+			return err
+		}
+		return k.commit(ctx, t.conn, mark)
+	})
+	if errors.Is(err, errKitRejected) {
+		return result
+	}
+	return err
+}
+
+// kitWrite runs the statements of a transaction, and keeps the first failure.
+type kitWrite struct {
+	ctx     context.Context //nolint:containedctx // that of the call which runs f
+	kit     *kit
+	conn    *pgconn.PgConn
+	started bool
+	failure error
+}
+
+// In implements sqlkit.EffectTx.
+func (t *kitWrite) In(db sqlkit.DB) bool {
+	k, ok := db.(*kit)
+	return ok && k.database == t.kit.database
+}
+
+// Query implements sqlkit.Querier.
+func (t *kitWrite) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
+	var result error
+	err := t.run(&call{statement: t.kit.statement(text), args: args, row: func(r record) {
+		if result == nil {
+			result = each(kitRow(r))
+		}
+	}})
+	if err == nil {
+		err = result
+	}
+	return err
+}
+
+// Exec implements sqlkit.Tx.
+func (t *kitWrite) Exec(text string, args ...any) (int64, error) {
+	k := &call{statement: t.kit.statement(text), args: args}
+	err := t.run(k)
+	return k.changed, err
+}
+
+func (t *kitWrite) run(k *call) error {
+	calls := []*call{k}
+	if !t.started {
+		t.started = true
+		calls = append([]*call{newCall(stmtBegin)}, append(t.kit.lockTimeoutCalls(), k)...)
+	}
+	err := t.kit.exchange(t.ctx, t.conn, false, calls...)
+	if t.failure == nil {
+		t.failure = err
+	}
+	return err
+}
+
+// rollback ends a transaction that was not committed.
+func (t *kitWrite) rollback() {
+	ctx := context.WithoutCancel(t.ctx)
+	if t.conn.IsClosed() || t.conn.TxStatus() == txIdle {
+		return
+	}
+	if _, err := t.conn.Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
+		_ = t.conn.Close(ctx)
+	}
+}
+
+// Pipeline implements sqlkit.Pipeliner.
+func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) error {
+	r := &callRequest{order: order, calls: make([]*call, len(of))}
+	for i, c := range of {
+		r.calls[i] = &call{statement: k.statement(c.Text), args: c.Args}
+		if c.Row != nil {
+			r.calls[i].row = func(r record) { c.Row(kitRow(r)) }
+		}
+	}
+	err := k.commitGrouped(ctx, "write", r)
+	if errors.Is(err, errKitRejected) {
+		err = sqlkit.ErrGuard
+	}
+	return err
+}
+
+// commit adds a mark to the transaction of a connection and commits it, in one round trip.
+func (s *database) commit(ctx context.Context, conn *pgconn.PgConn, mark int64) error {
+	return s.exchange(ctx, conn, true, markCall(mark), newCall(stmtCommit))
+}
+
+func markCall(mark int64) *call {
+	k := newCall(stmtMark)
+	k.scalars = append(k.scalars, mark)
+	return k
+}
+
+// lockTimeoutCalls returns the call that sets the lock timeout of a transaction behind a pooler,
+// which has no session settings.
+func (s *database) lockTimeoutCalls() []*call {
+	if !s.cfg.Pooler {
+		return nil
+	}
+	return []*call{lockTimeoutCall(s.cfg.lockTimeout())}
+}
+
+func lockTimeoutCall(d time.Duration) *call {
+	k := newCall(stmtLockTimeout)
+	k.scalars = append(k.scalars, max(1, d.Milliseconds()))
+	return k
+}
+
+// statement returns the prepared statement of a text.
+func (k *kit) statement(text string) *statement {
+	if st, ok := k.statements.Load(text); ok {
+		return st.(*statement)
+	}
+	sum := sha256.Sum256([]byte(text))
+	st, _ := k.statements.LoadOrStore(text, &statement{name: "holdfast_" + hex.EncodeToString(sum[:8]), text: text})
+	return st.(*statement)
+}
