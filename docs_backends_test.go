@@ -138,6 +138,7 @@ func contractRows() []contractRow {
 		implements[history.Transactional]("changes in the commit of a task (`history.Transactional`)", transcripts),
 		implements[memory.ShortTerm]("**states of sessions** (`memory.ShortTerm`)", states),
 		implements[memory.StateLister]("list of states (`memory.StateLister`)", states),
+		implements[memory.OnceUpdater]("changes with an idempotency key (`memory.OnceUpdater`)", states),
 		implements[memory.LongTerm]("**facts** (`memory.LongTerm`)", facts),
 		implements[memory.Editor]("correct and supersede (`memory.Editor`)", facts),
 		implements[memory.Historian]("history of a fact, reads as of a time (`memory.Historian`)", facts),

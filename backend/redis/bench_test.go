@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -162,5 +160,3 @@ func BenchmarkStateSpeed(b *testing.B) {
 		}
 	}
 }
-
-var _ = goredis.Nil

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
@@ -225,5 +227,64 @@ func TestKilledNode(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("appends fail although the node is up")
 		}
+	}
+}
+
+// A slot moves to another node while a session in it is written. No append fails or is stored twice.
+func TestMovedSlot(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := open(t, Config{URL: clusterURL(c)})
+	keys := s.history.sessionKeys(testKey)
+	first := c[0].client(t)
+	slot := first.ClusterKeySlot(t.Context(), keys[0]).Val()
+	at := int(slot) * len(c) / 16_384
+	if slot < int64(at*16_384/len(c)) {
+		at--
+	}
+	from, to := c[at].client(t), c[(at+1)%len(c)].client(t)
+	ids := make([]string, 2)
+	for i, node := range []*goredis.Client{from, to} {
+		id, err := node.Do(t.Context(), "cluster", "myid").Text()
+		must(t, err)
+		ids[i] = id
+	}
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+			}
+			if _, err := s.History().Append(bg, testKey, history.AppendParams{Messages: text(strconv.Itoa(n))}); err != nil {
+				t.Errorf("Append() while a slot moves = %v", err)
+			}
+		}
+	}()
+	time.Sleep(100 * time.Millisecond)
+	must(t, to.Do(t.Context(), "cluster", "setslot", slot, "importing", ids[0]).Err())
+	must(t, from.Do(t.Context(), "cluster", "setslot", slot, "migrating", ids[1]).Err())
+	time.Sleep(50 * time.Millisecond)
+	for _, key := range from.ClusterGetKeysInSlot(t.Context(), int(slot), 100).Val() { // one by one, so that the keys are apart
+		must(t, from.Do(t.Context(), "migrate", "127.0.0.1", c[(at+1)%len(c)].port, key, 0, 5000).Err())
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, node := range []*goredis.Client{to, from} {
+		must(t, node.Do(t.Context(), "cluster", "setslot", slot, "node", ids[1]).Err())
+	}
+	time.Sleep(200 * time.Millisecond)
+	close(stop)
+	n := <-done
+	bodies := all(t, s.History(), testKey)
+	for i, body := range bodies {
+		if body != fmt.Sprintf("%q", strconv.Itoa(i)) {
+			t.Fatalf("message %d = %s, want %d", i+1, body, i)
+		}
+	}
+	if len(bodies) != n || to.Exists(t.Context(), keys...).Val() != 2 {
+		t.Errorf("%d messages are stored, want %d, on the other node", len(bodies), n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -68,25 +69,9 @@ func parseRecord(k store.RecordKey, reply any) (store.Record, error) {
 	return rec, err
 }
 
-// Records implements [store.RecordUpdater]. It reads the whole index of the owner.
-func (r *stateRecords) Records(ctx context.Context, q store.RecordQuery) (page store.RecordPage, err error) {
-	entries, err := r.s.stateEntries.all(ctx, q.Owner)
-	for _, e := range entries {
-		if e.name <= q.After.Key || err != nil {
-			continue
-		}
-		if page.More = len(page.Records) == q.Limit; page.More {
-			break
-		}
-		var rec store.Record
-		if rec, err = r.check(ctx, q.Owner, e); err == nil && rec.Version > 0 {
-			page.Records = append(page.Records, rec)
-		}
-	}
-	if err != nil {
-		return store.RecordPage{}, wrapError(err, "list states")
-	}
-	return page, nil
+// Records implements [store.RecordUpdater]. States are listed by [ShortTerm.States].
+func (r *stateRecords) Records(context.Context, store.RecordQuery) (store.RecordPage, error) {
+	return store.RecordPage{}, a2a.Errorf(a2a.CodeUnsupported, "redis: states are no records of a store")
 }
 
 // index ensures that the index has an entry for a state that is going to be changed.
@@ -100,15 +85,15 @@ func (r *stateRecords) index(ctx context.Context, k store.RecordKey) error {
 	return err
 }
 
-// check returns the record of an entry of the index. It removes an old entry if its state does not
-// exist.
-func (r *stateRecords) check(ctx context.Context, owner string, e entry) (store.Record, error) {
+// check reports whether the state of an entry of the index exists. It removes an old entry if not.
+func (r *stateRecords) check(ctx context.Context, owner string, e entry) (exists bool, err error) {
 	now := r.now()
 	rec, _, err := r.read(ctx, store.RecordKey{Owner: owner, Namespace: memory.StateNamespace, Key: e.name})
-	if err == nil && (len(rec.Value) == 0 || rec.Expired(now)) && e.old(now.UnixMilli()) {
+	exists = len(rec.Value) > 0 && !rec.Expired(now)
+	if err == nil && !exists && e.old(now.UnixMilli()) {
 		err = r.s.stateEntries.correct(ctx, owner, e, 0)
 	}
-	return rec, err
+	return exists, err
 }
 
 // UpdateRecord implements [store.RecordUpdater].

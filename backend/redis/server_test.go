@@ -195,12 +195,15 @@ func must(t testing.TB, err error) {
 
 var prefixes atomic.Int64
 
-// open opens a store with a prefix of its own, unless cfg has one.
-func open(t interface {
+// opener is the part of a test that opens a store.
+type opener interface {
 	Helper()
-	Fatalf(string, ...any)
-	Cleanup(func())
-}, cfg Config) *Store {
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+}
+
+// open opens a store with a prefix of its own, unless cfg has one.
+func open(t opener, cfg Config) *Store {
 	t.Helper()
 	if cfg.Prefix == "" {
 		cfg.Prefix = fmt.Sprintf("test%d:", prefixes.Add(1))

@@ -64,6 +64,7 @@ func TestShortTerm(t *testing.T) { memorytest.RunShortTerm(t, stateHarness(start
 func TestHistoryOnCluster(t *testing.T) {
 	historytest.Run(t, historyHarness(clusterURL(startCluster(t))))
 }
+
 func TestShortTermOnCluster(t *testing.T) {
 	memorytest.RunShortTerm(t, stateHarness(clusterURL(startCluster(t))))
 }
