@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // newFiles returns the files of tasks, nil if there is no store for blobs: files then stay in the
@@ -71,8 +70,8 @@ func canonical(m *a2a.Message) *a2a.Message {
 }
 
 // pinFiles makes a change pin the blobs to which its events refer, so that they exist as long as
-// the task. If blobs and tasks are in different stores, it pins them before the change: after a
-// crash in between, a blob may be kept for a task that does not exist.
+// the task. If the blobs are in a store of their own, it pins them before the change: after a crash
+// in between, a blob may be kept for a task that does not exist.
 func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	if s.files == nil {
 		return nil
@@ -83,15 +82,17 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	}
 	owner, holder := c.Key.Owner, blobHolder(c.Key.ID)
 	for _, ref := range refs {
-		if t, ok := s.files.Blobs().(blob.Transactional); ok && !s.filesApart.Load() {
-			if effect, err := t.PinEffect(owner, ref, holder); err == nil {
-				c.Effects = append(slices.Clip(c.Effects), effect)
-				continue
+		if s.cfg.own.blobs == nil {
+			if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
+				return err
 			}
+			continue
 		}
-		if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
+		effect, err := s.cfg.own.blobs.PinEffect(owner, ref, holder)
+		if err != nil {
 			return err
 		}
+		c.Effects = append(slices.Clip(c.Effects), effect)
 	}
 	return nil
 }

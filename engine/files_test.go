@@ -315,6 +315,16 @@ func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
 	}
 }
 
+// withBlobs is a store whose blobs are those of the store that it wraps.
+type withBlobs struct {
+	store.Store
+	base interface {
+		Blobs(cfg blob.Config) *blob.Blobs
+	}
+}
+
+func (s withBlobs) Blobs(cfg blob.Config) *blob.Blobs { return s.base.Blobs(cfg) }
+
 // A blob whose task was not committed is not pinned, so it expires. This holds for a failed commit,
 // and for a process that is killed before it.
 func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
@@ -329,7 +339,7 @@ func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{
-		Store: s, Contracts: engine.Contracts{Blobs: base.Blobs(blob.Config{})}, Handler: func(context.Context, *engine.Turn) error { return nil },
+		Store: withBlobs{s, base}, Handler: func(context.Context, *engine.Turn) error { return nil },
 	})
 	p := messageWith("m", filePart("f", fileContent(1, 100_000)))
 	if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); err == nil {
@@ -400,7 +410,7 @@ func sendUntilKilled(t *testing.T, dir string, p a2a.MessageSendParams) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{
-		Store: s, Contracts: engine.Contracts{Blobs: base.Blobs(blob.Config{})}, Handler: func(context.Context, *engine.Turn) error { return nil },
+		Store: withBlobs{s, base}, Handler: func(context.Context, *engine.Turn) error { return nil },
 	})
 	_, _ = e.Send(t.Context(), alice, p, engine.SendOptions{})
 }

@@ -17,8 +17,6 @@ type settings struct {
 	createdAt time.Time        // creation time of the engine, for elapsed
 	oversized atomic.Int64     // messages and writes rejected by Limits.TaskBytes
 	files     *fileref.Files   // nil without a store for blobs
-	// filesApart is set when the blobs turned out to be in another store than the tasks.
-	filesApart atomic.Bool
 }
 
 // monotonic returns a clock that starts at the wall clock time and does not jump when the wall

@@ -16,7 +16,6 @@ import (
 // started commit is completed even if ctx is canceled. The caller holds l.commit.
 func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
-	effects := c.Effects
 	if err := h.pinFiles(ctx, &c); err != nil {
 		return nil, err
 	}
@@ -36,10 +35,6 @@ func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Chan
 		return nil, fmt.Errorf("task %s: commit: %w", l.key.ID, err)
 	}
 	res := results[0]
-	if errors.Is(res.Err, store.ErrForeignEffect) && !h.filesApart.Swap(true) {
-		c.Effects = effects
-		return h.write(ctx, l, base, c)
-	}
 	if res.Err != nil {
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicateError{record: res.Record}

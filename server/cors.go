@@ -101,12 +101,12 @@ func (s *Server) admit(x *exchange.Exchange, probe bool) bool {
 		return true
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, WWW-Authenticate, Retry-After, A2A-Extensions, X-A2A-Extensions")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, WWW-Authenticate, Retry-After, A2A-Extensions, X-A2A-Extensions, Accept-Ranges, Content-Disposition, Content-Range, ETag")
 	if x.Request.Method != http.MethodOptions || x.Request.Header.Get("Access-Control-Request-Method") == "" {
 		return true
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "A2A-Extensions, A2A-Version, Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-A2A-Extensions, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", "A2A-Extensions, A2A-Version, Authorization, Content-Type, Holdfast-Files, Idempotency-Key, If-None-Match, If-Range, Last-Event-ID, Range, X-A2A-Extensions, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600")
 	x.WriteHeader(http.StatusNoContent)
 	return false
