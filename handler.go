@@ -158,7 +158,9 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	return t.turn.History(ctx, limit)
 }
 
-// TaskHistory returns the messages of this task before this turn, oldest first.
+// TaskHistory returns the messages of this task before this turn, oldest first. As in
+// [Turn.History] and [Turn.Artifacts], files above 64 KiB are references, whose content
+// [Turn.ReadFile] and [Turn.OpenFile] read.
 func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
 
 // Context returns the task's context: its name, status, tags, metadata
