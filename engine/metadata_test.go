@@ -93,3 +93,16 @@ func TestTaskMetadataIsLimited(t *testing.T) {
 		}
 	}
 }
+
+func TestMetadataThatContainsItselfIsRejected(t *testing.T) {
+	t.Parallel()
+	var got error
+	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
+		self := map[string]any{}
+		self["self"] = self
+		got = turn.SetMetadata(self)
+		return nil
+	}})
+	sendWait(t, e, message("x"))
+	wantError(t, "SetMetadata()", got, a2a.CodeInvalid, "nested deeper than 128 levels")
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -50,6 +52,9 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 		}
 		c.Text = c.Text[1:]
 	}
+	if len(c.Text) == 1 && isURL(c.Text[0]) && hasInput(a.stdin) {
+		return usagef("stdin has input, and the only argument is a URL: to send stdin to the agent at the URL, add the argument -; to send the URL as text, use < /dev/null")
+	}
 	message, err := c.message(a)
 	if err != nil {
 		return err
@@ -70,6 +75,27 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 		err = c.send(ctx, v, cl, params)
 	}
 	return c.explain(ctx, a, explainURL(a, v.detach(ctx, err), c.Webhook))
+}
+
+// inputWait is how long hasInput waits for the first byte.
+const inputWait = 200 * time.Millisecond
+
+// hasInput reports whether stdin is no terminal and has input. It may consume the first byte.
+func hasInput(stdin io.Reader) bool {
+	if isTerminal(stdin) {
+		return false
+	}
+	found := make(chan bool, 1)
+	go func() { // ends with the process if nothing arrives
+		n, _ := stdin.Read(make([]byte, 1))
+		found <- n > 0
+	}()
+	select {
+	case has := <-found:
+		return has
+	case <-time.After(inputWait):
+		return false
+	}
 }
 
 // send sends the message without waiting, so that the task's id is known at once. Then it follows the

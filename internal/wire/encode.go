@@ -147,7 +147,11 @@ func appendAnyValue(dst []byte, v reflect.Value) ([]byte, error) {
 // appendAny writes the free-form values that decoding produces without
 // reflection, and leaves the rest to encoding/json. Map keys are sorted, so that
 // equal values have equal bytes.
-func appendAny(dst []byte, v any) ([]byte, error) {
+func appendAny(dst []byte, v any) ([]byte, error) { return appendNested(dst, v, MaxDepth) }
+
+// appendNested is appendAny for a value that may have up to depth levels. The limit ends values
+// that contain themselves.
+func appendNested(dst []byte, v any, depth int) ([]byte, error) {
 	switch x := v.(type) {
 	case nil:
 		return append(dst, "null"...), nil
@@ -164,15 +168,18 @@ func appendAny(dst []byte, v any) ([]byte, error) {
 	case json.Number:
 		return append(dst, x...), nil
 	case map[string]any:
-		return appendAnyMap(dst, x)
+		return appendAnyMap(dst, x, depth-1)
 	case []any:
+		if depth == 0 {
+			return dst, tooDeep()
+		}
 		dst = append(dst, '[')
 		for i, item := range x {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			var err error
-			if dst, err = appendAny(dst, item); err != nil {
+			if dst, err = appendNested(dst, item, depth-1); err != nil {
 				return dst, within(err, i)
 			}
 		}
@@ -185,9 +192,17 @@ func appendAny(dst []byte, v any) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-func appendAnyMap(dst []byte, m map[string]any) ([]byte, error) {
+// tooDeep returns the error of a free-form value with too many levels.
+func tooDeep() error {
+	return &Error{Rule: fmt.Sprintf("is nested deeper than %d levels", MaxDepth)}
+}
+
+func appendAnyMap(dst []byte, m map[string]any, depth int) ([]byte, error) {
 	if m == nil {
 		return append(dst, "null"...), nil
+	}
+	if depth < 0 {
+		return dst, tooDeep()
 	}
 	keys := make([]string, 0, 8)
 	for k := range m {
@@ -201,7 +216,7 @@ func appendAnyMap(dst []byte, m map[string]any) ([]byte, error) {
 		}
 		dst = append(appendString(dst, k), ':')
 		var err error
-		if dst, err = appendAny(dst, m[k]); err != nil {
+		if dst, err = appendNested(dst, m[k], depth); err != nil {
 			return dst, within(err, k)
 		}
 	}

@@ -382,3 +382,27 @@ func compact(w whole) whole {
 	}
 	return w
 }
+
+// A value that contains itself is an error instead of the end of the process.
+func TestMarshalLimitsTheDepthOfFreeFormValues(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) (v any) {
+		for i := range levels {
+			if v = map[string]any{"m": v}; i%2 == 0 {
+				v = []any{v.(map[string]any)["m"]}
+			}
+		}
+		return v
+	}
+	if _, err := wire.Marshal(nested(wire.MaxDepth)); err != nil {
+		t.Errorf("Marshal of %d levels = %v, want nil", wire.MaxDepth, err)
+	}
+	self, list := map[string]any{}, make([]any, 1)
+	self["self"] = self
+	list[0] = list
+	for name, v := range map[string]any{"too many levels": nested(wire.MaxDepth + 2), "map": self, "list": list} {
+		if _, err := wire.Marshal(v); err == nil || !strings.Contains(err.Error(), "is nested deeper than 128 levels") {
+			t.Errorf("Marshal of %s = %v, want an error that names the limit", name, err)
+		}
+	}
+}
