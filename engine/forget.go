@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,10 +135,30 @@ func (f *forgetting) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := f.removals(ctx); err != nil {
+		return err
+	}
 	if f.report.Blobs > 0 {
 		f.report.Notes = append(f.report.Notes, "a running server removes the contents of the blobs after their grace period")
 	}
 	return nil
+}
+
+// removals forgets the removals of the owner's tasks, which left nothing in any store.
+func (f *forgetting) removals(ctx context.Context) error {
+	for {
+		found, err := f.Store.Removals(ctx, store.Removal{Key: store.Key{Owner: f.Owner}}, forgetPage)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(r store.Removal) bool { return r.Key.Owner != f.Owner })
+		if len(found) == 0 {
+			return nil
+		}
+		if err := f.Store.ForgetRemovals(ctx, found); err != nil {
+			return err
+		}
+	}
 }
 
 // checkActive returns an error if a task is queued or runs, unless these are canceled.

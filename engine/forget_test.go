@@ -112,6 +112,11 @@ func left(t *testing.T, s store.Store, owner string) map[string]int {
 	add("facts", len(facts.Facts), err)
 	blobs, err := c.Blobs.List(ctx, blob.ListParams{Owner: owner})
 	add("blobs", len(blobs.Blobs), err)
+	removals, err := s.Removals(ctx, store.Removal{Key: store.Key{Owner: owner}}, 1)
+	if len(removals) > 0 && removals[0].Key.Owner != owner {
+		removals = nil
+	}
+	add("removals", len(removals), err)
 	return n
 }
 
