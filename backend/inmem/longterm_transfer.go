@@ -65,16 +65,36 @@ func (s *longTerm) Restore(ctx context.Context, versions []memory.Memory) error 
 		return err
 	}
 	in := s.in(head.Scope)
+	if in.has(head.ID, head.Key) {
+		return memory.ErrFactConflict
+	}
 	if in == nil {
 		in = &scopeFacts{byID: make(map[string]*fact), byKey: make(map[string]*fact)}
 		s.facts.byScope[head.Scope] = in
 	}
-	if in.byID[head.ID] != nil || head.Key != "" && in.byKey[head.Key] != nil {
-		return memory.ErrFactConflict
-	}
 	in.byID[head.ID] = f
 	if head.Key != "" {
 		in.byKey[head.Key] = f
+	}
+	return nil
+}
+
+// has reports whether the scope, which may be nil, has a fact with an id or a key.
+func (s *scopeFacts) has(id, key string) bool {
+	return s != nil && (s.byID[id] != nil || key != "" && s.byKey[key] != nil)
+}
+
+// CanRestore implements memory.Restorer.
+func (s *longTerm) CanRestore(ctx context.Context, versions []memory.Memory) error {
+	if _, err := memory.CheckVersions(versions); err != nil {
+		return err
+	}
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	if s.in(versions[0].Scope).has(versions[0].ID, versions[0].Key) {
+		return memory.ErrFactConflict
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // exportCmd exports contexts to a file.
 type exportCmd struct {
 	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this context."`
-	All     bool   `required:"" xor:"what" help:"Export all contexts of the owner."`
+	All     bool   `required:"" xor:"what" help:"Export all data of the owner: contexts, records, transcripts, facts and blobs."`
 	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it."`
 	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the contexts (default ${default}, the owner on servers without tokens)."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
@@ -39,33 +39,51 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	others, err := from.openContracts(ctx, a, openContractsParams{main: st, existing: true})
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	var report transfer.Report
 	to := "stdout"
 	if c.Output == "" || c.Output == "-" {
-		report, err = c.export(ctx, a, a.out.w, st)
+		report, err = c.export(ctx, a, a.out.w, st, others)
 	} else {
 		to = c.Output
 		err = replaceFile(c.Output, func(w io.Writer) (err error) {
-			report, err = c.export(ctx, a, w, st)
+			report, err = c.export(ctx, a, w, st, others)
 			return err
 		})
 	}
-	if err = errors.Join(err, st.Close()); err != nil { // closed also when ctx is done
+	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
 	if a.json && to != "stdout" {
 		return a.writeResult(report)
 	}
-	n := report.Document
-	a.info("exported %s to %s", describeCounts(n), to)
+	a.info("exported %s to %s", describeCounts(report.Document), to)
+	for _, note := range report.Notes {
+		a.info("%s %s", a.err.red("note:"), note)
+	}
 	return nil
 }
 
-func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store) (transfer.Report, error) {
+// keptIn returns the stores of kept data of a store of tasks and of those that the URLs of contracts
+// select.
+func keptIn(main store.Store, others *openContracts) transfer.Kept {
+	c := others.WithParts(main, nil)
+	return transfer.Kept{History: c.History, Facts: c.Facts, Blobs: c.Blobs, State: c.State}
+}
+
+func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
 	if c.All {
 		report, err := transfer.ExportAll(ctx, w, s, c.Owner)
-		if n := report.Document; err == nil && a.set.origins["owner"].rank == byFlag && n.Contexts+n.Tasks == 0 {
-			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no contexts and no tasks", a2a.Quote(c.Owner))
+		if err == nil {
+			var kept transfer.Report
+			kept, err = transfer.ExportKept(ctx, w, keptIn(s, others), c.Owner)
+			report.Add(kept)
+		}
+		if err == nil && a.set.origins["owner"].rank == byFlag && report.Document == (transfer.Counts{}) {
+			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no data", a2a.Quote(c.Owner))
 		}
 		return report, err
 	}
@@ -86,10 +104,15 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 
 // describeCounts returns n as text.
 func describeCounts(n transfer.Counts) string {
-	text := fmt.Sprintf("%s, %s, %s and %d feedback",
+	text := fmt.Sprintf("%s, %s, %s, %d feedback",
 		plural(n.Contexts, "context"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
-	if n.Records > 0 {
-		text += " with " + plural(n.Records, "record")
+	for _, more := range []struct {
+		n    int64
+		what string
+	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Blobs, "blob"}, {n.States, "state"}} {
+		if more.n > 0 {
+			text += ", " + plural(more.n, more.what)
+		}
 	}
 	return text
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line. It has many fields because each is a command.
+// grammar is the command line. It has many fields because each is a command of the first level.
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"Print the result as JSON on stdout and errors as JSON on stderr."`
 
@@ -27,9 +27,9 @@ type grammar struct {
 	Boards   boardsCmd   `cmd:"" help:"List and show boards of an owner, in the store."`
 	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
-	Export   exportCmd   `cmd:"" help:"Write contexts to a file."`
+	Export   exportCmd   `cmd:"" help:"Write contexts, or all data of an owner, to a file."`
 	Forget   forgetCmd   `cmd:"" help:"Delete all data of a principal."`
-	Import   importCmd   `cmd:"" help:"Read contexts from a file."`
+	Import   importCmd   `cmd:"" help:"Read contexts and other data from a file."`
 	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
 	Card     cardCmd     `cmd:"" help:"Show the agent card, or verify its signature."`
 	Version  versionCmd  `cmd:"" help:"Show the version."`

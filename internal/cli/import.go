@@ -43,10 +43,14 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	others, err := to.openContracts(ctx, a, openContractsParams{main: st})
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
 	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
-		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished),
+		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Kept: keptIn(st, others),
 	})
-	if err = errors.Join(err, st.Close()); err != nil { // closed also when ctx is done
+	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
 	if a.json {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // maxNamed is the maximum number of tasks that an error names.
@@ -35,6 +36,7 @@ type importer struct {
 	changed  bool           // the context was created or changed
 	cur      *incoming      // the current task
 	batch    batch
+	now      keptImport
 }
 
 // missingParent is an imported context whose parent could not be set.
@@ -125,6 +127,14 @@ func (m *importer) record(ctx context.Context, owner string, r store.RecordChang
 		owner = m.opts.Owner
 	}
 	m.saved = store.Context{Key: store.ContextKey{Owner: owner}}
+	if r.Namespace == memory.StateNamespace && m.opts.Kept.State != nil {
+		return m.stateRecord(ctx, owner, r)
+	}
+	return m.saveRecord(ctx, owner, r)
+}
+
+// saveRecord creates a record, unless it exists with the same value.
+func (m *importer) saveRecord(ctx context.Context, owner string, r store.RecordChange) error {
 	existing, err := m.store.Record(ctx, store.RecordKey{Owner: owner, Namespace: r.Namespace, Key: r.Key})
 	switch {
 	case err == nil && !bytes.Equal(existing.Value, r.Value):
@@ -143,11 +153,25 @@ func (m *importer) record(ctx context.Context, owner string, r store.RecordChang
 	return nil
 }
 
+// stateRecord imports a record that contains a session state into the store of states.
+func (m *importer) stateRecord(ctx context.Context, owner string, r store.RecordChange) error {
+	key, err := memory.StateKey(owner, r.Key)
+	if err != nil || len(r.Value) == 0 || !r.Expires.IsZero() && !r.Expires.After(m.opts.Now()) {
+		return err // nothing to import if it was cleared or has expired
+	}
+	return m.keptState(ctx, owner, keptState{key, memory.DecodeMetadata(string(r.Value))})
+}
+
 func (m *importer) end(ctx context.Context, sum string) error {
+	if m.saved.Key.ID == keptID {
+		if err := m.endKept(ctx); err != nil {
+			return err
+		}
+	}
 	if !m.write {
 		return m.checkDuplicate(sum)
 	}
-	if m.saved.Key.ID == "" { // records
+	if m.saved.Key.ID == "" || m.saved.Key.ID == keptID { // records or kept data
 		return nil
 	}
 	if err := m.flush(ctx); err != nil {
@@ -176,8 +200,11 @@ func (m *importer) end(ctx context.Context, sum string) error {
 func (m *importer) checkDuplicate(sum string) error {
 	key := m.saved.Key
 	if before, exists := m.sums[key]; exists && before != sum {
-		if key.ID == "" {
+		switch key.ID {
+		case "":
 			return m.conflict("the input has different records of owner %s; import them separately", a2a.Quote(key.Owner))
+		case keptID:
+			return m.conflict("the input has different transcripts, facts, blobs or states of owner %s; import them separately", a2a.Quote(key.Owner))
 		}
 		return m.conflict("the input has different documents of context %s of owner %s; import them separately", a2a.Quote(key.ID), a2a.Quote(key.Owner))
 	}

@@ -33,6 +33,8 @@ type ImportOptions struct {
 	Owner string
 	// Unfinished is the treatment of unfinished tasks; "" is [UnfinishedRefuse].
 	Unfinished Unfinished
+	// Kept are the stores of the target for data that agents keep.
+	Kept Kept
 	// Now returns the time of cancellations; nil is [time.Now].
 	Now func() time.Time
 }
@@ -111,6 +113,7 @@ func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (rep
 	if err = scan(ctx, input, writer); err == nil {
 		err = writer.addParents(ctx)
 	}
+	writer.abort()
 	return writer.report, err
 }
 

@@ -7,6 +7,11 @@ type Counts struct {
 	Events   int64 `json:"events"`
 	Feedback int64 `json:"feedback"`
 	Records  int64 `json:"records,omitempty"`
+	Sessions int64 `json:"sessions,omitempty"`
+	Messages int64 `json:"messages,omitempty"`
+	Facts    int64 `json:"facts,omitempty"`
+	Blobs    int64 `json:"blobs,omitempty"`
+	States   int64 `json:"states,omitempty"`
 }
 
 func (c *Counts) add(d Counts) {
@@ -15,6 +20,20 @@ func (c *Counts) add(d Counts) {
 	c.Events += d.Events
 	c.Feedback += d.Feedback
 	c.Records += d.Records
+	c.Sessions += d.Sessions
+	c.Messages += d.Messages
+	c.Facts += d.Facts
+	c.Blobs += d.Blobs
+	c.States += d.States
+}
+
+// Add adds another report.
+func (r *Report) Add(o Report) {
+	r.Document.add(o.Document)
+	r.Written.add(o.Written)
+	r.Queued += o.Queued
+	r.Canceled += o.Canceled
+	r.Notes = append(r.Notes, o.Notes...)
 }
 
 // Report is the result of an export or an import.

@@ -36,6 +36,9 @@ type sink interface {
 	feedback(ctx context.Context, f store.Feedback) error
 	// record receives a record of a document that has records instead of a context.
 	record(ctx context.Context, owner string, r store.RecordChange) error
+	// kept receives a part of a document that has kept data instead of a context, and first an
+	// empty one.
+	kept(ctx context.Context, owner string, item keptItem) error
 	// end ends a document with the checksum sum.
 	end(ctx context.Context, sum string) error
 }
@@ -53,9 +56,16 @@ type taskHead struct {
 // After an event checkOrder also checks whether the task has more events.
 var nextTypes = map[lineType][]lineType{
 	"":           {typeHead},
-	typeHead:     {typeContext, typeRecords},
+	typeHead:     {typeContext, typeRecords, typeKept},
 	typeRecords:  {typeRecord},
 	typeRecord:   {typeRecord, typeEnd},
+	typeKept:     {typeSession, typeFact, typeBlob, typeState},
+	typeSession:  {typeMessage},
+	typeMessage:  {typeMessage, typeSession, typeFact, typeBlob, typeState, typeEnd},
+	typeFact:     {typeFact, typeBlob, typeState, typeEnd},
+	typeBlob:     {typeChunk, typeBlob, typeState, typeEnd},
+	typeChunk:    {typeChunk, typeBlob, typeState, typeEnd},
+	typeState:    {typeState, typeEnd},
 	typeContext:  {typeTask, typeEnd},
 	typeTask:     {typeStep, typeEvent},
 	typeStep:     {typeStep, typeEvent},
@@ -79,6 +89,7 @@ type scanner struct {
 	head         *taskHead
 	fold         *store.Task
 	previousTask *store.Cursor // position of the previous task in the order of creation
+	kept         keptScan
 }
 
 // scan reads documents to the end of r.
@@ -221,6 +232,10 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 		return s.parseRecords(raw)
 	case typeRecord:
 		return s.parseRecord(ctx, raw)
+	case typeKept:
+		return s.parseKept(ctx, raw)
+	case typeSession, typeMessage, typeFact, typeBlob, typeChunk, typeState:
+		return s.parseItem(ctx, t, raw)
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
 	}
@@ -398,11 +413,17 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 	if err := wire.Unmarshal(raw, &l); err != nil {
 		return err
 	}
+	if err := s.endBlob(); err != nil {
+		return err
+	}
 	s.counted.SHA256 = hex.EncodeToString(s.sum.Sum(nil))
 	if l.SHA256 != s.counted.SHA256 {
 		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
 	if l != s.counted {
+		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
+			return s.errorf("counts of sessions, messages, facts, blobs or states are not those of the document")
+		}
 		if l.Records != s.counted.Records {
 			return s.errorf("count is %d records, but the document has %d", l.Records, s.counted.Records)
 		}

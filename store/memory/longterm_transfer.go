@@ -64,6 +64,8 @@ type Restorer interface {
 	// Restore stores a fact with all its versions, as [Historian.History] returned them from
 	// another store. It returns ErrFactConflict if the scope has a fact with the id or the key.
 	Restore(ctx context.Context, versions []Memory) error
+	// CanRestore returns the error that Restore would return, and stores nothing.
+	CanRestore(ctx context.Context, versions []Memory) error
 }
 
 // CheckVersions returns an error if versions are not those of a fact, oldest first. metadata is

@@ -138,6 +138,7 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: next namespace", sqlNextNamespace},
 		{"facts: list of an owner", sqlFactList},
 		{"fact: exists", sqlFactExists},
+		{"fact: id of a key", sqlFactKey},
 	}
 	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo}} {
 		if s.Text != "" {

@@ -15,6 +15,7 @@ const (
 	sqlFactList = `SELECT` + factColumns + `, f.agent FROM {s}.memory_facts f
 		WHERE f.owner = $1::text AND (f.agent, f.namespace, f.id) > ($2::text, $3::text, $4::text) AND f.head = 1 AND f.expires_at > $5::bigint
 		ORDER BY f.agent, f.namespace, f.id LIMIT $6::bigint`
+	sqlFactKey    = `SELECT f.id FROM {s}.memory_keys f WHERE` + whereScope + ` AND f.key = $4::text`
 	sqlFactExists = `SELECT 1 FROM {s}.memory_facts f WHERE` + whereFact + ` LIMIT 1`
 )
 
@@ -81,6 +82,26 @@ func claimRestored(tx Tx, f factRow) error {
 		exists = id != f.ID
 	}
 	if err == nil && exists {
+		err = memory.ErrFactConflict
+	}
+	return err
+}
+
+// CanRestore implements memory.Restorer.
+func (l *LongTerm) CanRestore(ctx context.Context, versions []memory.Memory) error {
+	if _, err := memory.CheckVersions(versions); err != nil {
+		return err
+	}
+	m := &versions[0]
+	var exists, used bool
+	err := l.db.Read(ctx, func(q Querier) (err error) {
+		exists, err = queryOne(q, sqlFactExists, func(Row) {}, factArgs(m.Scope, m.ID)...)
+		if err == nil && m.Key != "" {
+			used, err = queryOne(q, sqlFactKey, func(Row) {}, factArgs(m.Scope, m.Key)...)
+		}
+		return err
+	})
+	if err == nil && (exists || used) {
 		err = memory.ErrFactConflict
 	}
 	return err

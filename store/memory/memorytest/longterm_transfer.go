@@ -1,6 +1,7 @@
 package memorytest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -117,8 +118,10 @@ func testRestoredFacts(f *longTermFixture) {
 	for i := range versions {
 		versions[i].Scope.Owner = "bob"
 	}
-	if err := restorer.Restore(f.ctx(), versions); err != nil {
-		f.Fatalf("Restore() = %v", err)
+	for _, restore := range []func(context.Context, []memory.Memory) error{restorer.CanRestore, restorer.Restore} {
+		if err := restore(f.ctx(), versions); err != nil {
+			f.Fatalf("Restore() = %v", err)
+		}
 	}
 	scope, id := versions[0].Scope, versions[0].ID
 	got, err := extension[memory.Historian](f).History(f.ctx(), scope, id)
@@ -145,14 +148,15 @@ func testRestoredFacts(f *longTermFixture) {
 func testRestoreConflicts(f *longTermFixture) {
 	restorer := extension[memory.Restorer](f)
 	versions := f.versionsOf("colour")
-	if err := restorer.Restore(f.ctx(), versions); !errors.Is(err, memory.ErrFactConflict) {
-		f.Errorf("Restore() of a fact that exists = %v, want ErrFactConflict", err)
-	}
-	for i := range versions {
-		versions[i].ID = "other"
-	}
-	if err := restorer.Restore(f.ctx(), versions); !errors.Is(err, memory.ErrFactConflict) {
-		f.Errorf("Restore() with a key that exists = %v, want ErrFactConflict", err)
+	for _, id := range []string{versions[0].ID, "other"} {
+		for i := range versions {
+			versions[i].ID = id
+		}
+		for _, restore := range []func(context.Context, []memory.Memory) error{restorer.CanRestore, restorer.Restore} {
+			if err := restore(f.ctx(), versions); !errors.Is(err, memory.ErrFactConflict) {
+				f.Errorf("Restore() with the id %q and a key that exists = %v, want ErrFactConflict", id, err)
+			}
+		}
 	}
 	if _, err := f.s.Get(f.ctx(), f.in, "other"); !errors.Is(err, memory.ErrFactNotFound) {
 		f.Errorf("Get() = %v, want ErrFactNotFound", err)

@@ -1,0 +1,363 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/history"
+	contract "github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// parts is a store with the parts that agents keep data in.
+type parts interface {
+	store.Store
+	History() history.Provider
+	LongTerm(now func() time.Time) contract.LongTermStore
+	Blobs(cfg blob.Config) *blob.Blobs
+}
+
+func keptOf(s parts) transfer.Kept {
+	return transfer.Kept{History: s.History(), Facts: s.LongTerm(nil), Blobs: s.Blobs(blob.Config{})}
+}
+
+func newMemory(t *testing.T) parts {
+	s := inmem.New()
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func newSQLite(t *testing.T) parts {
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// fillKept stores transcripts with gaps, facts with versions, and blobs of several sizes.
+func fillKept(t *testing.T, k transfer.Kept, owner string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, session := range []string{"s1", "s2"} {
+		key := history.Key{Owner: owner, Agent: "a", Session: session}
+		for i := range 7 {
+			body := fmt.Sprintf(`{"text": "m%d \u00e9", "n": 12345678901234567890}`, i)
+			if i == 3 {
+				body = "[1,\n 2]"
+			}
+			_, err := k.History.Append(t.Context(), key, history.AppendParams{
+				Messages: []history.Message{{Role: "user", Body: json.RawMessage(body), ToolCalls: []string{fmt.Sprint("call", i)}}}, Run: fmt.Sprint("r", i/2), TTL: 24 * time.Hour,
+			})
+			must(err)
+		}
+		_, err := k.History.ClearRun(t.Context(), key, "r1", 0)
+		must(err)
+	}
+	scope := contract.Scope{Owner: owner, Namespace: "users/ravi", Agent: "a"}
+	id, err := k.Facts.Save(t.Context(), scope, "lives in Lisbon", contract.SaveParams{Key: "home", Metadata: map[string]any{"big": json.Number("9007199254740993"), "snake_case": true}})
+	must(err)
+	_, err = k.Facts.Update(t.Context(), scope, id, contract.UpdateParams{Content: "lives in Porto"})
+	must(err)
+	_, err = k.Facts.Save(t.Context(), scope, "likes tea", contract.SaveParams{TTL: time.Hour})
+	must(err)
+	for i, size := range []int{0, 3, 192 << 10, 500_000} {
+		p := blob.PutParams{Owner: owner, Name: fmt.Sprint("file ", i), ContentType: "text/plain"}
+		if i%2 == 1 {
+			p.Holder = "task/t1"
+		}
+		_, err := k.Blobs.Put(t.Context(), strings.NewReader(strings.Repeat("x", size)), p)
+		must(err)
+	}
+}
+
+func exportKept(t *testing.T, k transfer.Kept, owner string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := transfer.ExportKept(t.Context(), &out, k, owner); err != nil {
+		t.Fatalf("ExportKept() = %v", err)
+	}
+	return out.String()
+}
+
+// withoutSum returns a document without its last line, which has the checksum.
+func withoutSum(document string) string {
+	lines := strings.Split(strings.TrimSuffix(document, "\n"), "\n")
+	return strings.Join(lines[:len(lines)-1], "\n")
+}
+
+// An export of an import equals the first export, whatever the backends are.
+func TestKeptDataIsTransferredBetweenBackends(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string][2]func(*testing.T) parts{
+		"memory to SQLite": {newMemory, newSQLite}, "SQLite to memory": {newSQLite, newMemory}, "SQLite to SQLite": {newSQLite, newSQLite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, target := open[0](t), open[1](t)
+			fillKept(t, keptOf(source), "alice")
+			document := exportKept(t, keptOf(source), "alice")
+			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Blobs: 4}
+			for _, written := range []transfer.Counts{want, {}} {
+				report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
+				if err != nil || report.Document != want || report.Written != written {
+					t.Fatalf("Import() = %+v, %v, want %+v of %+v", report, err, written, want)
+				}
+			}
+			if again := exportKept(t, keptOf(target), "alice"); again != document {
+				t.Errorf("ExportKept() of the import differs:\n%s\nwant:\n%s", again, document)
+			}
+			opts := transfer.ImportOptions{Kept: keptOf(target), Owner: "bob"}
+			if report, err := transfer.Import(t.Context(), strings.NewReader(document), target, opts); err != nil || report.Written != want {
+				t.Fatalf("Import() for another owner = %+v, %v", report, err)
+			}
+			got := strings.Replace(withoutSum(exportKept(t, keptOf(target), "bob")), `"owner":"bob"`, `"owner":"alice"`, 1)
+			if got != withoutSum(document) {
+				t.Errorf("ExportKept() of another owner differs")
+			}
+		})
+	}
+}
+
+func TestNothingKeptIsNoDocument(t *testing.T) {
+	t.Parallel()
+	if document := exportKept(t, keptOf(newMemory(t)), "alice"); document != "" {
+		t.Errorf("ExportKept() = %q, want nothing", document)
+	}
+}
+
+func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t)
+	fillKept(t, keptOf(source), "alice")
+	document := exportKept(t, keptOf(source), "alice")
+	for name, tt := range map[string]struct {
+		change func(k transfer.Kept) error
+		want   string
+	}{
+		"a message": {func(k transfer.Kept) error {
+			key := history.Key{Owner: "alice", Agent: "a", Session: "s2"}
+			_, err := k.History.Append(t.Context(), key, history.AppendParams{Messages: []history.Message{{Body: json.RawMessage("1")}}})
+			return err
+		}, `session "s2" of agent "a" exists and differs from the document at message 1`},
+		"a fact": {func(k transfer.Kept) error {
+			page, err := source.LongTerm(nil).(contract.Lister).Facts(t.Context(), contract.FactQuery{Owner: "alice"})
+			if err != nil {
+				return err
+			}
+			m := page.Facts[1]
+			m.Version, m.Content = 1, "something else"
+			return k.Facts.(contract.Restorer).Restore(t.Context(), []contract.Memory{m})
+		}, "exists and differs from the document"},
+		"a blob": {func(k transfer.Kept) error {
+			page, err := source.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
+			if err != nil {
+				return err
+			}
+			b := page.Blobs[1]
+			b.Size, b.Digest = 3, blob.Sum([]byte("abc"))
+			return k.Blobs.(blob.Restorer).Restore(t.Context(), "alice", b, strings.NewReader("abc"))
+		}, "exists with other content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := newMemory(t)
+			if err := tt.change(keptOf(target)); err != nil {
+				t.Fatal(err)
+			}
+			before := exportKept(t, keptOf(target), "alice")
+			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
+			if a2a.CodeOf(err) != a2a.CodeConflict || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Import() = %v, want conflict and %q", err, tt.want)
+			}
+			if after := exportKept(t, keptOf(target), "alice"); after != before {
+				t.Errorf("a rejected import has changed the store")
+			}
+		})
+	}
+}
+
+func TestDamagedKeptDataIsRejected(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t)
+	fillKept(t, keptOf(source), "alice")
+	lines := strings.SplitAfter(exportKept(t, keptOf(source), "alice"), "\n")
+	lines = lines[:len(lines)-1]
+	find := func(kind string) int {
+		return slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, `{"type":"`+kind+`"`) })
+	}
+	chunk := find("chunk")
+	for name, tt := range map[string]struct {
+		change func(l []string) []string
+		want   string
+	}{
+		"a missing message":  {func(l []string) []string { return slices.Delete(l, 3, 4) }, "counts of sessions"},
+		"a repeated message": {func(l []string) []string { return slices.Insert(l, 3, l[3]) }, "message 1 follows message 1"},
+		"a missing chunk":    {func(l []string) []string { return slices.Delete(l, chunk, chunk+1) }, "has 0 bytes, want 3"},
+		"a repeated chunk":   {func(l []string) []string { return slices.Insert(l, chunk, l[chunk]) }, "has more than 3 bytes"},
+		"a changed chunk":    {func(l []string) []string { l[chunk] = strings.Replace(l[chunk], "eHh4", "eHh5", 1); return l }, "does not match its sha256"},
+		"no versions": {func(l []string) []string {
+			i := find("fact")
+			l[i] = l[i][:strings.Index(l[i], `"versions"`)] + "\"versions\":[]}\n"
+			return l
+		}, "versions: must not be empty"},
+		"a session first":     {func(l []string) []string { return slices.Delete(l, 1, 2) }, "type is session, want context"},
+		"no agent":            {func(l []string) []string { l[2] = strings.Replace(l[2], `"agent":"a"`, `"agent":""`, 1); return l }, "agent: must not be empty"},
+		"a message of a fact": {func(l []string) []string { i := find("fact"); return slices.Insert(l, i+1, l[3]) }, "type is message, want fact"},
+		"a wrong ref": {func(l []string) []string {
+			i := find("blob")
+			l[i] = strings.Replace(l[i], `"sha256":"`, `"sha256":"x`, 1)
+			return l
+		}, "sha256 must be 64 hexadecimal digits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := newMemory(t)
+			document := fixSum(tt.change(slices.Clone(lines)))
+			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
+			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Import() = %v, want invalid_params and %q", err, tt.want)
+			}
+			if left := exportKept(t, keptOf(target), "alice"); left != "" {
+				t.Errorf("a rejected import has stored %s", left)
+			}
+		})
+	}
+}
+
+// failing is a store of transcripts, facts and blobs whose nth write fails.
+type failing struct {
+	history.Provider
+	history.SessionLister
+	history.Restorer
+	left *int
+}
+
+var errFault = errors.New("fault")
+
+func (f *failing) fault() error {
+	if *f.left--; *f.left == 0 {
+		return errFault
+	}
+	return nil
+}
+
+func (f *failing) Restore(ctx context.Context, s history.Session, m []history.Message) error {
+	if err := f.fault(); err != nil {
+		return err
+	}
+	return f.Restorer.Restore(ctx, s, m)
+}
+
+type failingBlobs struct {
+	blob.Store
+	blob.Restorer
+	f *failing
+}
+
+func (b *failingBlobs) Restore(ctx context.Context, owner string, info blob.Info, r io.Reader) error {
+	if err := b.f.fault(); err != nil {
+		return err
+	}
+	return b.Restorer.Restore(ctx, owner, info, r)
+}
+
+func TestInterruptedImportOfKeptDataIsCompletedByAnother(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t)
+	fillKept(t, keptOf(source), "alice")
+	document := exportKept(t, keptOf(source), "alice")
+	for n := 1; ; n++ {
+		target := newMemory(t)
+		k, left := keptOf(target), n
+		f := &failing{k.History, k.History.(history.SessionLister), k.History.(history.Restorer), &left}
+		faulty := transfer.Kept{History: f, Facts: k.Facts, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
+		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: faulty})
+		if err != nil && !errors.Is(err, errFault) {
+			t.Fatalf("Import() with fault %d = %v", n, err)
+		}
+		if _, again := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k}); again != nil {
+			t.Fatalf("Import() again after fault %d = %v", n, again)
+		}
+		if got := exportKept(t, k, "alice"); got != document {
+			t.Errorf("after fault %d the store differs from the document", n)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// plain is a store of transcripts that cannot restore sequences.
+type plain struct {
+	history.Provider
+	history.SessionLister
+}
+
+func TestTranscriptsAreAppendedWhereTheyCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	source, target := newMemory(t), newMemory(t)
+	fillKept(t, keptOf(source), "alice")
+	document := exportKept(t, keptOf(source), "alice")
+	k := keptOf(target)
+	k.History = plain{k.History, k.History.(history.SessionLister)}
+	report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k})
+	if err != nil || report.Written.Messages != 10 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "other sequences") {
+		t.Errorf("Import() = %+v, %v, want 10 messages and a note per session", report, err)
+	}
+	report, err = transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k})
+	if err != nil || report.Written.Messages != 0 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "was left as it is") {
+		t.Errorf("Import() again = %+v, %v, want nothing written and notes", report, err)
+	}
+	if _, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{}); a2a.CodeOf(err) != a2a.CodeUnsupported {
+		t.Errorf("Import() without stores = %v, want unsupported", err)
+	}
+}
+
+func TestStatesOfAnotherStoreAreTransferred(t *testing.T) {
+	t.Parallel()
+	states := func(s store.Store) *contract.ShortTermRecords {
+		m, err := contract.NewShortTerm(contract.ShortTermConfig{Records: store.NewUpdater(s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	key := contract.Key{Owner: "alice", Agent: "a", Session: "s"}
+	values := map[string]any{"n": json.Number("12345678901234567890"), "t": "x"}
+	elsewhere := states(memory(t))
+	if _, err := elsewhere.Set(t.Context(), key, values, contract.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	document := exportKept(t, transfer.Kept{State: elsewhere}, "alice")
+	// To the records of a store, and from these to another store.
+	target := memory(t)
+	importDocument(t, target, document, transfer.ImportOptions{})
+	if got, err := states(target).Get(t.Context(), key); err != nil || fmt.Sprint(got.Values) != fmt.Sprint(values) {
+		t.Errorf("Get() = %+v, %v, want %v", got, err, values)
+	}
+	moved := states(memory(t))
+	report := importDocument(t, memory(t), exportAll(t, target), transfer.ImportOptions{Kept: transfer.Kept{State: moved}})
+	if got, err := moved.Get(t.Context(), key); err != nil || fmt.Sprint(got.Values) != fmt.Sprint(values) || report.Written.States != 1 {
+		t.Errorf("Get() = %+v, %v, want %v; report: %+v", got, err, values, report)
+	}
+}
