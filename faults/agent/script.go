@@ -24,7 +24,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
-		"say": a.say,
+		"say": a.say, "keep": a.keep,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -106,6 +106,36 @@ func (a *act) work(ctx context.Context) error {
 		return err
 	}
 	return a.t.Reply("done")
+}
+
+// keep N D: append N messages to the transcript and remember N facts, at intervals of D, and reply
+// with their numbers.
+func (a *act) keep(ctx context.Context) error {
+	namespace := a.t.ContextID()
+	for i := range a.number(1) {
+		text := fmt.Sprint("number ", i)
+		if err := errors.Join(a.t.Transcript().AppendText(ctx, "agent", text), a.t.Remember(ctx, text, holdfast.RememberParams{Namespace: namespace})); err != nil {
+			return err
+		}
+		a.note("kept", strconv.Itoa(i))
+		if err := sleep(ctx, a.duration(2)); err != nil {
+			return err
+		}
+	}
+	messages, err := a.t.Transcript().Messages(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	for i, m := range messages {
+		if want := fmt.Sprintf("%q", fmt.Sprint("number ", i)); string(m.Body) != want {
+			return fmt.Errorf("message %d is %s", i, m.Body)
+		}
+	}
+	facts, err := a.t.Recall(ctx, "", holdfast.RecallParams{Namespace: namespace, Limit: 1000})
+	if err != nil {
+		return err
+	}
+	return a.t.Reply(fmt.Sprintf("%d messages, %d facts", len(messages), len(facts)))
 }
 
 // until NAME: wait until the file EFFECTS.NAME exists.
