@@ -48,7 +48,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 	if err != nil {
 		return blob.Info{}, err
 	}
-	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
+	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
 		c.written = true
 		info, err = s.Put(ctx, r, blob.PutParams{
 			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,

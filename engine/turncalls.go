@@ -176,6 +176,20 @@ func (u *turnRecords) commit(ctx context.Context) error {
 	return hideStoreError(u.t.r.commitWithRetry(ctx, new(runChange)))
 }
 
+// commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
+// is made at once is preceded by it: otherwise a later attempt could decide differently, and make
+// another call under the key of the write.
+func (u *turnRecords) commitReads(ctx context.Context) error {
+	u.t.r.mu.Lock()
+	pending := u.t.r.records.reads > 0
+	u.t.r.records.written = u.t.r.records.written || pending
+	u.t.r.mu.Unlock()
+	if !pending {
+		return nil
+	}
+	return hideStoreError(u.t.r.commitWithRetry(ctx, new(runChange)))
+}
+
 // result returns the record of a recorded call.
 func (u *turnRecords) result(c *callRecord, key store.RecordKey) store.Record {
 	if c == nil || len(c.Records) == 0 {

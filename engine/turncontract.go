@@ -18,7 +18,8 @@ import (
 // Calls of a handler on transcripts, facts, blobs, and on states outside of the agent's database are
 // numbered and recorded like those on records; see turnrecords.go. A write to a part of the engine's
 // store is an effect of the next commit. A write to another store is made at once, under a key that
-// each attempt of the turn uses for this call.
+// each attempt of the turn uses for this call. The results of reads are committed before, so that
+// each attempt makes the same call.
 
 // maxEffectBytes is the size of effects above which a call waits for their commit.
 const maxEffectBytes = 1 << 20
@@ -77,6 +78,8 @@ func (c *callRecord) result(to any) error {
 type contractCall struct {
 	kind callKind
 	op   string
+	// direct is set for a write that is made at once.
+	direct bool
 	// result points to the result, which has a form that JSON keeps. nil means none.
 	result any
 	// do makes the call, or adds effects to c. once identifies the call in all attempts.
@@ -99,10 +102,14 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if call.kind == queryCall {
-		if err := u.commit(ctx); err != nil {
-			return err
-		}
+	switch {
+	case call.direct:
+		err = u.commitReads(ctx)
+	case call.kind == queryCall:
+		err = u.commit(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	c := &recordCall{result: callRecord{Kind: call.kind, Op: call.op}}
 	failure := call.do(ctx, c, t.onceKey(ctx))
@@ -143,7 +150,7 @@ func (t *Turn) onceKey(ctx context.Context) string {
 // write makes a write. effect returns it as an effect, direct makes it at once. effect is nil if the
 // contract is not part of the engine's store.
 func (t *Turn) write(ctx context.Context, op string, size int, effect func() (store.Effect, error), direct func(ctx context.Context, once string) error) error {
-	return t.onContract(ctx, contractCall{kind: writeCall, op: op, do: func(ctx context.Context, c *recordCall, once string) error {
+	return t.onContract(ctx, contractCall{kind: writeCall, op: op, direct: effect == nil, do: func(ctx context.Context, c *recordCall, once string) error {
 		if effect == nil {
 			c.written = true
 			return fenced(direct(ctx, once))

@@ -42,8 +42,7 @@ func (p *process) LongTerm(now func() time.Time) memory.LongTermStore {
 
 func (p *process) Blobs(cfg blob.Config) *blob.Blobs { return p.Store.(contractParts).Blobs(cfg) }
 
-// onContract runs an operation on the transcript, facts or blobs. The results of reads from a store
-// outside of the agent's database depend on interruptions, so they are not part of the result.
+// onContract runs an operation on the transcript, facts or blobs.
 func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, err error) {
 	text := fmt.Sprintf("%d %s", o.id, lastOf(a.seen))
 	switch o.kind {
@@ -53,9 +52,6 @@ func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, 
 		result, err = a.onBlobs(ctx, o)
 	default:
 		result, err = a.onFacts(ctx, o)
-	}
-	if a.h.foreign != nil {
-		result = nil
 	}
 	return result, err
 }

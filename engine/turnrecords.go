@@ -118,10 +118,11 @@ type pendingRecords struct {
 	calls []*recordCall
 	byKey map[store.RecordKey]*pendingRecord
 	bytes int // of results
-	// effects is the number of effects of the calls, and size their bytes. written reports that a
-	// call has written to a store outside of the agent's database.
-	effects, size int
-	written       bool
+	// effects is the number of effects of the calls, and size their bytes. reads is the number of
+	// reads. written reports that the calls are to be stored without a change, because one has
+	// written to a store outside of the agent's database or is about to.
+	effects, size, reads int
+	written              bool
 	// known is the record that the turn has read or changed last, as it was in the store. A
 	// change that is based on it saves a read; the commit detects if it is outdated.
 	known  store.Record
@@ -158,6 +159,9 @@ func (p *pendingRecords) count(c *recordCall) {
 	p.effects += len(c.effects)
 	p.size += c.size
 	p.written = p.written || c.written
+	if k := c.result.Kind; k == readCall || k == listCall || k == queryCall {
+		p.reads++
+	}
 	p.bytes += len(c.result.Data)
 	for i := range c.result.Records {
 		p.bytes += len(c.result.Records[i].Value)
@@ -268,7 +272,7 @@ func (p *pendingRecords) committed(c recordCommit) {
 		return // an aborted run has dropped them
 	}
 	done := p.calls[:c.calls]
-	p.calls, p.bytes, p.effects, p.size, p.written = slices.Clone(p.calls[c.calls:]), 0, 0, 0, false
+	p.calls, p.bytes, p.effects, p.size, p.reads, p.written = slices.Clone(p.calls[c.calls:]), 0, 0, 0, 0, false
 	for _, later := range p.calls {
 		p.count(later)
 	}

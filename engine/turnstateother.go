@@ -21,7 +21,7 @@ type storedState struct {
 // onOther makes a call on the other store.
 func (s *State) onOther(ctx context.Context, kind callKind, op string, do func(ctx context.Context, once string) (memory.State, error)) (memory.State, error) {
 	var stored storedState
-	err := s.t.onContract(ctx, contractCall{kind: kind, op: op, result: &stored, do: func(ctx context.Context, c *recordCall, once string) error {
+	err := s.t.onContract(ctx, contractCall{kind: kind, op: op, direct: kind == writeCall, result: &stored, do: func(ctx context.Context, c *recordCall, once string) error {
 		st, err := do(ctx, once)
 		if err != nil {
 			return err
