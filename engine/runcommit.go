@@ -75,7 +75,7 @@ func (r *run) tryCommit(c *runChange) error {
 	_, err = r.e.hub.write(r.ctx, r.l, base, store.Change{
 		Lease: &r.lease, Seen: c.seenSeq, Events: events, Queue: c.queue, Steps: steps, Records: records.changes, Effects: records.effects,
 	})
-	if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound) {
+	if !refusedEffect(err) && (errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrNotFound)) {
 		return r.abort(ErrLeaseLost)
 	}
 	unread := errors.Is(err, store.ErrUnread)

@@ -39,7 +39,7 @@ func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Chan
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicateError{record: res.Record}
 		}
-		if errors.Is(res.Err, store.ErrNotFound) {
+		if errors.Is(res.Err, store.ErrNotFound) && !refusedEffect(res.Err) {
 			l.markDeleted()
 		}
 		return nil, res.Err
