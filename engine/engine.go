@@ -14,8 +14,8 @@ import (
 
 // Engine runs tasks. Create it with [New], then call Start and Stop once.
 //
-// It has many methods, because they are all operations that callers use. Its fields are the parts that implement
-// them, each with its own state.
+// It has many methods, because they are the operations that callers use. Its fields are the parts
+// that implement them, each with its own state.
 type Engine struct {
 	*settings
 	hub        *hub

@@ -74,7 +74,7 @@ func (r *run) readWithRetry(ctx context.Context, what string, read func() error)
 		case !code.Retryable():
 			return hideStoreError(err)
 		}
-		r.e.log.Warn("reading "+what+" failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
+		r.e.log.Warn("reading data of a turn failed, retrying", "task", r.l.key.ID, "data", what, "in", pause, "error", err)
 		if err := runtime.Sleep(ctx, pause); err != nil {
 			return err
 		}

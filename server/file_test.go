@@ -312,7 +312,8 @@ func TestFileRequests(t *testing.T) {
 func TestLinksThatAreNotValidAreNotFound(t *testing.T) {
 	t.Parallel()
 	tokens, err := server.NewTokens([]server.Token{
-		{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}},
+		{Token: "a", Principal: a2a.Principal{ID: "alice"}},
+		{Token: "b", Principal: a2a.Principal{ID: "bob"}},
 		{Token: "w", Principal: a2a.Principal{ID: "alice", Scopes: []a2a.Scope{a2a.ScopeWrite}}},
 	})
 	if err != nil {
