@@ -425,3 +425,50 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// keepingHandler appends to the transcript and puts a blob.
+func keepingHandler(ctx context.Context, turn *engine.Turn) error {
+	if err := turn.Transcript().AppendText(ctx, "user", "x"); err != nil {
+		return err
+	}
+	_, err := turn.Blobs().Put(ctx, bytes.NewReader([]byte("content")), engine.BlobParams{})
+	return err
+}
+
+// kept returns the number of messages in a transcript, and that of the pinned blobs.
+func kept(t *testing.T, s dataStore, contextID string) (messages int64, pinned int) {
+	t.Helper()
+	messages, err := s.History().Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: contextID})
+	wantError(t, "Count()", err, "")
+	page, err := s.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: alice.ID})
+	wantError(t, "List()", err, "")
+	for _, info := range page.Blobs {
+		if len(info.Holders) > 0 {
+			pinned++
+		}
+	}
+	return messages, pinned
+}
+
+func TestRemovalsRemoveDataOfHandlers(t *testing.T) {
+	t.Parallel()
+	onDataStores(t, func(t *testing.T, s dataStore) {
+		e := start(t, engine.Config{Handler: keepingHandler, Store: s})
+		c := newID()
+		task := sendIn(t, e, c).Key.ID
+		sendIn(t, e, c)
+		if messages, pinned := kept(t, s, c); messages != 2 || pinned != 2 {
+			t.Fatalf("the handlers kept %d messages and %d pinned blobs, want 2 and 2", messages, pinned)
+		}
+		wantError(t, "DeleteTask()", e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: task}), "")
+		if messages, pinned := kept(t, s, c); messages != 1 || pinned != 1 {
+			t.Errorf("%d messages and %d pinned blobs are left of two tasks, want 1 and 1", messages, pinned)
+		}
+		_, err := clearContext(t, e, c, false)
+		wantError(t, "ClearContext()", err, "")
+		await.True(t, "nothing is left of the context", func() bool {
+			messages, pinned := kept(t, s, c)
+			return messages == 0 && pinned == 0
+		})
+	})
+}
