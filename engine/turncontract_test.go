@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,7 +112,7 @@ func keepBlobs(ctx context.Context, b *engine.Blobs, holder string) error {
 		return err
 	}
 	page, err := b.List(ctx, blob.ListParams{Limit: 1000})
-	if n := len(page.Blobs); err != nil || n == 0 || page.Blobs[n-1].Ref != info.Ref || len(page.Blobs[n-1].Holders) != 1 {
+	if err != nil || !slices.ContainsFunc(page.Blobs, func(b blob.Info) bool { return b.Ref == info.Ref && len(b.Holders) == 1 }) {
 		return fmt.Errorf("List() = %+v, %w", page, err)
 	}
 	return nil
