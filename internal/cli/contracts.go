@@ -191,14 +191,19 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 
 // contractError adds the setting to an error of the store that it selects.
 func (a *app) contractError(c *contractStore, err error) error {
-	setting, hint := a.set.sourceName("--"+c.flag), a.hint(err)
+	return a.storeError(a.set.sourceName("--"+c.flag), c.url, err)
+}
+
+// storeError adds a setting and its URL to an error of a store.
+func (a *app) storeError(setting, url string, err error) error {
+	hint := a.hint(err)
 	var coded *a2a.Error
 	if errors.As(err, &coded) {
 		named := *coded
-		named.Message = fmt.Sprintf("%s is %s: %s", setting, maskURL(c.url), coded.Message)
+		named.Message = fmt.Sprintf("%s is %s: %s", setting, maskURL(url), coded.Message)
 		err = &named
 	} else {
-		err = fmt.Errorf("%s is %s: %w", setting, maskURL(c.url), err)
+		err = fmt.Errorf("%s is %s: %w", setting, maskURL(url), err)
 	}
 	if hint != "" {
 		return &hintError{err, hint}

@@ -43,8 +43,18 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 		what string
 		n    int64
 	}{
-		{"canceled", r.Canceled}, {"tasks", r.Tasks}, {"contexts", r.Contexts}, {"feedback", r.Feedback}, {"webhooks", r.Webhooks},
-		{"records", r.Records}, {"states", r.States}, {"sessions", r.Sessions}, {"messages", r.Messages}, {"facts", r.Facts}, {"blobs", r.Blobs}, {"bytes", r.BlobBytes},
+		{"canceled", r.Canceled},
+		{"tasks", r.Tasks},
+		{"contexts", r.Contexts},
+		{"feedback", r.Feedback},
+		{"webhooks", r.Webhooks},
+		{"records", r.Records},
+		{"states", r.States},
+		{"sessions", r.Sessions},
+		{"messages", r.Messages},
+		{"facts", r.Facts},
+		{"blobs", r.Blobs},
+		{"bytes", r.BlobBytes},
 	}
 	nothing := true
 	for _, row := range rows {

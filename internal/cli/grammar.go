@@ -27,6 +27,7 @@ type grammar struct {
 	Boards   boardsCmd   `cmd:"" help:"List and show boards of an owner, in the store."`
 	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
+	Storage  storageCmd  `cmd:"" help:"Test a store with the conformance suites."`
 	Export   exportCmd   `cmd:"" help:"Write contexts, or all data of an owner, to a file."`
 	Forget   forgetCmd   `cmd:"" help:"Delete all data of a principal."`
 	Import   importCmd   `cmd:"" help:"Read contexts and other data from a file."`

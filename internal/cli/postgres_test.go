@@ -410,12 +410,17 @@ func TestTransferThroughPostgres(t *testing.T) {
 		}
 	}
 	r.stop()
+	dir, keptFile := t.TempDir(), filepath.Join(t.TempDir(), "kept.jsonl")
+	keepMany(t, dir, "anonymous", 0)
 	for _, step := range []struct {
 		environ []string
 		args    []string
 		want    string
 	}{
 		{environ, []string{"migrate", "up"}, "up to date"},
+		{nil, []string{"export", "--all", "--data", dir, "-o", keptFile}, "exported "},
+		{environ, []string{"import", keptFile}, "imported "},
+		{environ, []string{"memory", "search", "porto"}, "Ravi lives in Porto"},
 		{environ, []string{"export", "--all", "-o", file}, "exported "},
 		{environ, []string{"import", file}, "nothing to do"},
 		{nil, []string{"import", file, "--data", filepath.Join(t.TempDir(), "data")}, "imported "},
@@ -451,5 +456,18 @@ func TestServerWithoutTLSIsReported(t *testing.T) {
 		if code != 7 || !strings.Contains(stderr, "the server does not support TLS: turn it on there, or set sslmode") {
 			t.Errorf("%v = %d, %q, want 7 and an error about missing TLS support", args, code, stderr)
 		}
+	}
+}
+
+// A check leaves nothing in the database.
+func TestStorageCheckOnPostgres(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	code, out, stderr := run(t, "", nil, "storage", "check", url, "--suite", "boards", "--json")
+	if code != 0 || !strings.Contains(out, `{"ok":true,"suites":[{"suite":"boards","passed":18,"failed":[],"skipped":[]`) {
+		t.Errorf("storage check = %d, %s%s, want 18 passed", code, out, stderr)
+	}
+	if n := queryInt(t, connectTo(t, url), "SELECT count(*) FROM pg_namespace WHERE nspname LIKE $1", "holdfast\\_check\\_%"); n != 0 {
+		t.Errorf("%d schemas are left, want 0", n)
 	}
 }

@@ -113,8 +113,7 @@ func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (rep
 	if err = scan(ctx, input, writer); err == nil {
 		err = writer.addParents(ctx)
 	}
-	writer.abort()
-	return writer.report, err
+	return writer.report, writer.abort(err)
 }
 
 // seekable returns r if it can seek, else a temporary file with the content of r. done removes

@@ -290,12 +290,17 @@ func (m *importer) endUpload() error {
 // errAborted ends the content of a blob whose import failed.
 var errAborted = errors.New("import failed")
 
-// abort ends the restore of a blob after an error.
-func (m *importer) abort() {
-	if u := m.now.upload; u != nil {
-		_ = u.w.CloseWithError(errAborted)
-		<-u.done
+// abort ends the restore of a blob after err, and returns err.
+func (m *importer) abort(err error) error {
+	u := m.now.upload
+	if u == nil {
+		return err
 	}
+	_ = u.w.CloseWithError(errAborted)
+	if uerr := <-u.done; err == nil {
+		err = uerr
+	}
+	return err
 }
 
 func (m *importer) keptState(ctx context.Context, owner string, s keptState) error {

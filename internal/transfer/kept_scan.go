@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -83,7 +85,7 @@ func (s *scanner) parseItem(ctx context.Context, t lineType, raw []byte) (err er
 // invalid adds the line to an error of a contract's rules.
 func (s *scanner) invalid(err error) error {
 	var coded *a2a.Error
-	if errors.As(err, &coded) && coded.Code == a2a.CodeInvalid {
+	if errors.As(err, &coded) && coded.Code == a2a.CodeInvalid && !strings.HasPrefix(coded.Message, fmt.Sprintf("line %d: ", s.line)) {
 		return s.errorf("%s", coded.Message)
 	}
 	return err

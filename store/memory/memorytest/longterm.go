@@ -24,14 +24,19 @@ type LongTermHarness struct {
 
 // LongTermOf returns the harness of the long-term memory of a backend.
 func LongTermOf(h storetest.Harness) LongTermHarness {
-	type opened struct {
+	type transferable interface {
 		memory.LongTermStore
+		memory.Lister
+		memory.Restorer
+	}
+	type opened struct {
+		transferable
 		s store.Store
 	}
 	over := func(s store.Store, now func() time.Time) memory.LongTerm {
 		return &opened{s.(interface {
 			LongTerm(now func() time.Time) memory.LongTermStore
-		}).LongTerm(now), s}
+		}).LongTerm(now).(transferable), s}
 	}
 	out := LongTermHarness{Open: func(t storetest.T, now func() time.Time) memory.LongTerm {
 		s := h.Open(t)
