@@ -35,7 +35,7 @@ func TestQuestionsAreAnsweredFromWhatWasRead(t *testing.T) {
 	for question, want := range map[string]string{
 		"When was the lighthouse built?":             "1821. It stands",
 		"electric lamp":                              "1923",
-		"What about banannas?":                       "Bananas are yellow",
+		"What about kepers?":                         "its keepers lit",
 		"What happens when a durable process dies?":  "another process claims",
 		"Where is the capital of Mongolia situated?": "Nothing about that is in agents.txt, lighthouse.txt.",
 	} {
