@@ -197,6 +197,11 @@ func remember(ctx context.Context, t *holdfast.Turn, d *document, i int) error {
 			return 0, err
 		}
 		all := passages(d)
+		if len(all) == maxPassages {
+			if err := t.Status(fmt.Sprintf("%s: remembering the first %d passages, up to page %d", d.name, maxPassages, all[len(all)-1].page)); err != nil {
+				return 0, err
+			}
+		}
 		for _, p := range all {
 			sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q", d.name, p.page, p.text))
 			err := t.Remember(ctx, p.text, holdfast.RememberParams{
