@@ -21,6 +21,7 @@ type Store struct {
 	history *historyStore
 	blobs   *blobRefs
 	facts   factStore
+	vectors *vectorState
 }
 
 var _ store.Store = (*Store)(nil)
@@ -34,7 +35,7 @@ func New() *Store {
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
-		history: newHistoryStore(db, time.Now), blobs: blobs, facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)},
+		history: newHistoryStore(db, time.Now), blobs: blobs, facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)}, vectors: newVectorState(),
 	}
 }
 
@@ -58,6 +59,7 @@ func (s *Store) Close() error {
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
 	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
 	s.blobs.close()
+	s.vectors.close()
 	return nil
 }
 

@@ -177,9 +177,30 @@ func webhookQueries() (all []hotQuery) {
 	return all
 }
 
-// kitQueries returns the statements of package sqlkit.
+// kitQueries returns the statements that are written for package sqlkit.
 func kitQueries() (all []hotQuery) {
 	for _, q := range sqlkit.HistoryStatements() {
+		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
+	}
+	for _, q := range [][2]string{
+		{"vectors: collection", sqlCollection},
+		{"vectors: collections", sqlCollections},
+		{"vectors: change a collection", sqlChangeCollection},
+		{"vectors: count documents", sqlCountDocuments},
+		{"vectors: save a document", sqlSaveDocument},
+		{"vectors: documents", sqlReadDocuments},
+		{"vectors: list documents", sqlListDocuments},
+		{"vectors: delete documents", sqlDeleteDocuments},
+		{"vectors: all documents", sqlAllDocuments},
+		{"vectors: documents after a sequence", sqlDocumentsAfter},
+		{"vectors: ids", sqlDocumentIDs},
+		{"vectors: embeddings", sqlEmbeddings},
+		{"vectors: part of a snapshot", sqlReadPart},
+		{"vectors: old snapshots", sqlDropOldSnapshots},
+		{"vectors: delete some documents", sqlDeleteSome},
+		{"vectors: delete parts of snapshots", sqlDropSomeSnapshot},
+		{"vectors: deleted collections", sqlDeleted},
+	} {
 		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
 	}
 	return all

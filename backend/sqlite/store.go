@@ -31,8 +31,9 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
-	kit   *kit
-	blobs *blobFiles
+	kit     *kit
+	blobs   *blobFiles
+	vectors *vectorIndexes
 
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
@@ -47,10 +48,11 @@ type Store struct {
 func newStore(cfg Config) *Store {
 	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
 	changes := &changeWriter{database: db}
+	k := &kit{changes}
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
-		kit: &kit{changes}, blobs: newBlobFiles(db),
+		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.Logger),
 	}
 }
 
@@ -119,6 +121,7 @@ func (s *Store) Info() store.Info {
 
 // Close implements store.Store. It leaves the database as one file.
 func (s *Store) Close() error {
+	s.vectors.close()
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if s.closed {

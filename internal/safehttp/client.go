@@ -244,6 +244,29 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, nil
 }
 
+// Exchange is Post that returns the response body, of at most limit bytes. If the body is longer or
+// incomplete, it returns an error.
+func (c *Client) Exchange(ctx context.Context, r Request, limit int64) (Response, []byte, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	if r.URL == nil {
+		return Response{}, nil, refused(&Refusal{Rule: "syntax", Text: "is not a URL"})
+	}
+	resp, to, err := c.do(ctx, http.MethodPost, r.URL.String(), r.Header, r.Body)
+	if err != nil {
+		return Response{}, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return Response{}, nil, failed(ctx, OutcomeProtocol, to, err)
+	}
+	if int64(len(body)) > limit {
+		return Response{}, nil, &Error{Outcome: OutcomeTooLarge, Address: to, Err: fmt.Errorf("more than %d bytes", limit)}
+	}
+	return Response{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), Address: to}, body, nil
+}
+
 // Fetch gets a file of at most limit bytes. The response must have status 200; redirects are not
 // followed. Fetch returns when ctx is done at the latest. The caller must not change header
 // afterwards. Before Fetch allocates memory for content, it calls grow with the number of bytes,

@@ -32,13 +32,13 @@ func (f Filter) Match(object map[string]any) bool {
 	case "":
 		return true
 	default:
-		member, exists := lookup(object, f.Path)
+		member, exists := Lookup(object, f.Path)
 		return f.compare(member, exists)
 	}
 }
 
-// lookup returns the member at a path.
-func lookup(object map[string]any, path string) (member any, exists bool) {
+// Lookup returns the member at a path, and whether it exists.
+func Lookup(object map[string]any, path string) (member any, exists bool) {
 	names, _ := splitPath(path)
 	member = object
 	for _, name := range names {

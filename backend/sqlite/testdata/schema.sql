@@ -33,6 +33,7 @@ CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker
 CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
 CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
+CREATE UNIQUE INDEX vector_documents_seq ON vector_documents (owner, collection, seq);
 CREATE INDEX webhook_attempts_at ON webhook_attempts (at);
 CREATE INDEX webhook_attempts_owner ON webhook_attempts (owner, at);
 CREATE INDEX webhook_attempts_task ON webhook_attempts (task_pk, at, lane_pk);
@@ -302,6 +303,45 @@ CREATE TABLE tasks_deleted (
   pk    INTEGER PRIMARY KEY,
   owner TEXT NOT NULL,
   id    TEXT NOT NULL
+);
+CREATE TABLE vector_collections (
+  owner     TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  id        INTEGER NOT NULL,
+  metric    TEXT NOT NULL,
+  dimension INTEGER NOT NULL,
+  embedder  TEXT NOT NULL,
+  seq       INTEGER NOT NULL,
+  removed   INTEGER NOT NULL,
+  documents INTEGER NOT NULL,
+  snapshot  INTEGER NOT NULL,
+  PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+CREATE TABLE vector_deleted (
+  owner TEXT NOT NULL,
+  id    INTEGER NOT NULL,
+  PRIMARY KEY (owner, id)
+) WITHOUT ROWID;
+CREATE TABLE vector_documents (
+  pk         INTEGER PRIMARY KEY,
+  owner      TEXT NOT NULL,
+  collection INTEGER NOT NULL,
+  id         TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
+  metadata   TEXT NOT NULL,
+  text       TEXT NOT NULL,
+  blocks     TEXT NOT NULL,
+  embedding  BLOB NOT NULL,
+  UNIQUE (owner, collection, id)
+);
+CREATE TABLE vector_snapshots (
+  pk         INTEGER PRIMARY KEY,
+  owner      TEXT NOT NULL,
+  collection INTEGER NOT NULL,
+  snapshot   INTEGER NOT NULL,
+  part       INTEGER NOT NULL,
+  data       BLOB NOT NULL,
+  UNIQUE (owner, collection, snapshot, part)
 );
 CREATE TABLE webhook_attempts (
   pk       INTEGER PRIMARY KEY,

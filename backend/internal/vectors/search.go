@@ -1,0 +1,128 @@
+// Package vectors searches the documents of a collection in the process, for stores that keep an
+// index of package ann: by embeddings, or by words.
+package vectors
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+// Documents reads the documents of a collection.
+type Documents interface {
+	// Rows calls each with the documents with the given ids that exist.
+	Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error
+	// All calls each with all documents, without embeddings.
+	All(ctx context.Context, each func(r *vector.Row)) error
+}
+
+// Collection is what a search reads. Index is nil if the collection is lexical.
+type Collection struct {
+	vector.Collection
+	Index     *ann.Index
+	Documents Documents
+}
+
+// NewIndex returns the index of a collection, nil if it is lexical. cfg needs no dimension and metric.
+func NewIndex(c *vector.Collection, cfg ann.Config) (*ann.Index, error) {
+	if c.Dimension == 0 {
+		return nil, nil
+	}
+	return ann.New(configure(c, cfg))
+}
+
+// ReadIndex reads a snapshot of the index of a collection, as [ann.ReadSnapshot] does.
+func ReadIndex(r io.Reader, c *vector.Collection, cfg ann.Config) (*ann.Index, []byte, error) {
+	return ann.ReadSnapshot(r, configure(c, cfg))
+}
+
+func configure(c *vector.Collection, cfg ann.Config) ann.Config {
+	cfg.Dim = c.Dimension
+	cfg.Metric = map[vector.Metric]ann.Metric{vector.Cosine: ann.Cosine, vector.Dot: ann.Dot, vector.L2: ann.L2}[c.Metric]
+	return cfg
+}
+
+// Item returns a document as an item of an index. The index owns its embedding.
+func Item(r *vector.Row) ann.Item {
+	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: memory.DecodeMetadata(r.Metadata)}
+}
+
+// Search runs the queries of p, which was checked.
+func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.SearchParams) ([]vector.Results, error) {
+	embeddings, err := vector.EmbedQueries(ctx, e, &c.Collection, p.Queries)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]vector.Results, len(p.Queries))
+	var words *wordIndex // all lexical queries read the documents once
+	for i, embedding := range embeddings {
+		if embedding != nil {
+			all[i].Mode = vector.ModeSemantic
+			all[i].Hits, err = c.semantic(ctx, embedding, p)
+		} else {
+			if words == nil {
+				if words, err = c.words(ctx, p.Filter); err != nil {
+					return nil, err
+				}
+			}
+			all[i].Mode = vector.ModeLexical
+			all[i].Hits, err = words.search(p.Queries[i].Text, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// firstLimit returns the number of documents that a search ranks at first.
+func firstLimit(p *vector.SearchParams) int {
+	if p.GroupBy != "" {
+		return 4 * (p.Offset + p.Limit)
+	}
+	return p.Offset + p.Limit
+}
+
+func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vector.SearchParams) ([]vector.Hit, error) {
+	q := ann.SearchParams{Vector: embedding, Exact: p.Exact}
+	if !p.Filter.IsZero() {
+		key, err := json.Marshal(p.Filter)
+		if err != nil {
+			return nil, err
+		}
+		q.Filter = &ann.Filter{Key: string(key), Match: matcher(p.Filter)}
+	}
+	for q.Limit = firstLimit(p); ; q.Limit *= 4 {
+		found, err := c.Index.Search(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]string, len(found))
+		for i, f := range found {
+			ids[i] = f.ID
+		}
+		rows := make(map[string]*vector.Row, len(ids))
+		if err := c.Documents.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
+			return nil, err
+		}
+		hits := vector.NewCollector(p)
+		for _, f := range found {
+			if r := rows[f.ID]; r != nil && !hits.Add(r, f.Score) {
+				break
+			}
+		}
+		if hits.Full() || len(found) < q.Limit {
+			return hits.Hits(), nil
+		}
+	}
+}
+
+// matcher returns the function that evaluates a filter on the metadata of an item.
+func matcher(f filter.Filter) func(id string, attr any) bool {
+	return func(_ string, attr any) bool { return f.Match(attr.(map[string]any)) }
+}

@@ -1,0 +1,102 @@
+package vectors
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+// wordIndex has the words of the documents that a filter selects. It implements recall.Index.
+type wordIndex struct{ documents []wordDocument }
+
+type wordDocument struct {
+	row          *vector.Row
+	stems, grams map[string]bool
+}
+
+func (c *Collection) words(ctx context.Context, f filter.Filter) (*wordIndex, error) {
+	x := &wordIndex{}
+	err := c.Documents.All(ctx, func(r *vector.Row) {
+		if !f.Match(memory.DecodeMetadata(r.Metadata)) {
+			return
+		}
+		text := recall.Analyze(r.Text)
+		d := wordDocument{r, make(map[string]bool), make(map[string]bool)}
+		for _, s := range text.Stems {
+			d.stems[s] = true
+		}
+		for _, g := range recall.Trigrams(text.Words...) {
+			d.grams[g] = true
+		}
+		x.documents = append(x.documents, d)
+	})
+	slices.SortFunc(x.documents, func(a, b wordDocument) int { return strings.Compare(a.row.ID, b.row.ID) })
+	return x, err
+}
+
+func (x *wordIndex) search(text string, p *vector.SearchParams) ([]vector.Hit, error) {
+	for limit := firstLimit(p); ; limit *= 4 {
+		found, err := recall.Search(x, memory.SearchParams{Query: text, Limit: limit})
+		if err != nil {
+			return nil, err
+		}
+		hits := vector.NewCollector(p)
+		for _, m := range found {
+			at, _ := slices.BinarySearchFunc(x.documents, m.ID, func(d wordDocument, id string) int { return strings.Compare(d.row.ID, id) })
+			if !hits.Add(x.documents[at].row, m.Score) {
+				break
+			}
+		}
+		if hits.Full() || len(found) < limit {
+			return hits.Hits(), nil
+		}
+	}
+}
+
+// Count implements recall.Index.
+func (x *wordIndex) Count(stems []string) (counts []int, all int, err error) {
+	counts = make([]int, len(stems))
+	for i, s := range stems {
+		for _, d := range x.documents {
+			if d.stems[s] && counts[i] < recall.MaxCount {
+				counts[i]++
+			}
+		}
+	}
+	return counts, min(len(x.documents), recall.MaxCount), nil
+}
+
+// Candidates implements recall.Index.
+func (x *wordIndex) Candidates(part recall.Part, terms []string, n int) ([]memory.Memory, error) {
+	type candidate struct {
+		row   *vector.Row
+		terms int
+	}
+	var all []candidate
+	for _, d := range x.documents {
+		contained, count := d.stems, 0
+		if part == recall.Grams {
+			contained = d.grams
+		}
+		for _, t := range terms {
+			if contained[t] {
+				count++
+			}
+		}
+		if count > 0 {
+			all = append(all, candidate{d.row, count})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.terms, a.terms) })
+	found := make([]memory.Memory, min(n, len(all)))
+	for i := range found {
+		found[i] = memory.Memory{ID: all[i].row.ID, Content: all[i].row.Text}
+	}
+	return found, nil
+}

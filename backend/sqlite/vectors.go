@@ -1,0 +1,324 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+const (
+	collectionColumns = ` name, metric, dimension, embedder, documents, id, seq, removed, snapshot `
+	whereCollection   = ` owner = $1::text AND name = $2::text`
+	whereDocuments    = ` owner = $1::text AND collection = $2::bigint`
+	inIDs             = ` AND id IN (SELECT value FROM json_each($3::text))`
+
+	sqlCollection       = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE` + whereCollection
+	sqlCollections      = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
+	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0)`
+	sqlChangeCollection = `UPDATE {s}.vector_collections SET seq = $3::bigint, removed = $4::bigint, documents = $5::bigint WHERE` + whereCollection
+	sqlDropCollection   = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
+
+	sqlCountDocuments = `SELECT count(*) FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
+	sqlSaveDocument   = `INSERT INTO {s}.vector_documents (owner, collection, id, seq, metadata, text, blocks, embedding)
+		VALUES ($1::text, $2::bigint, $3::text, $4::bigint, $5::text, $6::text, $7::text, $8::bytea)
+		ON CONFLICT (owner, collection, id) DO UPDATE SET seq = excluded.seq, metadata = excluded.metadata, text = excluded.text, blocks = excluded.blocks, embedding = excluded.embedding`
+	sqlReadDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
+	sqlListDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + ` AND id > $3::text ORDER BY id LIMIT $4::bigint`
+	sqlAllDocuments    = `SELECT id, metadata, text, blocks FROM {s}.vector_documents WHERE` + whereDocuments
+	sqlDeleteDocuments = `DELETE FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
+)
+
+// Vectors returns the documents of the store. The stores that it returns share their documents.
+func (s *Store) Vectors(cfg vector.Config) vector.Store {
+	return &vectorStore{kit: s.kit, indexes: s.vectors, cfg: cfg}
+}
+
+type vectorStore struct {
+	kit     *kit
+	indexes *vectorIndexes
+	cfg     vector.Config
+}
+
+var (
+	_ vector.Store     = (*vectorStore)(nil)
+	_ vector.Lister    = (*vectorStore)(nil)
+	_ vector.Forgetter = (*vectorStore)(nil)
+)
+
+// collectionRow is a row of vector_collections.
+type collectionRow struct {
+	vector.Collection
+	id, seq, removed, snapshot int64
+}
+
+func scanCollection(r sqlkit.Row) *collectionRow {
+	return &collectionRow{
+		vector.Collection{Name: r.Text(0), Metric: vector.Metric(r.Text(1)), Dimension: int(r.Int(2)), Embedder: r.Text(3), Documents: r.Int(4)},
+		r.Int(5), r.Int(6), r.Int(7), r.Int(8),
+	}
+}
+
+// readCollection returns a collection, nil if it does not exist.
+func readCollection(q sqlkit.Querier, k vector.Key) (c *collectionRow, err error) {
+	err = q.Query(sqlCollection, func(r sqlkit.Row) error {
+		c = scanCollection(r)
+		return nil
+	}, k.Owner, k.Collection)
+	return c, err
+}
+
+// collection returns a collection, nil if it does not exist.
+func (k *kit) collection(ctx context.Context, key vector.Key) (c *collectionRow, err error) {
+	err = k.Read(ctx, func(q sqlkit.Querier) (err error) {
+		c, err = readCollection(q, key)
+		return err
+	})
+	return c, err
+}
+
+// existing is collection, but returns vector.ErrCollectionNotFound.
+func (s *vectorStore) existing(ctx context.Context, k vector.Key) (*collectionRow, error) {
+	c, err := s.kit.collection(ctx, k)
+	if err == nil && c == nil {
+		err = vector.ErrCollectionNotFound
+	}
+	return c, err
+}
+
+func encodeIDs(ids []string) string {
+	text, _ := json.Marshal(ids) // strings
+	return string(text)
+}
+
+func encodeEmbedding(v []float32) []byte {
+	b := make([]byte, 4*len(v))
+	for i, c := range v {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(c))
+	}
+	return b
+}
+
+func decodeEmbedding(b []byte) []float32 {
+	if len(b) == 0 {
+		return nil
+	}
+	v := make([]float32, len(b)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return v
+}
+
+func scanDocument(r sqlkit.Row) *vector.Row {
+	return &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: decodeEmbedding(r.Bytes(4))}
+}
+
+// Add implements vector.Store.
+func (s *vectorStore) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
+	return s.write(ctx, k, p, false)
+}
+
+// Upsert implements vector.Store.
+func (s *vectorStore) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
+	return s.write(ctx, k, p, true)
+}
+
+func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) ([]string, error) {
+	w, err := vector.NewWrite(k, p)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.kit.collection(ctx, w.Key)
+	if err != nil {
+		return nil, err
+	}
+	var before *vector.Collection
+	if c != nil {
+		before = &c.Collection
+	}
+	if err := w.Embed(ctx, s.cfg.Embedder, before); err != nil {
+		return nil, err
+	}
+	id := rand.Int64() //nolint:gosec // need not be secret
+	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error { return writeDocuments(tx, w, replace, id) })
+	if err != nil {
+		return nil, err
+	}
+	// The documents are stored. If the index cannot follow now, a search will try it again.
+	s.indexes.follow(context.WithoutCancel(ctx), w.Key)
+	return w.IDs(), nil
+}
+
+// writeDocuments stores the documents of a write. id is that of the collection if it is new.
+func writeDocuments(tx sqlkit.Tx, w *vector.Write, replace bool, id int64) error {
+	c, err := readCollection(tx, w.Key)
+	if err != nil {
+		return err
+	}
+	var admitted vector.Collection
+	if c != nil {
+		_, err = w.Admit(&c.Collection)
+	} else if admitted, err = w.Admit(nil); err == nil {
+		c = &collectionRow{Collection: admitted, id: id}
+		_, err = tx.Exec(sqlAddCollection, w.Key.Owner, c.Name, string(c.Metric), c.Dimension, c.Embedder, id)
+	}
+	if err != nil {
+		return err
+	}
+	var existing int64
+	err = tx.Query(sqlCountDocuments, func(r sqlkit.Row) error {
+		existing = r.Int(0)
+		return nil
+	}, w.Key.Owner, c.id, encodeIDs(w.IDs()))
+	if err != nil {
+		return err
+	}
+	if existing > 0 && !replace {
+		return vector.ErrExists
+	}
+	for i := range w.Rows {
+		c.seq++
+		r := &w.Rows[i]
+		_, err := tx.Exec(sqlSaveDocument, w.Key.Owner, c.id, r.ID, c.seq, r.Metadata, r.Text, r.Blocks, encodeEmbedding(r.Embedding))
+		if err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(sqlChangeCollection, w.Key.Owner, c.Name, c.seq, c.removed, c.Documents+int64(len(w.Rows))-existing)
+	return err
+}
+
+// Get implements vector.Store.
+func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
+	k, err = vector.CheckIDs(k, ids)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.existing(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[string]*vector.Row, len(ids))
+	d := documents{s.kit, k.Owner, c.id}
+	if err := d.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if r := rows[id]; r != nil {
+			all = append(all, r.Document(true))
+		}
+	}
+	return all, nil
+}
+
+// Delete implements vector.Store.
+func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (removed int, err error) {
+	k, err = vector.CheckIDs(k, ids)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := s.existing(ctx, k); err != nil {
+		return 0, err
+	}
+	return s.indexes.remove(k, ids, func() (c *collectionRow, removed int, err error) {
+		err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+			if c, err = readCollection(tx, k); err != nil {
+				return err
+			}
+			if c == nil {
+				return vector.ErrCollectionNotFound
+			}
+			n, err := tx.Exec(sqlDeleteDocuments, k.Owner, c.id, encodeIDs(ids))
+			if err != nil {
+				return err
+			}
+			removed = int(n)
+			c.removed += n
+			_, err = tx.Exec(sqlChangeCollection, k.Owner, k.Collection, c.seq, c.removed, c.Documents-n)
+			return err
+		})
+		return c, removed, err
+	})
+}
+
+// Search implements vector.Store.
+func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
+	k, p, err := p.Check(k)
+	if err != nil {
+		return nil, err
+	}
+	c, index, err := s.indexes.current(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	search := vectors.Collection{Collection: c.Collection, Index: index, Documents: documents{s.kit, k.Owner, c.id}}
+	return search.Search(ctx, s.cfg.Embedder, &p)
+}
+
+// Collections implements vector.Store.
+func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
+	if err := vector.CheckOwner(owner); err != nil {
+		return nil, err
+	}
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		all = nil
+		return q.Query(sqlCollections, func(r sqlkit.Row) error {
+			all = append(all, scanCollection(r).Collection)
+			return nil
+		}, owner)
+	})
+	return all, err
+}
+
+// List implements vector.Lister.
+func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
+	k, p, err = vector.CheckList(k, p)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.existing(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		all = nil
+		return q.Query(sqlListDocuments, func(r sqlkit.Row) error {
+			all = append(all, scanDocument(r).Document(true))
+			return nil
+		}, k.Owner, c.id, p.After, p.Limit)
+	})
+	return all, err
+}
+
+// documents reads the documents of a collection. It implements vectors.Documents.
+type documents struct {
+	kit        *kit
+	owner      string
+	collection int64
+}
+
+// Rows implements vectors.Documents.
+func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
+			each(scanDocument(r))
+			return nil
+		}, d.owner, d.collection, encodeIDs(ids))
+	})
+}
+
+// All implements vectors.Documents.
+func (d documents) All(ctx context.Context, each func(r *vector.Row)) error {
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlAllDocuments, func(r sqlkit.Row) error {
+			each(&vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3)})
+			return nil
+		}, d.owner, d.collection)
+	})
+}

@@ -1,0 +1,266 @@
+package sqlite
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
+	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+const (
+	sqlDocumentsAfter = `SELECT id, metadata, embedding, seq FROM {s}.vector_documents WHERE` + whereDocuments + ` AND seq > $3::bigint ORDER BY seq LIMIT $4::bigint`
+	sqlDocumentIDs    = `SELECT id FROM {s}.vector_documents WHERE` + whereDocuments
+	sqlEmbeddings     = `SELECT id, embedding FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
+	sqlMetadata       = `SELECT id, metadata FROM {s}.vector_documents WHERE` + whereDocuments
+)
+
+const (
+	followPage = 1000 // documents per read
+	// keepEmbeddings limits the float32 vectors of a collection in memory. If all would be more, the
+	// index keeps none and reads them for each search.
+	keepEmbeddings = 256 << 20
+)
+
+// vectorIndexes holds the indexes of collections. The rows of the database are the truth: an index
+// follows them by their sequences, before a search and after a write, so it needs no recovery.
+type vectorIndexes struct {
+	kit *kit
+	log *slog.Logger
+	cfg ann.Config // without dimension, metric and source
+
+	mu     sync.Mutex
+	byKey  map[vector.Key]*vectorIndex
+	closed bool
+	// saves are the goroutines that save snapshots until stop is called.
+	saves sync.WaitGroup
+	ctx   context.Context //nolint:containedctx // that of saves
+	stop  context.CancelFunc
+	// minSnapshot is the number of documents from which snapshots are saved.
+	minSnapshot int
+}
+
+func newVectorIndexes(k *kit, log *slog.Logger) *vectorIndexes {
+	ctx, stop := context.WithCancel(context.Background())
+	return &vectorIndexes{
+		kit: k, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
+		ctx: ctx, stop: stop, minSnapshot: minSnapshot,
+	}
+}
+
+// vectorIndex is the index of a collection.
+type vectorIndex struct {
+	key     vector.Key
+	mu      sync.Mutex // held while the index changes
+	state   atomic.Pointer[indexState]
+	changes int // since the last snapshot
+	saving  atomic.Bool
+}
+
+// indexState is an index with the state of the collection that it has reached.
+type indexState struct {
+	id, seq, removed int64
+	index            *ann.Index
+}
+
+func (s *indexState) reached(c *collectionRow) bool {
+	return s != nil && s.id == c.id && s.seq >= c.seq && s.removed >= c.removed
+}
+
+func (s *vectorIndexes) get(k vector.Key) *vectorIndex {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.byKey[k]
+	if v == nil {
+		v = &vectorIndex{key: k}
+		s.byKey[k] = v
+	}
+	return v
+}
+
+func (s *vectorIndexes) drop(k vector.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byKey, k)
+}
+
+// current returns a collection and its index with all documents that were stored before, nil if the
+// collection is lexical.
+func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionRow, *ann.Index, error) {
+	c, err := s.kit.collection(ctx, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c == nil {
+		return nil, nil, vector.ErrCollectionNotFound
+	}
+	if c.Dimension == 0 {
+		return c, nil, nil
+	}
+	v := s.get(k)
+	if state := v.state.Load(); state.reached(c) {
+		return c, state.index, nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c, err = s.kit.collection(ctx, k); err != nil {
+		return nil, nil, err
+	}
+	if c == nil {
+		return nil, nil, vector.ErrCollectionNotFound
+	}
+	if c.Dimension == 0 { // another collection of this name
+		return c, nil, nil
+	}
+	if err := s.catchUp(ctx, v, c); err != nil {
+		return nil, nil, err
+	}
+	return c, v.state.Load().index, nil
+}
+
+// follow lets the index of a collection follow its documents, and saves a snapshot if many have
+// changed.
+func (s *vectorIndexes) follow(ctx context.Context, k vector.Key) {
+	c, index, err := s.current(ctx, k)
+	if err != nil || index == nil {
+		return
+	}
+	s.maybeSave(s.get(k), c)
+}
+
+// catchUp reads the documents that the index does not have, and removes those that do not exist any
+// more. The caller holds v.mu.
+func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collectionRow) error {
+	old := v.state.Load()
+	if old.reached(c) {
+		return nil
+	}
+	loading := old == nil || old.id != c.id
+	if loading {
+		var err error
+		if old, err = s.load(ctx, v, c); err != nil {
+			return err
+		}
+	}
+	state := *old
+	d := documents{s.kit, v.key.Owner, c.id}
+	for more := true; more; {
+		items, last, err := d.after(ctx, state.seq)
+		if err != nil {
+			return err
+		}
+		if more = len(items) == followPage; len(items) > 0 {
+			change := state.index.Upsert
+			if loading {
+				change = state.index.Load
+			}
+			if err := change(items); err != nil {
+				return err
+			}
+			state.seq = last
+			v.changes += len(items)
+		}
+	}
+	if state.removed != c.removed {
+		if err := state.index.Retain(func(keep func(id string)) error { return d.ids(ctx, keep) }); err != nil {
+			return err
+		}
+		state.removed = c.removed
+	}
+	state.seq = max(state.seq, c.seq)
+	v.state.Store(&state)
+	return nil
+}
+
+// remove calls commit, which deletes ids from the collection, and removes them from the index. The
+// index does not follow until both are done.
+func (s *vectorIndexes) remove(k vector.Key, ids []string, commit func() (c *collectionRow, removed int, err error)) (int, error) {
+	v := s.get(k)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c, removed, err := commit()
+	if err != nil {
+		return 0, err
+	}
+	if state := v.state.Load(); state != nil && state.id == c.id {
+		state.index.Delete(ids)
+		next := *state
+		if next.removed+int64(removed) == c.removed {
+			next.removed = c.removed
+		}
+		v.state.Store(&next)
+		v.changes += removed
+	}
+	return removed, nil
+}
+
+// load returns an empty index, or that of the snapshot of the collection.
+func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionRow) (*indexState, error) {
+	cfg := s.cfg
+	cfg.Source = documents{s.kit, v.key.Owner, c.id}
+	if c.Documents*int64(c.Dimension)*4 > cfg.KeepBytes {
+		cfg.KeepBytes = 0
+	}
+	v.changes = 0
+	if c.snapshot != 0 {
+		state, err := s.readSnapshot(ctx, v, c, cfg)
+		if state != nil || err != nil {
+			return state, err
+		}
+	}
+	index, err := vectors.NewIndex(&c.Collection, cfg)
+	return &indexState{id: c.id, index: index}, err
+}
+
+// after returns up to followPage documents that were written after a sequence, and the sequence of
+// the last one.
+func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last int64, err error) {
+	err = d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		items = nil
+		return q.Query(sqlDocumentsAfter, func(r sqlkit.Row) error {
+			items = append(items, ann.Item{ID: r.Text(0), Attr: memory.DecodeMetadata(r.Text(1)), Vector: decodeEmbedding(r.Bytes(2))})
+			last = r.Int(3)
+			return nil
+		}, d.owner, d.collection, seq, followPage)
+	})
+	return items, last, err
+}
+
+// ids calls each with the ids of all documents.
+func (d documents) ids(ctx context.Context, each func(id string)) error {
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlDocumentIDs, func(r sqlkit.Row) error {
+			each(r.Text(0))
+			return nil
+		}, d.owner, d.collection)
+	})
+}
+
+// Vectors implements ann.Source.
+func (d documents) Vectors(ctx context.Context, ids []string, each func(i int, v []float32)) error {
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlEmbeddings, func(r sqlkit.Row) error {
+			each(at[r.Text(0)], decodeEmbedding(r.Bytes(1)))
+			return nil
+		}, d.owner, d.collection, encodeIDs(ids))
+	})
+}
+
+// Attrs implements ann.Source.
+func (d documents) Attrs(ctx context.Context, each func(id string, attr any)) error {
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlMetadata, func(r sqlkit.Row) error {
+			each(r.Text(0), memory.DecodeMetadata(r.Text(1)))
+			return nil
+		}, d.owner, d.collection)
+	})
+}

@@ -1,0 +1,194 @@
+#include "textflag.h"
+
+// SUM32 adds the eight 32-bit integers of Y0 into AX.
+#define SUM32 \
+	VEXTRACTI128 $1, Y0, X1 \
+	VPADDD X1, X0, X0       \
+	VPSHUFD $0x4E, X0, X1   \
+	VPADDD X1, X0, X0       \
+	VPSHUFD $0xB1, X0, X1   \
+	VPADDD X1, X0, X0       \
+	VMOVD X0, AX
+
+// SUMPS adds the eight floats of Y0 into the lowest one of X0.
+#define SUMPS \
+	VEXTRACTF128 $1, Y0, X1 \
+	VADDPS X1, X0, X0       \
+	VPSHUFD $0x4E, X0, X1   \
+	VADDPS X1, X0, X0       \
+	VPSHUFD $0xB1, X0, X1   \
+	VADDSS X1, X0, X0
+
+// func dotInt8VNNI(a, b *int8, n int) int32
+//
+// VPDPBUSD multiplies unsigned with signed bytes. The kernel computes (a+128)*b and subtracts
+// 128*b.
+TEXT ·dotInt8VNNI(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	MOVL $0x80808080, AX
+	VPBROADCASTD AX, Z15
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+pair:
+	CMPQ CX, $128
+	JLT  single
+	VMOVDQU8 (DI), Z4
+	VMOVDQU8 64(DI), Z5
+	VPXORD (SI), Z15, Z6
+	VPXORD 64(SI), Z15, Z7
+	VPDPBUSD Z4, Z6, Z0
+	VPDPBUSD Z4, Z15, Z1
+	VPDPBUSD Z5, Z7, Z2
+	VPDPBUSD Z5, Z15, Z3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $128, CX
+	JMP  pair
+
+single:
+	CMPQ CX, $64
+	JLT  done
+	VMOVDQU8 (DI), Z4
+	VPXORD (SI), Z15, Z6
+	VPDPBUSD Z4, Z6, Z0
+	VPDPBUSD Z4, Z15, Z1
+
+done:
+	VPADDD Z2, Z0, Z0
+	VPADDD Z3, Z1, Z1
+	VPSUBD Z1, Z0, Z0
+	VEXTRACTI64X4 $1, Z0, Y1
+	VPADDD Y1, Y0, Y0
+	SUM32
+	MOVL AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotInt8AVX2(a, b *int8, n int) int32
+//
+// The products of two neighbours fit into 16 bits because no code is -128.
+TEXT ·dotInt8AVX2(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VPCMPEQW Y15, Y15, Y15
+	VPSRLW $15, Y15, Y15
+	VPXOR Y0, Y0, Y0
+	VPXOR Y2, Y2, Y2
+
+loop:
+	CMPQ CX, $64
+	JLT  done
+	VMOVDQU (SI), Y4
+	VMOVDQU (DI), Y5
+	VMOVDQU 32(SI), Y8
+	VMOVDQU 32(DI), Y9
+	VPABSB Y4, Y6
+	VPABSB Y8, Y10
+	VPSIGNB Y4, Y5, Y5
+	VPSIGNB Y8, Y9, Y9
+	VPMADDUBSW Y5, Y6, Y6
+	VPMADDUBSW Y9, Y10, Y10
+	VPMADDWD Y15, Y6, Y6
+	VPMADDWD Y15, Y10, Y10
+	VPADDD Y6, Y0, Y0
+	VPADDD Y10, Y2, Y2
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $64, CX
+	JMP  loop
+
+done:
+	VPADDD Y2, Y0, Y0
+	SUM32
+	MOVL AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotFloatAVX2(a, b *float32, n int) float32
+TEXT ·dotFloatAVX2(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop:
+	CMPQ CX, $32
+	JLT  done
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VFMADD231PS (DI), Y4, Y0
+	VFMADD231PS 32(DI), Y5, Y1
+	VFMADD231PS 64(DI), Y6, Y2
+	VFMADD231PS 96(DI), Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JMP  loop
+
+done:
+	VADDPS Y1, Y0, Y0
+	VADDPS Y3, Y2, Y2
+	VADDPS Y2, Y0, Y0
+	SUMPS
+	VMOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func squaredDistanceAVX2(a, b *float32, n int) float32
+TEXT ·squaredDistanceAVX2(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop:
+	CMPQ CX, $32
+	JLT  done
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VSUBPS (DI), Y4, Y4
+	VSUBPS 32(DI), Y5, Y5
+	VSUBPS 64(DI), Y6, Y6
+	VSUBPS 96(DI), Y7, Y7
+	VFMADD231PS Y4, Y4, Y0
+	VFMADD231PS Y5, Y5, Y1
+	VFMADD231PS Y6, Y6, Y2
+	VFMADD231PS Y7, Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JMP  loop
+
+done:
+	VADDPS Y1, Y0, Y0
+	VADDPS Y3, Y2, Y2
+	VADDPS Y2, Y0, Y0
+	SUMPS
+	VMOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func prefetch(p *int8)
+TEXT ·prefetch(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	RET

@@ -1,0 +1,249 @@
+package ann
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SearchParams are the params of a search.
+type SearchParams struct {
+	Vector []float32
+	// Limit is the maximum number of results.
+	Limit int
+	// Filter selects items; nil selects all.
+	Filter *Filter
+	// Exact compares the vector with every selected vector instead of codes.
+	Exact bool
+	// Ef is the number of candidates of a walk. More find closer vectors in more time. 0 means at
+	// least 64, 4 times the limit, or 256 more than a large limit.
+	Ef int
+}
+
+// Result is an item that a search found.
+type Result struct {
+	ID    string
+	Score float64 // larger is closer; see [Metric]
+	// Attr is that of the item, nil if the index has a Source.
+	Attr any
+}
+
+// Search returns the items that are closest to a vector, by falling score, then by id.
+func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
+	if len(p.Vector) != x.cfg.Dim {
+		return nil, fmt.Errorf("ann: vector has %d components, want %d", len(p.Vector), x.cfg.Dim)
+	}
+	if err := ctx.Err(); err != nil || p.Limit <= 0 {
+		return nil, err
+	}
+	q := x.query(p.Vector)
+	if p.Ef == 0 {
+		p.Ef = max(defaultEf, min(4*p.Limit, p.Limit+256))
+	}
+	p.Ef = max(p.Ef, p.Limit)
+	for limit := p.Ef; ; limit *= 4 {
+		found, version, err := x.candidates(ctx, &q, p, limit)
+		if err != nil {
+			return nil, err
+		}
+		results, err := x.rank(ctx, &q, found, version)
+		// Candidates that the source does not have any more may have displaced others.
+		if err != nil || len(results) >= p.Limit || len(found) < limit {
+			return results[:min(len(results), p.Limit)], err
+		}
+	}
+}
+
+// candidate is an item whose score is computed from its vector.
+type candidate struct {
+	Result
+	row    uint32
+	norm   float32
+	vector []float32 // nil if it is not kept
+}
+
+// candidates returns the items that may be the closest ones, up to limit unless they are exact, and
+// the version of the index that it read.
+func (x *Index) candidates(ctx context.Context, q *query, p SearchParams, limit int) ([]candidate, uint64, error) {
+	selected, err := x.rlock(ctx, p.Filter)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer x.mu.RUnlock()
+	s := x.getScratch()
+	defer x.scratch.Put(s)
+	count := len(x.rows)
+	if selected != nil {
+		count = selected.count
+	}
+	top := collector{x: x, q: q, limit: limit}
+	switch {
+	case p.Exact || count <= limit || count <= scanFloat && x.cfg.Source == nil:
+		top.limit = count
+		x.eachRow(selected, top.keep)
+	case x.count == 0 || selected != nil && count <= max(scanBroad, len(x.rows)/10):
+		x.eachRow(selected, top.add)
+	default:
+		x.walkGraph(q, selected, &top, s)
+		if top.len() < limit {
+			top.hits = top.hits[:0]
+			x.eachRow(selected, top.add)
+		}
+	}
+	return top.candidates(), x.version, ctx.Err()
+}
+
+// eachRow calls f for the rows of a selection; nil means all live rows.
+func (x *Index) eachRow(selected *selection, f func(row uint32)) {
+	if selected != nil {
+		selected.each(f)
+		return
+	}
+	for n, b := range x.blocks {
+		for i := range min(blockRows, int(x.size)-n<<blockBits) {
+			if b.state[i].live() {
+				f(uint32(n<<blockBits + i))
+			}
+		}
+	}
+}
+
+// walkGraph collects the closest rows of the graph, and scans the rows that are not in it.
+func (x *Index) walkGraph(q *query, selected *selection, top *collector, s *scratch) {
+	entry := x.entry
+	for level := x.top; level > 0; level-- {
+		entry = x.descend(q, entry, level)
+	}
+	p := walkParams{entry: entry, ef: top.limit}
+	if selected != nil {
+		p.selected, p.filtered = selected.rows, true
+	}
+	x.walk(q, p, s)
+	top.hits = append(top.hits, s.results...)
+	top.trim()
+	for _, row := range x.pending {
+		if x.state(row) == statePending && (selected == nil || selected.rows.has(row)) {
+			top.add(row)
+		}
+	}
+}
+
+// collector collects the closest rows.
+type collector struct {
+	x         *Index
+	q         *query
+	limit     int
+	hits      []hit
+	threshold float32
+	full      bool
+}
+
+// keep adds a row without comparing it.
+func (c *collector) keep(row uint32) { c.hits = append(c.hits, hit{0, row}) }
+
+// add adds a row unless it is less close than limit others.
+func (c *collector) add(row uint32) {
+	h := hit{c.x.closeness(c.q, row), row}
+	if c.full && h.close < c.threshold {
+		return
+	}
+	c.hits = append(c.hits, h)
+	if len(c.hits) >= 2*c.limit {
+		c.trim()
+	}
+}
+
+// trim removes all but the limit closest rows.
+func (c *collector) trim() {
+	slices.SortFunc(c.hits, func(a, b hit) int {
+		if order := cmp.Compare(b.close, a.close); order != 0 {
+			return order
+		}
+		return strings.Compare(c.x.id(a.row), c.x.id(b.row))
+	})
+	if len(c.hits) >= c.limit {
+		c.hits = c.hits[:c.limit]
+		c.threshold, c.full = c.hits[c.limit-1].close, true
+	}
+}
+
+func (c *collector) len() int { return min(len(c.hits), c.limit) }
+
+func (c *collector) candidates() []candidate {
+	if len(c.hits) > c.limit {
+		c.trim()
+	}
+	all := make([]candidate, len(c.hits))
+	for i, h := range c.hits {
+		b, n := c.x.block(h.row)
+		all[i] = candidate{Result: Result{ID: b.ids[n]}, row: h.row, norm: b.norm[n], vector: c.x.vector(h.row)}
+		if b.attrs != nil {
+			all[i].Attr = b.attrs[n]
+		}
+	}
+	return all
+}
+
+// rank computes the scores of candidates and sorts them. It omits those that the source does not
+// have any more.
+func (x *Index) rank(ctx context.Context, q *query, found []candidate, version uint64) ([]Result, error) {
+	if err := x.readVectors(ctx, found, version); err != nil {
+		return nil, err
+	}
+	results := make([]Result, 0, len(found))
+	for i := range found {
+		if c := &found[i]; c.vector != nil {
+			c.Score = x.score(q, c.vector, c.norm)
+			results = append(results, c.Result)
+		}
+	}
+	slices.SortFunc(results, func(a, b Result) int {
+		if order := cmp.Compare(b.Score, a.Score); order != 0 {
+			return order
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return results, nil
+}
+
+// readVectors reads the vectors of candidates from the source, and keeps them if the index has
+// not changed since.
+func (x *Index) readVectors(ctx context.Context, found []candidate, version uint64) error {
+	var missing []*candidate
+	for i := range found {
+		if found[i].vector == nil {
+			missing = append(missing, &found[i])
+		}
+	}
+	for part := range slices.Chunk(missing, 256) {
+		ids := make([]string, len(part))
+		for i, c := range part {
+			ids[i] = c.ID
+		}
+		err := x.cfg.Source.Vectors(ctx, ids, func(i int, v []float32) {
+			if len(v) == x.cfg.Dim {
+				part[i].vector, part[i].norm = v, norm(v)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		x.keepRead(part, version)
+	}
+	return ctx.Err()
+}
+
+func (x *Index) keepRead(read []*candidate, version uint64) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.version != version {
+		return
+	}
+	for _, c := range read {
+		if c.vector != nil {
+			x.keep(c.row, c.vector)
+		}
+	}
+}

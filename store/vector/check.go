@@ -1,0 +1,235 @@
+package vector
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// Limits. Sizes are in bytes.
+const (
+	// MaxName limits owners, collections, ids and names of embedders.
+	MaxName   = 512
+	MaxText   = 256 << 10
+	MaxBlocks = 1 << 20
+	// MaxMetadata limits the JSON of the metadata of a document.
+	MaxMetadata  = memory.MaxMetadata
+	MaxDimension = 4096
+	// MaxWrite and MaxWriteBytes limit the documents of a write; bytes are those of texts, blocks
+	// and metadata.
+	MaxWrite      = 1000
+	MaxWriteBytes = 16 << 20
+	// MaxIDs limits the ids of Get and Delete.
+	MaxIDs     = 1000
+	MaxQueries = 64
+	// DefaultLimit and MaxLimit are numbers of documents.
+	DefaultLimit = 5
+	MaxLimit     = 1000
+	MaxOffset    = 10_000
+)
+
+// Norms of embeddings. Beyond them, float32 has too few digits or none.
+const (
+	maxNorm = 1e18
+	minNorm = 1e-15 // under Cosine
+)
+
+func invalid(format string, args ...any) error {
+	return a2a.Errorf(a2a.CodeInvalid, "vector: "+format, args...)
+}
+
+// textRule returns the rule that a text breaks, or "".
+func textRule(text string, limit int) string {
+	switch {
+	case len(text) > limit:
+		return fmt.Sprintf("has %d bytes, limit is %d", len(text), limit)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return "must be UTF-8 without NUL"
+	}
+	return ""
+}
+
+func checkName(field, name string) error {
+	if name == "" {
+		return invalid("%s: must not be empty", field)
+	}
+	if rule := textRule(name, MaxName); rule != "" {
+		return invalid("%s: %s", field, rule)
+	}
+	return nil
+}
+
+// CheckOwner returns an error if an owner is not valid.
+func CheckOwner(owner string) error { return checkName("owner", owner) }
+
+// Check returns the key with its default, or an error.
+func (k Key) Check() (Key, error) {
+	if k.Collection == "" {
+		k.Collection = DefaultCollection
+	}
+	if err := CheckOwner(k.Owner); err != nil {
+		return k, err
+	}
+	return k, checkName("collection", k.Collection)
+}
+
+// CheckIDs returns the key with its default, or an error if it or one of up to [MaxIDs] ids is not
+// valid.
+func CheckIDs(k Key, ids []string) (Key, error) {
+	k, err := k.Check()
+	if err == nil && len(ids) > MaxIDs {
+		err = invalid("ids: are %d, limit is %d", len(ids), MaxIDs)
+	}
+	for i := 0; i < len(ids) && err == nil; i++ {
+		err = checkName(fmt.Sprintf("ids[%d]", i), ids[i])
+	}
+	return k, err
+}
+
+// CheckList returns the key and the params with their defaults, or an error.
+func CheckList(k Key, p ListParams) (Key, ListParams, error) {
+	k, err := k.Check()
+	if err != nil {
+		return k, p, err
+	}
+	if rule := textRule(p.After, MaxName); rule != "" {
+		return k, p, invalid("after: %s", rule)
+	}
+	p.Limit, err = checkLimit(p.Limit)
+	return k, p, err
+}
+
+func checkLimit(limit int) (int, error) {
+	switch {
+	case limit == 0:
+		return DefaultLimit, nil
+	case limit < 0 || limit > MaxLimit:
+		return 0, invalid("limit: is %d, want 1 to %d", limit, MaxLimit)
+	}
+	return limit, nil
+}
+
+// checkEmbedding checks what does not depend on the collection.
+func checkEmbedding(field string, v []float32) error {
+	if len(v) == 0 || len(v) > MaxDimension {
+		return invalid("%s: has %d components, want 1 to %d", field, len(v), MaxDimension)
+	}
+	for i, c := range v {
+		if math.IsNaN(float64(c)) || math.IsInf(float64(c), 0) {
+			return invalid("%s[%d]: is %g, must be finite", field, i, c)
+		}
+	}
+	if norm(v) > maxNorm {
+		return invalid("%s: has a norm above %g", field, maxNorm)
+	}
+	return nil
+}
+
+// checkMetric checks an embedding for a metric.
+func checkMetric(field string, v []float32, m Metric) error {
+	if m == Cosine && norm(v) < minNorm {
+		return invalid("%s: is the zero vector, which has no direction; metric cosine needs one", field)
+	}
+	return nil
+}
+
+func norm(v []float32) float64 {
+	var sum float64
+	for _, c := range v {
+		sum += float64(c) * float64(c)
+	}
+	return math.Sqrt(sum)
+}
+
+// Check returns the key and the params with their defaults, or an error.
+func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
+	k, err := k.Check()
+	if err != nil {
+		return k, p, err
+	}
+	switch {
+	case len(p.Queries) == 0 || len(p.Queries) > MaxQueries:
+		return k, p, invalid("queries: are %d, want 1 to %d", len(p.Queries), MaxQueries)
+	case p.Offset < 0 || p.Offset > MaxOffset:
+		return k, p, invalid("offset: is %d, want 0 to %d", p.Offset, MaxOffset)
+	case p.MinScore != nil && math.IsNaN(*p.MinScore):
+		return k, p, invalid("minScore: must be a number")
+	}
+	if p.Limit, err = checkLimit(p.Limit); err != nil {
+		return k, p, err
+	}
+	for i, q := range p.Queries {
+		if err := q.check(fmt.Sprintf("queries[%d]", i)); err != nil {
+			return k, p, err
+		}
+	}
+	if err := p.Filter.Check(); err != nil {
+		return k, p, filterError("filter", err)
+	}
+	if p.GroupBy != "" {
+		err = filterError("groupBy", filter.Exists(p.GroupBy).Check())
+	}
+	return k, p, err
+}
+
+func (q Query) check(field string) error {
+	if (q.Text == "") == (q.Embedding == nil) {
+		return invalid("%s: needs either an embedding or a text", field)
+	}
+	if q.Text == "" {
+		return checkEmbedding(field+".embedding", q.Embedding)
+	}
+	if rule := textRule(q.Text, MaxText); rule != "" {
+		return invalid("%s.text: %s", field, rule)
+	}
+	return nil
+}
+
+// filterError adds a code to an error of a filter.
+func filterError(field string, err error) error {
+	var e *filter.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Field != "" && field == "filter":
+		return invalid("%s: %s: %s", field, e.Field, e.Rule)
+	case e != nil:
+		return invalid("%s: %s", field, e.Rule)
+	}
+	return invalid("%s: %v", field, err)
+}
+
+// checkDocument checks a document and returns it as stored.
+func checkDocument(d *Document) (Row, error) {
+	r := Row{ID: d.ID, Text: d.Text, Blocks: string(d.Blocks), Embedding: d.Embedding}
+	if rule := textRule(d.ID, MaxName); rule != "" {
+		return r, invalid("id: %s", rule)
+	}
+	if rule := textRule(d.Text, MaxText); rule != "" {
+		return r, invalid("text: %s", rule)
+	}
+	if len(d.Blocks) > MaxBlocks {
+		return r, invalid("blocks: has %d bytes, limit is %d", len(d.Blocks), MaxBlocks)
+	}
+	if d.Blocks != nil && (!utf8.Valid(d.Blocks) || !json.Valid(d.Blocks) || bytes.TrimLeft(d.Blocks, " \t\r\n")[0] != '[') {
+		return r, invalid("blocks: must be a JSON array in UTF-8")
+	}
+	if d.Embedding != nil {
+		if err := checkEmbedding("embedding", d.Embedding); err != nil {
+			return r, err
+		}
+	}
+	var err error
+	if r.Metadata, err = memory.EncodeMetadata(d.Metadata); err != nil {
+		return r, invalid("%s", strings.TrimPrefix(err.Error(), "memory: "))
+	}
+	return r, nil
+}

@@ -1,0 +1,47 @@
+// Package vector defines the contract for documents that are found by meaning: by the similarity of
+// their embeddings to that of a query. The package does no I/O.
+//
+// # Concepts
+//
+// A collection belongs to an owner ([Key]) and holds documents ([Document]). Its first write
+// creates it and fixes its [Metric], dimension and embedder, the model that makes its embeddings.
+// Writes and queries that differ from them get a [MismatchError].
+//
+// An [Embedder] computes embeddings. A store with an embedder embeds the text of documents that
+// have no embedding, and the text of queries. A collection whose first documents have neither an
+// embedding nor an embedder is lexical: it has the dimension 0, no embeddings, and finds documents
+// by their words only.
+//
+// [Store] is the part that every store has. [Lister] and [Forgetter] are optional. The stores of
+// this project implement both.
+//
+// # Search
+//
+// Search returns the documents that are closest to each query, by falling score. Documents with
+// the same score are ordered by id. A filter applies before documents are ranked: a search returns
+// fewer documents than its limit only if no more of them match.
+//
+// Small collections are compared completely. In large ones an approximate search may miss a few of
+// the closest documents; [SearchParams.Exact] compares all of them.
+//
+// A query with a text is embedded. If the store has no embedder or the collection is lexical,
+// documents are ranked by their words, and [Results.Mode] is [ModeLexical]. Such a search reads all
+// documents of the collection.
+//
+// # Guarantees
+//
+//   - A write stores all of its documents or none. Searches that start afterwards find them.
+//   - Embeddings and blocks are returned as they were stored.
+//   - A call never finds or changes data of another owner or collection.
+//   - Stores share no memory with their callers.
+//
+// # Concurrency
+//
+// All methods of a store are safe for concurrent use.
+//
+// # Errors
+//
+// Invalid params get an error with code invalid_params that names the field and the rule. Errors of
+// the backend have the codes unavailable, exhausted or internal. If an embedder fails, its error
+// is returned and nothing is written. A call whose context is done returns the context's error.
+package vector

@@ -1,0 +1,35 @@
+package vector
+
+import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Errors of stores. Test for them with errors.Is.
+var (
+	// ErrCollectionNotFound: the owner has no such collection. It is a store.ErrNotFound.
+	ErrCollectionNotFound = fmt.Errorf("vector: collection %w", store.ErrNotFound)
+	// ErrExists: the collection has a document with the same id.
+	ErrExists error = a2a.Errorf(a2a.CodeConflict, "vector: document already exists")
+	// ErrMismatch: a write or a query does not fit the collection. The error is a
+	// [MismatchError].
+	ErrMismatch error = a2a.Errorf(a2a.CodeInvalid, "vector: collection mismatch")
+)
+
+// MismatchError reports a value that differs from that of the collection. It is [ErrMismatch].
+type MismatchError struct {
+	Collection string
+	// Field is "dimension", "metric" or "embedder".
+	Field string
+	// Value is that of the call, Want that of the collection.
+	Value, Want string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("vector: %s: is %.64q, collection %.64q has %.64q", e.Field, e.Value, e.Collection, e.Want)
+}
+
+// Unwrap returns [ErrMismatch].
+func (e *MismatchError) Unwrap() error { return ErrMismatch }

@@ -1,0 +1,227 @@
+package vectortest
+
+import (
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+func contractTests() []test {
+	return []test{
+		{name: "Get returns what was added", run: testGet},
+		{name: "Add rejects existing ids and stores nothing", run: testAddExisting},
+		{name: "Upsert replaces documents", run: testUpsert},
+		{name: "documents without an id get one", run: testIDs},
+		{name: "Delete removes documents and keeps the collection", run: testDelete},
+		{name: "Collections lists those of the owner by name", run: testCollections},
+		{name: "DeleteCollection removes documents and settings", run: testDeleteCollection},
+		{name: "unknown collections are not found", run: testUnknown},
+		{name: "owners and collections are isolated", run: testIsolation},
+		{name: "List pages through all documents by id", run: testList},
+		{name: "ForgetOwner removes all collections of one owner", run: testForget},
+		{name: "the first write fixes metric, dimension and embedder", run: testMismatch},
+	}
+}
+
+func testGet(f *fixture) {
+	d := vector.Document{
+		ID: "id", Text: "text", Blocks: []byte(`[{"kind": "text"}, 1]`), Embedding: []float32{0.1, -2, 3e-5},
+		Metadata: map[string]any{"a": 1.5, "b": []any{"x", nil, true}, "c": map[string]any{"d": "e"}},
+	}
+	ids, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d, document("other", 1, 2, 3)}})
+	if err != nil {
+		f.Fatalf("Add() = %v", err)
+	}
+	f.equal("Add()", ids, []string{"id", "other"})
+	f.equal("Get()", f.get(f.k, "other", "missing", "id"), []vector.Document{document("other", 1, 2, 3), d})
+	f.equal("Get() of no ids", f.get(f.k), []vector.Document(nil))
+}
+
+func testAddExisting(f *fixture) {
+	f.upsert(document("a", 1, 0))
+	_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 1), document("a", 0, 1)}})
+	f.wantError("Add()", err, vector.ErrExists, "")
+	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 1, 0)})
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 1), "a")
+}
+
+func testUpsert(f *fixture) {
+	f.upsert(document("a", 1, 0), document("b", 0, 1))
+	changed := vector.Document{ID: "a", Embedding: []float32{0, 2}, Metadata: map[string]any{"v": 2.0}}
+	f.upsert(changed, document("c", 1, 1))
+	f.equal("Get()", f.get(f.k, "a"), []vector.Document{changed})
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 0, 1), "a", "b", "c")
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "c", "a", "b")
+}
+
+func testIDs(f *fixture) {
+	ids := f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("", 1, 0), document("", 1, 1), document("x", 0, 1)}})
+	if len(ids) != 3 || ids[0] == "" || ids[0] == ids[1] || ids[2] != "x" {
+		f.Fatalf("Upsert() = %q", ids)
+	}
+	for i, d := range f.get(f.k, ids...) {
+		if d.ID != ids[i] {
+			f.Errorf("document %d has the id %q, want %q", i, d.ID, ids[i])
+		}
+	}
+}
+
+func testDelete(f *fixture) {
+	f.upsert(document("a", 1, 0), document("b", 0, 1), document("c", 1, 1))
+	n, err := f.s.Delete(f.ctx, f.k, []string{"a", "missing", "c", "a"})
+	if n != 2 || err != nil {
+		f.Errorf("Delete() = %d, %v, want 2", n, err)
+	}
+	f.equal("Get()", f.get(f.k, "a", "b", "c"), []vector.Document{document("b", 0, 1)})
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "b")
+	if n, err := f.s.Delete(f.ctx, f.k, []string{"b"}); n != 1 || err != nil {
+		f.Errorf("Delete() = %d, %v, want 1", n, err)
+	}
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0))
+	_, err = f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 2, 3)}})
+	f.wantError("Upsert() to the empty collection", err, vector.ErrMismatch, "dimension")
+	f.upsert(document("a", 1, 0))
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "a")
+}
+
+func testCollections(f *fixture) {
+	all, err := f.s.Collections(f.ctx, "owner")
+	if len(all) != 0 || err != nil {
+		f.Errorf("Collections() of an empty store = %+v, %v", all, err)
+	}
+	f.write(vector.Key{Owner: "owner", Collection: "b"}, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0), document("b", 1, 0)}, Metric: vector.L2, Embedder: "m"})
+	f.write(vector.Key{Owner: "owner"}, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0, 0)}})
+	f.write(vector.Key{Owner: "owner", Collection: "a"}, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "words"}}})
+	f.write(vector.Key{Owner: "other", Collection: "c"}, vector.WriteParams{Documents: []vector.Document{document("a", 1)}})
+	all, err = f.s.Collections(f.ctx, "owner")
+	if err != nil {
+		f.Fatalf("Collections() = %v", err)
+	}
+	f.equal("Collections()", all, []vector.Collection{
+		{Name: "a", Metric: vector.Cosine, Documents: 1},
+		{Name: "b", Metric: vector.L2, Dimension: 2, Embedder: "m", Documents: 2},
+		{Name: "default", Metric: vector.Cosine, Dimension: 3, Documents: 1},
+	})
+}
+
+func testDeleteCollection(f *fixture) {
+	other := vector.Key{Owner: "owner", Collection: "other"}
+	f.upsert(document("a", 1, 0), document("b", 1, 1))
+	f.write(other, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0)}})
+	n, err := f.s.DeleteCollection(f.ctx, f.k)
+	if n != 2 || err != nil {
+		f.Errorf("DeleteCollection() = %d, %v, want 2", n, err)
+	}
+	if n, err := f.s.DeleteCollection(f.ctx, f.k); n != 0 || err != nil {
+		f.Errorf("DeleteCollection() again = %d, %v, want 0", n, err)
+	}
+	_, err = f.s.Get(f.ctx, f.k, []string{"a"})
+	f.wantError("Get()", err, vector.ErrCollectionNotFound, "")
+	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("c", 1, 2, 3)}, Metric: vector.Dot})
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0, 0), "c")
+	f.equal("Get()", f.get(other, "a"), []vector.Document{document("a", 1, 0)})
+}
+
+func testUnknown(f *fixture) {
+	_, err := f.s.Get(f.ctx, f.k, []string{"a"})
+	f.wantError("Get()", err, vector.ErrCollectionNotFound, "")
+	_, err = f.s.Delete(f.ctx, f.k, []string{"a"})
+	f.wantError("Delete()", err, vector.ErrCollectionNotFound, "")
+	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1}}}})
+	f.wantError("Search()", err, vector.ErrCollectionNotFound, "")
+	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "a"}}})
+	f.wantError("Search()", err, vector.ErrCollectionNotFound, "")
+	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
+		f.Errorf("Collections() = %v, %v, want none", all, err)
+	}
+}
+
+func testIsolation(f *fixture) {
+	keys := []vector.Key{{Owner: "a", Collection: "b"}, {Owner: "a", Collection: "b/c"}, {Owner: "a/b", Collection: "c"}, {Owner: "b", Collection: "a"}, {Owner: "A", Collection: "b"}, {Owner: "a%", Collection: "_"}}
+	for i, k := range keys {
+		f.write(k, vector.WriteParams{Documents: []vector.Document{{ID: "same", Embedding: []float32{1, float32(i)}}, {ID: fmt.Sprint(i), Embedding: []float32{1, 1}}}})
+	}
+	for i, k := range keys {
+		f.equal("Get()", f.get(k, "same", "0", "1", "2", "3", "4", "5"),
+			[]vector.Document{{ID: "same", Embedding: []float32{1, float32(i)}}, {ID: fmt.Sprint(i), Embedding: []float32{1, 1}}})
+		all, err := f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{0, 1}}}, Limit: 100})
+		if err != nil || len(all[0].Hits) != 2 {
+			f.Errorf("Search(%v) = %+v, %v, want 2 documents", k, all, err)
+		}
+	}
+	if n, err := f.s.Delete(f.ctx, keys[0], []string{"same", "1", "2"}); n != 1 || err != nil {
+		f.Errorf("Delete() = %d, %v, want 1", n, err)
+	}
+	if n, err := f.s.DeleteCollection(f.ctx, keys[1]); n != 2 || err != nil {
+		f.Errorf("DeleteCollection() = %d, %v, want 2", n, err)
+	}
+	for _, k := range keys[2:] {
+		if got := f.get(k, "same"); len(got) != 1 {
+			f.Errorf("Get(%v) = %v after documents of others were removed", k, got)
+		}
+	}
+}
+
+func testList(f *fixture) {
+	l := optional[vector.Lister](f)
+	_, err := l.List(f.ctx, f.k, vector.ListParams{})
+	f.wantError("List()", err, vector.ErrCollectionNotFound, "")
+	var want []vector.Document
+	for i := range 25 {
+		want = append(want, document(fmt.Sprintf("%02d", i), 1, float32(i)))
+	}
+	for i := range want {
+		f.upsert(want[(i*7)%25])
+	}
+	var got []vector.Document
+	for after := ""; ; after = got[len(got)-1].ID {
+		page, err := l.List(f.ctx, f.k, vector.ListParams{After: after, Limit: 10})
+		if err != nil {
+			f.Fatalf("List() = %v", err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+		f.upsert(document("000", 1, 1)) // before the page
+	}
+	f.equal("List()", got, want)
+}
+
+func testForget(f *fixture) {
+	s := optional[vector.Forgetter](f)
+	for _, k := range []vector.Key{{Owner: "a", Collection: "x"}, {Owner: "a", Collection: "y"}, {Owner: "b", Collection: "x"}} {
+		f.write(k, vector.WriteParams{Documents: []vector.Document{document("1", 1, 0), document("2", 1, 0)}})
+	}
+	if n, err := s.ForgetOwner(f.ctx, "a"); n != 4 || err != nil {
+		f.Errorf("ForgetOwner() = %d, %v, want 4", n, err)
+	}
+	if all, err := f.s.Collections(f.ctx, "a"); len(all) != 0 || err != nil {
+		f.Errorf("Collections() = %+v, %v, want none", all, err)
+	}
+	if got := f.get(vector.Key{Owner: "b", Collection: "x"}, "1"); len(got) != 1 {
+		f.Errorf("the document of another owner was removed")
+	}
+}
+
+func testMismatch(f *fixture) {
+	first := vector.WriteParams{Documents: []vector.Document{document("a", 1, 0)}, Metric: vector.L2, Embedder: "m"}
+	f.write(f.k, first)
+	for field, p := range map[string]vector.WriteParams{
+		"dimension": {Documents: []vector.Document{document("b", 1, 0), document("c", 1, 0, 0)}},
+		"metric":    {Documents: []vector.Document{document("b", 1, 0)}, Metric: vector.Cosine},
+		"embedder":  {Documents: []vector.Document{document("b", 1, 0)}, Embedder: "other"},
+	} {
+		_, err := f.s.Upsert(f.ctx, f.k, p)
+		f.wantError("Upsert()", err, vector.ErrMismatch, field)
+		_, err = f.s.Add(f.ctx, f.k, p)
+		f.wantError("Add()", err, vector.ErrMismatch, field)
+	}
+	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: "without embedding"}}})
+	f.wantError("Upsert() without embedding", err, vector.ErrMismatch, "dimension")
+	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}, {Embedding: []float32{1}}}})
+	f.wantError("Search()", err, vector.ErrMismatch, "dimension")
+	f.equal("Get()", f.get(f.k, "a", "b", "c", "d"), first.Documents)
+	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 0)}, Metric: vector.L2, Embedder: "m"})
+	f.upsert(document("c", 1, 0))
+}

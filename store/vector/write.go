@@ -1,0 +1,218 @@
+package vector
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+// Row is a document as backends store it.
+type Row struct {
+	ID, Text  string
+	Blocks    string // JSON, "" if there are none
+	Metadata  string // JSON of an object
+	Embedding []float32
+}
+
+// Document returns a copy of the row for a caller.
+func (r *Row) Document(includeEmbedding bool) Document {
+	d := Document{ID: r.ID, Text: r.Text, Metadata: memory.DecodeMetadata(r.Metadata)}
+	if r.Blocks != "" {
+		d.Blocks = json.RawMessage(r.Blocks)
+	}
+	if includeEmbedding {
+		d.Embedding = slices.Clone(r.Embedding)
+	}
+	return d
+}
+
+// Write is a write that is valid apart from what depends on the collection.
+type Write struct {
+	Key  Key
+	Rows []Row
+	// metric and embedder are those of the params.
+	metric   Metric
+	embedder string
+	missing  []int // rows whose embeddings the store computes unless the collection is lexical
+}
+
+// IDs returns the ids of the documents.
+func (w *Write) IDs() []string {
+	ids := make([]string, len(w.Rows))
+	for i := range w.Rows {
+		ids[i] = w.Rows[i].ID
+	}
+	return ids
+}
+
+// NewWrite checks the params of a write, copies its documents and chooses ids for those without.
+func NewWrite(k Key, p WriteParams) (*Write, error) {
+	k, err := k.Check()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(p.Documents) == 0 || len(p.Documents) > MaxWrite:
+		return nil, invalid("documents: are %d, want 1 to %d", len(p.Documents), MaxWrite)
+	case !slices.Contains([]Metric{"", Cosine, Dot, L2}, p.Metric):
+		return nil, invalid("metric: %s is unknown", a2a.Quote(string(p.Metric)))
+	}
+	if rule := textRule(p.Embedder, MaxName); rule != "" {
+		return nil, invalid("embedder: %s", rule)
+	}
+	w := &Write{Key: k, metric: p.Metric, embedder: p.Embedder}
+	seen, total := make(map[string]bool), 0
+	for i := range p.Documents {
+		r, err := checkDocument(&p.Documents[i])
+		if err != nil {
+			return nil, invalid("documents[%d].%s", i, strings.TrimPrefix(err.Error(), "vector: "))
+		}
+		if total += len(r.Text) + len(r.Blocks) + len(r.Metadata); total > MaxWriteBytes {
+			return nil, invalid("documents: have more than %d bytes in total", MaxWriteBytes)
+		}
+		if r.ID == "" {
+			r.ID = rand.Text()
+		}
+		if seen[r.ID] {
+			return nil, invalid("documents[%d].id: %s is repeated", i, a2a.Quote(r.ID))
+		}
+		seen[r.ID] = true
+		if r.Embedding = slices.Clone(r.Embedding); r.Embedding == nil {
+			w.missing = append(w.missing, i)
+		}
+		w.Rows = append(w.Rows, r)
+	}
+	return w, nil
+}
+
+// Embed computes the embeddings that documents of the write lack. c is the collection, nil if it does
+// not exist. It does nothing without an embedder, and for a lexical collection.
+func (w *Write) Embed(ctx context.Context, e Embedder, c *Collection) error {
+	if e == nil || len(w.missing) == 0 || c != nil && c.Dimension == 0 {
+		return nil
+	}
+	if w.embedder != "" && w.embedder != e.Name() {
+		return &MismatchError{w.Key.Collection, "embedder", e.Name(), w.embedder}
+	}
+	texts := make([]string, len(w.missing))
+	for i, n := range w.missing {
+		if texts[i] = w.Rows[n].Text; strings.TrimSpace(texts[i]) == "" {
+			return invalid("documents[%d].text: must not be empty without an embedding", n)
+		}
+	}
+	embeddings, err := embed(ctx, e, texts)
+	if err != nil {
+		return err
+	}
+	for i, n := range w.missing {
+		w.Rows[n].Embedding = embeddings[i]
+	}
+	w.embedder, w.missing = e.Name(), nil
+	return nil
+}
+
+// embed calls an embedder and checks its result.
+func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error) {
+	embeddings, err := e.Embed(ctx, texts)
+	if err != nil {
+		var coded *a2a.Error
+		if errors.As(err, &coded) || ctx.Err() != nil {
+			return nil, fmt.Errorf("vector: embedder %.64q: %w", e.Name(), err)
+		}
+		return nil, a2a.Wrap(a2a.CodeUnavailable, err, "vector: embedder %.64q: %v", e.Name(), err)
+	}
+	if len(embeddings) != len(texts) {
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "vector: embedder %.64q: returned %d embeddings for %d texts", e.Name(), len(embeddings), len(texts))
+	}
+	for i, v := range embeddings {
+		if err := checkEmbedding("embedding", v); err != nil {
+			return nil, a2a.Errorf(a2a.CodeUnavailable, "vector: embedder %.64q: text %d: %s", e.Name(), i, strings.TrimPrefix(err.Error(), "vector: "))
+		}
+		embeddings[i] = slices.Clone(v)
+	}
+	return embeddings, nil
+}
+
+// Admit returns the collection after the write, apart from the number of documents. c is the
+// collection before it, nil if it does not exist. It returns an error, such as a [MismatchError], if
+// the write does not fit the collection.
+func (w *Write) Admit(c *Collection) (Collection, error) {
+	result := Collection{Name: w.Key.Collection, Metric: w.metric, Embedder: w.embedder, Dimension: len(w.Rows[0].Embedding)}
+	if c != nil {
+		result = *c
+		if w.metric != "" && w.metric != c.Metric {
+			return result, &MismatchError{c.Name, "metric", string(w.metric), string(c.Metric)}
+		}
+		if w.embedder != "" && w.embedder != c.Embedder && c.Dimension > 0 {
+			return result, &MismatchError{c.Name, "embedder", w.embedder, c.Embedder}
+		}
+	}
+	if result.Metric == "" {
+		result.Metric = Cosine
+	}
+	if result.Dimension == 0 {
+		result.Embedder = ""
+	}
+	for i := range w.Rows {
+		v := w.Rows[i].Embedding
+		if len(v) != result.Dimension {
+			return result, dimensionError(&result, len(v))
+		}
+		if err := checkMetric(fmt.Sprintf("documents[%d].embedding", i), v, result.Metric); err != nil && len(v) > 0 {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+func dimensionError(c *Collection, n int) error {
+	return &MismatchError{c.Name, "dimension", strconv.Itoa(n), strconv.Itoa(c.Dimension)}
+}
+
+// EmbedQueries returns the embeddings of queries to a collection. An embedding is nil if its query is
+// lexical. It returns a [MismatchError] if a query does not fit the collection.
+func EmbedQueries(ctx context.Context, e Embedder, c *Collection, queries []Query) ([][]float32, error) {
+	embeddings := make([][]float32, len(queries))
+	var texts []string
+	var of []int
+	for i, q := range queries {
+		switch {
+		case q.Embedding != nil:
+			embeddings[i] = slices.Clone(q.Embedding)
+		case e != nil && c.Dimension > 0:
+			texts, of = append(texts, q.Text), append(of, i)
+		}
+	}
+	if len(texts) > 0 {
+		if e.Name() != c.Embedder {
+			return nil, &MismatchError{c.Name, "embedder", e.Name(), c.Embedder}
+		}
+		found, err := embed(ctx, e, texts)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range of {
+			embeddings[n] = found[i]
+		}
+	}
+	for i, v := range embeddings {
+		if v == nil {
+			continue
+		}
+		if len(v) != c.Dimension {
+			return nil, dimensionError(c, len(v))
+		}
+		if err := checkMetric(fmt.Sprintf("queries[%d].embedding", i), v, c.Metric); err != nil {
+			return nil, err
+		}
+	}
+	return embeddings, nil
+}
