@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // ForgetParams are the params of [Forget].
@@ -47,15 +48,17 @@ type ForgetReport struct {
 	Messages     int64 `json:"messages"`
 	Facts        int64 `json:"facts"`
 	FactVersions int64 `json:"factVersions"`
-	Blobs        int64 `json:"blobs"`
-	BlobBytes    int64 `json:"blobBytes"`
+	// Documents are those of package store/vector.
+	Documents int64 `json:"documents"`
+	Blobs     int64 `json:"blobs"`
+	BlobBytes int64 `json:"blobBytes"`
 	// Notes are about data that could not be removed or is removed later.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // total returns the number of removed objects.
 func (r *ForgetReport) total() int64 {
-	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Blobs
+	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Documents + r.Blobs
 }
 
 const (
@@ -65,7 +68,8 @@ const (
 )
 
 // Forget removes all data of a principal: contexts with their tasks, feedback, webhooks and
-// idempotency records, records such as session states and boards, transcripts, facts and blobs.
+// idempotency records, records such as session states and boards, transcripts, facts, documents of
+// store/vector and blobs.
 // Unless params.Cancel is set, it removes nothing and returns conflict while a task is queued or
 // runs. Revoke the access of the principal first: Forget also removes what is written while it
 // runs, and returns conflict if that does not end.
@@ -110,7 +114,7 @@ func (f *forgetting) run(ctx context.Context) error {
 	f.feedback = feedback.Count()
 	for pass := range forgetPasses {
 		before := f.report.total()
-		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.blobs, f.states, f.records} {
+		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.documents, f.blobs, f.states, f.records} {
 			if err := remove(ctx); err != nil {
 				return err
 			}
@@ -367,6 +371,23 @@ func (f *forgetting) facts(ctx context.Context) error {
 	r, err := f.Contracts.Facts.ForgetSubject(ctx, f.Owner)
 	f.report.Facts += int64(r.Facts)
 	f.report.FactVersions += int64(r.Versions)
+	return err
+}
+
+// documents removes the collections of the main store.
+func (f *forgetting) documents(ctx context.Context) error {
+	s, ok := f.Store.(interface {
+		Vectors(cfg vector.Config) vector.Store
+	})
+	if !ok {
+		return nil
+	}
+	forgetter, ok := s.Vectors(vector.Config{}).(vector.Forgetter)
+	if !ok {
+		return nil
+	}
+	n, err := forgetter.ForgetOwner(ctx, f.Owner)
+	f.report.Documents += int64(n)
 	return err
 }
 

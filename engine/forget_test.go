@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // subject adds data of each kind of an owner to a store: two contexts with three tasks, one of them
@@ -59,6 +61,10 @@ func subject(t *testing.T, s store.Store, owner string, state a2a.TaskState) {
 	must(err)
 	_, err = c.Facts.Save(ctx, memory.Scope{Owner: owner, Agent: "a"}, "likes tea", memory.SaveParams{})
 	must(err)
+	if documents := documentsOf(s); documents != nil {
+		_, err = documents.Add(ctx, vector.Key{Owner: owner, Collection: "notes"}, vector.WriteParams{Documents: []vector.Document{{Text: "likes tea"}}})
+		must(err)
+	}
 	_, err = c.Blobs.Put(ctx, strings.NewReader("content"), blob.PutParams{Owner: owner, Holder: "task/t1"})
 	must(err)
 	states, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s)})
@@ -69,6 +75,16 @@ func subject(t *testing.T, s store.Store, owner string, state a2a.TaskState) {
 	must(err)
 	_, err = boards.Create(ctx, board.CreateParams{Owner: owner, Conversation: "c0", Titles: []string{"t"}})
 	must(err)
+}
+
+// documentsOf returns the documents of a store, nil if it stores none.
+func documentsOf(s store.Store) vector.Store {
+	if p, ok := s.(interface {
+		Vectors(cfg vector.Config) vector.Store
+	}); ok {
+		return p.Vectors(vector.Config{})
+	}
+	return nil
 }
 
 // left returns how much data of each kind an owner has.
@@ -112,6 +128,10 @@ func left(t *testing.T, s store.Store, owner string) map[string]int {
 	add("facts", len(facts.Facts), err)
 	blobs, err := c.Blobs.List(ctx, blob.ListParams{Owner: owner})
 	add("blobs", len(blobs.Blobs), err)
+	if documents := documentsOf(s); documents != nil {
+		collections, err := documents.Collections(ctx, owner)
+		add("documents", len(collections), err)
+	}
 	removals, err := s.Removals(ctx, store.Removal{Key: store.Key{Owner: owner}}, 1)
 	if len(removals) > 0 && removals[0].Key.Owner != owner {
 		removals = nil
@@ -126,6 +146,10 @@ var everything = map[string]int{
 
 func wantLeft(t *testing.T, s store.Store, owner string, want map[string]int) {
 	t.Helper()
+	want = maps.Clone(want)
+	if want["facts"] > 0 && documentsOf(s) != nil {
+		want["documents"] = 1
+	}
 	if diff := cmp.Diff(want, left(t, s, owner)); diff != "" {
 		t.Errorf("data of %s, -want +got:\n%s", owner, diff)
 	}
@@ -141,6 +165,9 @@ func TestForgetRemovesEverythingOfThePrincipalOnly(t *testing.T) {
 		want := engine.ForgetReport{
 			Contexts: 2, Tasks: 3, Feedback: 1, Webhooks: 1, Records: 2, Sessions: 1, Messages: 2, Facts: 1, FactVersions: 1, Blobs: 1, BlobBytes: 7,
 			Notes: []string{"a running server removes the contents of the blobs after their grace period"},
+		}
+		if documentsOf(s) != nil {
+			want.Documents = 1
 		}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("Forget(): %v, report, -want +got:\n%s", err, diff)

@@ -53,6 +53,7 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 		{"sessions", r.Sessions},
 		{"messages", r.Messages},
 		{"facts", r.Facts},
+		{"documents", r.Documents},
 		{"blobs", r.Blobs},
 		{"bytes", r.BlobBytes},
 	}
