@@ -111,18 +111,19 @@ func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Reco
 }
 
 // base returns the record that a change is based on. It may be outdated, but not if it is the
-// reason to reject the change.
-func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (store.Record, error) {
+// reason to reject the change. change is the result of the update, nil if it was not called.
+func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (r store.Record, change *store.RecordChange, err error) {
 	u.t.r.mu.Lock()
 	known := u.t.r.records.known
 	pending := u.t.r.records.byKey[key] != nil
 	u.t.r.mu.Unlock()
 	if known.Key == key && !pending {
 		if c, err := update(known); c != nil && err == nil {
-			return known, nil
+			return known, c, nil
 		}
 	}
-	return u.read(ctx, key)
+	r, err = u.read(ctx, key)
+	return r, nil, err
 }
 
 // ReadRecord implements [store.RecordUpdater].
@@ -221,11 +222,11 @@ func (u *turnRecords) UpdateRecord(ctx context.Context, key store.RecordKey, upd
 	if err := context.Cause(ctx); err != nil {
 		return store.Record{}, err
 	}
-	base, err := u.base(ctx, key, update)
+	base, change, err := u.base(ctx, key, update)
 	if err != nil {
 		return store.Record{}, err
 	}
-	c := &recordCall{key: key, update: update, result: callRecord{Kind: kind}}
+	c := &recordCall{key: key, update: update, change: change, result: callRecord{Kind: kind}}
 	if err := u.add(ctx, c, func(p *pendingRecords) { p.apply(c, base) }); err != nil {
 		return store.Record{}, err
 	}

@@ -40,6 +40,8 @@ type recordCall struct {
 	key    store.RecordKey
 	update store.RecordUpdate // nil for a read, and for a change that failed
 	err    error              // of the update
+	// change is the result of the update for the record that it is applied to first, nil if unknown.
+	change *store.RecordChange
 
 	effects []store.Effect // to be committed
 	size    int            // of the effects in bytes
@@ -177,6 +179,8 @@ func (p *pendingRecords) apply(c *recordCall, base store.Record) {
 	rec := p.byKey[c.key]
 	if rec == nil {
 		rec = &pendingRecord{base: base, current: base}
+	} else {
+		c.change = nil
 	}
 	if rec.apply(c) {
 		p.byKey[c.key] = rec
@@ -187,7 +191,10 @@ func (p *pendingRecords) apply(c *recordCall, base store.Record) {
 // apply applies a change to the record and sets the call's result. It reports whether the
 // record changed.
 func (rec *pendingRecord) apply(c *recordCall) bool {
-	change, err := c.update(rec.current)
+	change, err := c.change, error(nil)
+	if c.change = nil; change == nil {
+		change, err = c.update(rec.current)
+	}
 	c.err = err
 	if c.result.Failed = err != nil; err != nil || change == nil {
 		c.update = nil
