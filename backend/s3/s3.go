@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -46,6 +47,9 @@ func (c *Config) complete() error {
 	var errs []error
 	if c.Endpoint == "" {
 		errs = append(errs, errors.New("s3: Endpoint is empty, want a host"))
+	}
+	if strings.ContainsAny(c.Endpoint, "@/") {
+		errs = append(errs, errors.New("s3: Endpoint must be host or host:port, without credentials")) // not shown: it may have a password
 	}
 	if c.Bucket == "" {
 		errs = append(errs, errors.New("s3: Bucket is empty, want the name of a bucket"))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
@@ -124,12 +126,13 @@ func (c *blobsGetCmd) Run(ctx context.Context, a *app) error {
 			return k.blobError(c.Ref, err)
 		}
 		defer func() { _ = r.Close() }()
+		content := fileref.NewVerifier(r, info)
 		if !toFile {
-			_, err := io.Copy(a.out.w, r)
+			_, err := io.Copy(a.out.w, content)
 			return err
 		}
 		err = replaceFile(c.Output, func(w io.Writer) error {
-			_, err := io.Copy(w, r)
+			_, err := io.Copy(w, content)
 			return err
 		})
 		if err != nil {
@@ -188,7 +191,8 @@ func (c *blobsPutCmd) Run(ctx context.Context, a *app) error {
 }
 
 type blobsDeleteCmd struct {
-	Refs []string `arg:"" name:"ref" help:"Refs of the blobs."`
+	Refs  []string `arg:"" name:"ref" help:"Refs of the blobs."`
+	Force bool     `help:"Also delete blobs that are pinned, such as files of tasks: these then have no content."`
 	confirmFlag
 
 	keptFlags
@@ -208,6 +212,12 @@ func (c *blobsDeleteCmd) Run(ctx context.Context, a *app) error {
 			return fmt.Sprintf("blob %s (%s, %d bytes)", b.Ref, oneLine(b.Name, 40), b.Size), nil
 		}
 		return c.delete(ctx, a, c.Refs, describe, func(ref string) error {
+			switch b, err := k.Blobs.Stat(ctx, k.owner, ref); {
+			case err != nil:
+				return k.blobError(ref, err)
+			case len(b.Holders) > 0 && !c.Force:
+				return a2a.Errorf(a2a.CodeConflict, "blob %s is pinned by %s; --force deletes it nevertheless", a2a.Quote(ref), strings.Join(b.Holders, ", "))
+			}
 			if err := k.Blobs.Delete(ctx, k.owner, ref); err != nil {
 				return k.blobError(ref, err)
 			}

@@ -100,7 +100,7 @@ func (f *storageFlags) resolveContracts(a *app) (all []contractStore, errs []err
 // URL, which may have a password.
 func (a *app) contractStore(c contract, text string) (one contractStore, err error) {
 	scheme := schemeOf(text)
-	if scheme == "" && !strings.ContainsAny(text, "/.") {
+	if scheme == "" && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") {
 		scheme = text // the name of a kind, such as memory
 	}
 	i := slices.IndexFunc(a.backends, func(b backend) bool { return slices.Contains(b.schemes, scheme) })

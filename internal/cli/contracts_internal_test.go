@@ -118,6 +118,9 @@ func TestContractURLsAreChecked(t *testing.T) {
 		{"STORE_STATE=redis://:hunter2@127.0.0.1:1", "STORE_STATE is redis://:***@127.0.0.1:1: redis: 127.0.0.1:1: "},
 		{"STORE_MEMORY=redis://:hunter2@h", "STORE_MEMORY starts with redis:, which has no store of facts"},
 		{"STORE_STATE=sqlite:", "STORE_STATE names no directory"},
+		{"STORE_HISTORY=redis//:hunter2@127.0.0.1:1/0", "STORE_HISTORY is no URL of a known store"},
+		{"STORE_HISTORY=:hunter2@127.0.0.1", "STORE_HISTORY is no URL of a known store"},
+		{"STORE_BLOB=s3://bucket/p?endpoint=AK:hunter2@127.0.0.1:1&insecure=true", "Endpoint must be host or host:port, without credentials"},
 		{"STORE_HISTORY=toy://u:hunter2@down", "STORE_HISTORY is toy://u:***@down: toy: no response"},
 		{"STORE_HISTORY=" + filepath.Join(dir, "file"), "STORE_HISTORY is " + filepath.Join(dir, "file")},
 	} {

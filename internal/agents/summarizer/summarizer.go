@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -298,7 +299,13 @@ func DescribeMemory(cfg *holdfast.Config) {
 // clip shortens a name for use in a message.
 func clip(s string) string {
 	const longest = 80
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.Join(strings.Fields(s), " ")
 	if runes := []rune(s); len(runes) > longest {
 		s = string(runes[:longest]) + "…"
 	}
