@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -80,6 +82,9 @@ const (
 func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
 	if params.Store == nil || params.Owner == "" || strings.ContainsRune(params.Owner, 0) {
 		return ForgetReport{}, a2a.Errorf(a2a.CodeInvalid, "forget: store and owner are required")
+	}
+	if r, _ := utf8.DecodeRuneInString(params.Owner); unicode.IsControl(r) { // an owner of records of the server itself
+		return ForgetReport{}, a2a.Errorf(a2a.CodeInvalid, "forget: owner must not start with a control character")
 	}
 	if params.Now == nil {
 		params.Now = time.Now

@@ -307,7 +307,9 @@ func TestForgetReportsWhatItCannotRemove(t *testing.T) {
 	if st, err := states.Get(t.Context(), k); err != nil || st.Values != nil {
 		t.Errorf("Get() = %+v, %v, want no state", st, err)
 	}
-	if _, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		t.Errorf("Forget() without an owner = %v, want invalid_params", err)
+	for _, owner := range []string{"", "\x1fholdfast"} {
+		if _, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: owner}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			t.Errorf("Forget() of the owner %q = %v, want invalid_params", owner, err)
+		}
 	}
 }

@@ -280,3 +280,24 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
+
+// A secret of links that is damaged does not make tasks unreadable.
+func TestTasksAreReadableWithoutLinks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 200<<10)
+	if err := f.store.SaveRecords(t.Context(), "\x1fholdfast", store.RecordChange{Namespace: "files", Key: "link-secret", Value: []byte("short")}); err != nil {
+		t.Fatal(err)
+	}
+	parts := f.stored(t, 300<<10, 100<<10)
+	shown, err := f.View(fileref.ViewParams{Owner: task.Owner, Base: "https://h/a"}).Parts(t.Context(), parts)
+	if err != nil || forms(shown) != "link bytes" {
+		t.Fatalf("Parts() = %s, %v, want a link and content", forms(shown), err)
+	}
+	got := shown[0].(a2a.FilePart)
+	if uri := got.File.(a2a.FileWithURI).URI; got.Metadata[fileref.MetadataError] == nil || uri != "https://h/a/blobs/"+fileref.Refs(nil, parts)[0] {
+		t.Errorf("the link is %s with metadata %v, want no signature and %s", uri, got.Metadata, fileref.MetadataError)
+	}
+	if parts[0].(a2a.FilePart).Metadata != nil {
+		t.Error("the view modified its argument")
+	}
+}

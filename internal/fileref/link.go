@@ -36,7 +36,12 @@ func (f *Files) Link(ctx context.Context, base, owner, ref string) (string, erro
 	}
 	expires := strconv.FormatInt(f.cfg.Now().Add(f.cfg.LinkTTL+time.Minute).Truncate(time.Minute).Unix(), 10)
 	q := url.Values{"owner": {owner}, "expires": {expires}, "signature": {sign(secret, owner, ref, expires)}}
-	return strings.TrimSuffix(base, "/") + Path + url.PathEscape(ref) + "?" + q.Encode(), nil
+	return address(base, ref) + "?" + q.Encode(), nil
+}
+
+// address returns the address of a blob without a signature: it requires a token.
+func address(base, ref string) string {
+	return strings.TrimSuffix(base, "/") + Path + url.PathEscape(ref)
 }
 
 // Signed reports whether a query is that of a link.

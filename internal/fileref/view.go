@@ -161,8 +161,8 @@ func (v *View) parts(ctx context.Context, parts []a2a.Part) ([]a2a.Part, error) 
 	return out, nil
 }
 
-// part returns a file with its content or a link. If the content does not exist or is damaged, the
-// metadata has the reason, and the task remains readable.
+// part returns a file with its content or a link. If the content does not exist or is damaged, or the
+// link cannot be signed, the metadata has the reason, and the task remains readable.
 func (v *View) part(ctx context.Context, p a2a.FilePart, r Ref) (a2a.Part, error) {
 	file := p.File.(a2a.FileWithURI)
 	if v.inline(r) {
@@ -172,17 +172,28 @@ func (v *View) part(ctx context.Context, p a2a.FilePart, r Ref) (a2a.Part, error
 			return withContent(p, data), nil
 		}
 		if errors.Is(err, errMissing) || errors.Is(err, errDamaged) {
-			p.Metadata = maps.Clone(p.Metadata)
-			if p.Metadata == nil {
-				p.Metadata = make(map[string]any, 1)
-			}
-			p.Metadata[MetadataError] = err.Error()
+			setError(&p, err.Error())
 		} else if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
 	var err error
-	file.URI, err = v.f.Link(ctx, v.p.Base, v.p.Owner, r.Blob)
+	if file.URI, err = v.f.Link(ctx, v.p.Base, v.p.Owner, r.Blob); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		file.URI = address(v.p.Base, r.Blob)
+		setError(&p, "the link to the file cannot be signed")
+	}
 	p.File = file
-	return p, err
+	return p, nil
+}
+
+// setError sets the reason why the content of a file cannot be read.
+func setError(p *a2a.FilePart, reason string) {
+	p.Metadata = maps.Clone(p.Metadata)
+	if p.Metadata == nil {
+		p.Metadata = make(map[string]any, 1)
+	}
+	p.Metadata[MetadataError] = reason
 }

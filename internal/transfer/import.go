@@ -58,6 +58,9 @@ func (o *ImportOptions) validate() error {
 	if strings.ContainsRune(o.Owner, 0) {
 		return a2a.Invalid("Owner", "must not contain a NUL")
 	}
+	if o.Owner != "" && checkOwner(o.Owner) != nil {
+		return a2a.Invalid("Owner", "must not start with a control character")
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -251,6 +252,9 @@ func (m *importer) keptBlob(ctx context.Context, owner string, b blob.Info) erro
 	case !errors.Is(err, blob.ErrNotFound):
 		return err
 	}
+	if err := m.dropHolders(ctx, owner, &b); err != nil {
+		return err
+	}
 	r, w := io.Pipe()
 	u := &upload{ref: b.Ref, w: w, done: make(chan error, 1)}
 	go func() {
@@ -260,6 +264,46 @@ func (m *importer) keptBlob(ctx context.Context, owner string, b blob.Info) erro
 	}()
 	m.now.upload = u
 	return nil
+}
+
+// dropHolders removes the holders that are tasks which the target does not have: nothing would ever
+// unpin the blob. Without another holder it expires after its TTL.
+func (m *importer) dropHolders(ctx context.Context, owner string, b *blob.Info) error {
+	var kept []string
+	for _, holder := range b.Holders {
+		exists, err := m.holds(ctx, owner, holder)
+		if err != nil {
+			return err
+		}
+		if exists {
+			kept = append(kept, holder)
+		}
+	}
+	if len(b.Holders) > 0 && len(kept) == 0 {
+		b.Expires = m.opts.Now().Add(b.TTL)
+	}
+	b.Holders = kept
+	return nil
+}
+
+// holds reports whether a holder is not a task or is a task of the target. The holder of a task is
+// task/ID or task/ID/CREATED.
+func (m *importer) holds(ctx context.Context, owner, holder string) (bool, error) {
+	id, ok := strings.CutPrefix(holder, "task/")
+	if !ok {
+		return true, nil
+	}
+	for {
+		_, err := m.store.Task(ctx, store.Key{Owner: owner, ID: id}, store.TaskOptions{Outline: true})
+		if !errors.Is(err, store.ErrNotFound) {
+			return err == nil, err
+		}
+		slash := strings.LastIndexByte(id, '/')
+		if slash < 0 {
+			return false, nil
+		}
+		id = id[:slash]
+	}
 }
 
 func (m *importer) keptChunk(data []byte) error {

@@ -48,7 +48,7 @@ func (s *scanner) parseKept(ctx context.Context, raw []byte) error {
 		return err
 	}
 	s.context, s.kept = store.ContextKey{Owner: l.Owner, ID: keptID}, keptScan{}
-	if err := checkID("owner", l.Owner); err != nil {
+	if err := checkOwner(l.Owner); err != nil {
 		return err
 	}
 	return s.out.kept(ctx, l.Owner, keptItem{})

@@ -83,7 +83,7 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 	for i, size := range []int{0, 3, 192 << 10, 500_000} {
 		p := blob.PutParams{Owner: owner, Name: fmt.Sprint("file ", i), ContentType: "text/plain"}
 		if i%2 == 1 {
-			p.Holder = "task/t1"
+			p.Holder = "run/t1"
 		}
 		_, err := k.Blobs.Put(t.Context(), strings.NewReader(strings.Repeat("x", size)), p)
 		must(err)
@@ -359,5 +359,37 @@ func TestStatesOfAnotherStoreAreTransferred(t *testing.T) {
 	report := importDocument(t, memory(t), exportAll(t, target), transfer.ImportOptions{Kept: transfer.Kept{State: moved}})
 	if got, err := moved.Get(t.Context(), key); err != nil || fmt.Sprint(got.Values) != fmt.Sprint(values) || report.Written.States != 1 {
 		t.Errorf("Get() = %+v, %v, want %v; report: %+v", got, err, values, report)
+	}
+}
+
+// A blob of a task that the target lacks expires, since nothing would unpin it.
+func TestImportDropsHoldersThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	source, target := newMemory(t), newMemory(t)
+	createDone(t, target, "t1", 0)
+	createDone(t, target, "a/b", 5)
+	holders := map[string]bool{"task/t1": true, "task/t1/1700000000000": true, "task/a/b": true, "run/x": true, "task/gone": false, "task/gone/1700000000000": false}
+	refs := make(map[string]string)
+	for holder := range holders {
+		info, err := source.Blobs(blob.Config{}).Put(t.Context(), strings.NewReader(holder), blob.PutParams{Owner: "alice", Holder: holder, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs[holder] = info.Ref
+	}
+	if err := source.Blobs(blob.Config{}).Pin(t.Context(), "alice", refs["task/t1"], "task/gone"); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	opts := transfer.ImportOptions{Kept: keptOf(target), Now: func() time.Time { return now }}
+	importDocument(t, target, exportKept(t, keptOf(source), "alice"), opts)
+	for holder, keeps := range holders {
+		info, err := target.Blobs(blob.Config{}).Stat(t.Context(), "alice", refs[holder])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keeps && (!slices.Equal(info.Holders, []string{holder}) || !info.Expires.IsZero()) || !keeps && (len(info.Holders) > 0 || !info.Expires.Equal(now.Add(time.Hour))) {
+			t.Errorf("blob of %s has the holders %v and expires at %v", holder, info.Holders, info.Expires)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -167,6 +169,15 @@ func checkID(field, id string) error {
 		return &wire.Error{Path: field, Rule: "must not be empty or contain a NUL"}
 	}
 	return nil
+}
+
+// checkOwner returns an error for an owner that no document may have. Records of the server itself have
+// owners that start with a control character.
+func checkOwner(owner string) error {
+	if r, _ := utf8.DecodeRuneInString(owner); unicode.IsControl(r) {
+		return &wire.Error{Path: "owner", Rule: "must not start with a control character"}
+	}
+	return checkID("owner", owner)
 }
 
 // checkReferences returns an error for a parent or a reference that no store accepts.

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -84,3 +85,35 @@ func TestImportReportsConflictingRecords(t *testing.T) {
 		})
 	}
 }
+
+// Owners that start with a control character have records of the server itself, such as the secret of links.
+func TestImportRejectsOwnersOfTheServer(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t)
+	createDone(t, source, "t1", 0)
+	saveRecord(t, source, "files", "link-secret", strings.Repeat("s", 32))
+	fillKept(t, keptOf(source), conversation.Owner)
+	var records bytes.Buffer
+	if _, err := transfer.ExportAll(t.Context(), &records, source, conversation.Owner); err != nil {
+		t.Fatal(err)
+	}
+	all := records.String()
+	at := strings.LastIndex(all, `{"type":"holdfast-export"`)
+	for name, document := range map[string]string{"context": all[:at], "records": all[at:], "kept data": exportKept(t, keptOf(source), conversation.Owner)} {
+		changed := fixSum(strings.SplitAfter(strings.ReplaceAll(document, `"owner":"alice"`, `"owner":"\u001fholdfast"`), "\n"))
+		target := newMemory(t)
+		for _, err := range []error{
+			second(transfer.Import(t.Context(), strings.NewReader(changed), target, transfer.ImportOptions{Kept: keptOf(target)})),
+			second(transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target), Owner: "\x1fholdfast"})),
+		} {
+			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), "must not start with a control character") {
+				t.Errorf("Import() of a %s = %v, want an error about the owner", name, err)
+			}
+		}
+		if _, err := target.Record(t.Context(), store.RecordKey{Owner: "\x1fholdfast", Namespace: "files", Key: "link-secret"}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Record() of the secret = %v, want not found", err)
+		}
+	}
+}
+
+func second(_ transfer.Report, err error) error { return err }

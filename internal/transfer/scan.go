@@ -259,7 +259,7 @@ func (s *scanner) parseContext(ctx context.Context, raw []byte) error {
 		return err
 	}
 	c := l.record()
-	if err := errors.Join(checkID("owner", c.Key.Owner), checkID("context.contextId", c.Key.ID), checkReferences(&c)); err != nil {
+	if err := errors.Join(checkOwner(c.Key.Owner), checkID("context.contextId", c.Key.ID), checkReferences(&c)); err != nil {
 		return err
 	}
 	change := store.ContextChange{Context: c, Create: true}
@@ -392,7 +392,7 @@ func (s *scanner) parseRecords(raw []byte) error {
 		return err
 	}
 	s.context.Owner = l.Owner
-	return checkID("owner", l.Owner)
+	return checkOwner(l.Owner)
 }
 
 func (s *scanner) parseRecord(ctx context.Context, raw []byte) error {
