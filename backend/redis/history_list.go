@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -23,7 +24,7 @@ func (h *History) index(ctx context.Context, k history.Key, now int64) error {
 }
 
 // load returns the sessions of entries that exist, of one agent unless it is "". It corrects old
-// entries that are wrong.
+// entries that are wrong. A session that is damaged has the time of its entry.
 func (h *History) load(ctx context.Context, owner, agent string, entries []entry) (sessions []history.Session, err error) {
 	now := h.now()
 	var mu sync.Mutex
@@ -36,6 +37,9 @@ func (h *History) load(ctx context.Context, owner, agent string, entries []entry
 		wg.Go(func() {
 			t, _, found, failed := h.readTotals(ctx, k)
 			switch {
+			case errors.Is(failed, errTotals): // it can be cleared
+				t.Session = history.Session{Key: k, CreatedAt: fromMillis(e.at), UpdatedAt: fromMillis(e.at)}
+				failed, found = nil, true
 			case failed != nil || !e.old(now):
 			case !found:
 				failed = h.entries.correct(ctx, owner, e, 0)

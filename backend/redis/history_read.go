@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -18,6 +19,9 @@ const readBatch = 1000
 
 // errRevised: messages of the session were removed while it was read.
 var errRevised = errors.New("messages were removed meanwhile")
+
+// errTotals: the totals of a session are damaged.
+var errTotals = errors.New("totals are not those of a session")
 
 // totals are the fields of the hash of a session.
 type totals struct {
@@ -44,12 +48,12 @@ func (h *History) readTotals(ctx context.Context, k history.Key, more ...command
 	for _, field := range strings.Fields(text + " " + created) {
 		number, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return t, nil, false, damaged(err)
+			return t, nil, false, damaged(fmt.Errorf("%w: %w", errTotals, err))
 		}
 		n = append(n, number)
 	}
 	if len(n) != 9 {
-		return t, nil, false, damaged(errors.New("totals have a wrong number of fields"))
+		return t, nil, false, damaged(errTotals)
 	}
 	t = totals{lastSeq: n[0], Session: history.Session{
 		Key: k, Newest: n[1], Messages: n[2], Bytes: n[3], CreatedAt: fromMillis(n[8]), UpdatedAt: fromMillis(n[4]),

@@ -15,6 +15,10 @@ type Restorer interface {
 	Restore(ctx context.Context, s Session, messages []Message) error
 }
 
+// maxRestoredSeq is the greatest sequence of a restored message. Later ones have room for appends
+// before a double cannot represent them.
+const maxRestoredSeq = 1 << 52
+
 // CheckRestore returns an error if the params of Restore are invalid.
 func CheckRestore(s *Session, messages []Message) error {
 	p := AppendParams{Messages: messages}
@@ -27,6 +31,8 @@ func CheckRestore(s *Session, messages []Message) error {
 		switch {
 		case m.Seq <= last:
 			return invalid("message %d: sequence: is %d, want more than %d", i, m.Seq, last)
+		case m.Seq > maxRestoredSeq:
+			return invalid("message %d: sequence: is %d, limit is %d", i, m.Seq, maxRestoredSeq)
 		case m.CreatedAt.IsZero():
 			return invalid("message %d: creation time: is required", i)
 		}
@@ -38,6 +44,8 @@ func CheckRestore(s *Session, messages []Message) error {
 	switch {
 	case s.CreatedAt.IsZero() || s.UpdatedAt.Before(s.CreatedAt):
 		return invalid("session: times: want a creation time, and an update time that is not before it")
+	case s.UpdatedAt.Year() > 9999 || s.ExpiresAt.Year() > 9999:
+		return invalid("session: times: must be before the year 10000")
 	case !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(s.UpdatedAt):
 		return invalid("session: expiry: must be after the update time")
 	}

@@ -31,10 +31,10 @@ if not last then
 end
 
 local seq = tonumber(last)
-local first = tostring(seq + 1)
+local first = join({seq + 1})
 for i = 12, #ARGV, 2 do
 	seq = seq + 1
-	last = tostring(seq)
+	last = join({seq})
 	redis.call('XADD', stream, last, 'meta', ARGV[i], 'body', ARGV[i + 1])
 end
 if ttl ~= '' then lifetime = ttl end
@@ -45,7 +45,7 @@ result = first .. ' ' .. last
 local total = messages + (#ARGV - 11) / 2
 local set = {
 	'c:' .. client, number .. ' ' .. result,
-	'totals', table.concat({last, last, total, bytes + size, ARGV[4], expires, lifetime, removed}, ' '),
+	'totals', join({last, last, total, bytes + size, ARGV[4], expires, lifetime, removed}),
 }
 if run ~= '' then
 	set[5] = 'r:' .. run

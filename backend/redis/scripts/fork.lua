@@ -15,6 +15,6 @@ end
 local expires = ttl > 0 and now + ttl or 0
 local keep = removal(expires, 0)
 redis.call('HSET', session, 'created', ARGV[4], 'rev', client .. '.' .. number,
-	'totals', table.concat({ARGV[7], ARGV[8], messages, ARGV[10], ARGV[4], expires, ttl, keep}, ' '))
+	'totals', join({ARGV[7], ARGV[8], messages, ARGV[10], ARGV[4], expires, ttl, keep}))
 expire(keep)
 return note(v[1], messages)

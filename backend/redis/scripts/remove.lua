@@ -29,7 +29,7 @@ local count, size, runs = 0, 0, {}
 while from do
 	local entries, ids = redis.call('XRANGE', stream, from, to, 'COUNT', 500), {}
 	for _, entry in ipairs(entries) do
-		local key, run = string.match(entry[2][2], '^%d+%z([^%z]*)%z([^%z]*)%z')
+		local key, run = string.match(entry[2][2], '^%-?%d+%z([^%z]*)%z([^%z]*)%z')
 		if mode ~= 'run' or run == what then
 			ids[#ids + 1] = entry[1]
 			size = size + #entry[2][4]
@@ -58,6 +58,6 @@ if count > 0 then
 	local entry = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
 	newest = entry and string.match(entry[1], '^%d+') or '0'
 	redis.call('HSET', session, 'rev', client .. '.' .. number,
-		'totals', table.concat({last, newest, messages - count, bytes - size, updated, expires, ttl, keep}, ' '))
+		'totals', join({last, newest, messages - count, bytes - size, updated, expires, ttl, keep}))
 end
-return note(v[1], count .. ' ' .. size)
+return note(v[1], join({count, size}))

@@ -21,6 +21,6 @@ for i = 12, start - 1, 3 do
 end
 local newest = ARGV[#ARGV - 2]
 local removed = removal(tonumber(expires), tonumber(keep))
-redis.call('HSET', session, 'totals', table.concat({newest, newest, messages + (#ARGV - start + 1) / 3, bytes + size, ARGV[7], expires, ttl, removed}, ' '))
+redis.call('HSET', session, 'totals', join({newest, newest, messages + (#ARGV - start + 1) / 3, bytes + size, ARGV[7], expires, ttl, removed}))
 expire(removed)
 return note(v[1], '')

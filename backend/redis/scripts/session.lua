@@ -6,10 +6,18 @@ local session, stream = KEYS[1], KEYS[2]
 local now, grace = tonumber(ARGV[4]), tonumber(ARGV[5])
 local no_fence = '0000000000000000000'
 
+-- join returns values with spaces in between. Numbers have all their digits.
+local function join(values)
+	for i, value in ipairs(values) do
+		if type(value) == 'number' then values[i] = string.format('%.0f', value) end
+	end
+	return table.concat(values, ' ')
+end
+
 -- parse returns the totals of a session that exists and has not expired.
 local function parse(totals)
 	if not totals then return end
-	local last, newest, messages, bytes, updated, expires, ttl, keep = string.match(totals, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	local last, newest, messages, bytes, updated, expires, ttl, keep = string.match(totals, '^(%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+)$')
 	if expires == '0' or tonumber(expires) > now then return last, newest, messages, bytes, updated, expires, ttl, keep end
 end
 
@@ -52,6 +60,6 @@ end
 -- expire makes the server remove the keys at a time.
 local function expire(keep)
 	for _, key in ipairs({session, stream}) do
-		if keep > 0 then redis.call('PEXPIRE', key, keep - now) else redis.call('PERSIST', key) end
+		if keep > 0 then redis.call('PEXPIRE', key, string.format('%.0f', keep - now)) else redis.call('PERSIST', key) end
 	end
 end
