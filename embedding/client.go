@@ -30,8 +30,8 @@ type Config struct {
 	// Name identifies the model in collections. Default: Model. Change it if the server changes the
 	// model of the same name.
 	Name string
-	// Dimensions is the number of components that the server shall return. Default: that of the
-	// model.
+	// Dimensions is the number of components that the server shall return. Embed fails if it returns
+	// another. Default: that of the model.
 	Dimensions int
 	// BatchTexts and BatchBytes are the maximum of a request. A longer text is a request of its
 	// own. Default 256 texts, 256 KiB.
@@ -180,7 +180,7 @@ func (c *Client) request(ctx context.Context, texts []string) ([][]float32, erro
 	if err != nil {
 		return nil, err
 	}
-	delay := firstDelay
+	delay := min(firstDelay, c.cfg.MaxDelay)
 	for attempt := 1; ; attempt++ {
 		found, after, err := c.attempt(ctx, body, len(texts))
 		switch {
@@ -195,7 +195,7 @@ func (c *Client) request(ctx context.Context, texts []string) ([][]float32, erro
 		if err := c.wait(ctx, pause); err != nil {
 			return nil, err
 		}
-		delay *= 2
+		delay = min(2*delay, c.cfg.MaxDelay)
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *Client) attempt(ctx context.Context, body []byte, texts int) (found [][
 	if c.cfg.Key != "" {
 		header.Set("Authorization", "Bearer "+c.cfg.Key)
 	}
-	limit := int64(1<<20 + texts*maxDimension*maxComponent)
+	limit := int64(1<<20 + texts*cmp.Or(c.cfg.Dimensions, maxDimension)*maxComponent)
 	resp, data, err := c.http.Exchange(ctx, safehttp.Request{URL: c.target, Header: header, Body: body}, limit)
 	var failure *safehttp.Error
 	switch {
@@ -220,7 +220,7 @@ func (c *Client) attempt(ctx context.Context, body []byte, texts int) (found [][
 	case err != nil:
 		return nil, 0, a2a.Wrap(a2a.CodeUnavailable, err, "embedding: %v", err)
 	case resp.Status == http.StatusOK:
-		found, err := decode(data, texts)
+		found, err := decode(data, texts, c.cfg.Dimensions)
 		return found, noRetry, err
 	case resp.Status == http.StatusTooManyRequests || resp.Status == http.StatusRequestTimeout || resp.Status >= 500:
 		return nil, resp.RetryAfter, a2a.Errorf(a2a.CodeUnavailable, "embedding: status %d%s", resp.Status, c.reason(data))

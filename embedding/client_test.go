@@ -185,8 +185,8 @@ func TestFailures(t *testing.T) {
 		"broken server":  {500, "", `{"error": 5}`, a2a.CodeUnavailable, 3, "status 500"},
 		"no JSON":        {200, "", `<html>`, a2a.CodeUnavailable, 1, "response"},
 		"too few":        {200, "", `{"data": []}`, a2a.CodeUnavailable, 1, "0 embeddings for 2 texts"},
-		"repeated index": {200, "", `{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}`, a2a.CodeUnavailable, 1, "index 0"},
-		"wrong index":    {200, "", `{"data": [{"index": 0, "embedding": [1]}, {"index": 2, "embedding": [1]}]}`, a2a.CodeUnavailable, 1, "index 2"},
+		"repeated index": {200, "", `{"data": [{"index": 0, "embedding": [1, 1]}, {"index": 0, "embedding": [1, 1]}]}`, a2a.CodeUnavailable, 1, "index 0"},
+		"wrong index":    {200, "", `{"data": [{"index": 0, "embedding": [1, 1]}, {"index": 2, "embedding": [1, 1]}]}`, a2a.CodeUnavailable, 1, "index 2"},
 		"dimensions":     {200, "", `{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}`, a2a.CodeUnavailable, 1, "components"},
 		"huge number":    {200, "", `{"data": [{"embedding": [1e999]}, {"embedding": [1]}]}`, a2a.CodeUnavailable, 1, "response"},
 	} {
@@ -226,6 +226,43 @@ func TestKilledServer(t *testing.T) {
 	var coded *a2a.Error
 	if !errors.As(err, &coded) || coded.Code != a2a.CodeUnavailable {
 		t.Errorf("Embed() = %v, want code unavailable", err)
+	}
+}
+
+func TestDelaysAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.fail = func(w http.ResponseWriter, n int) bool {
+		if n < 80 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return n < 80
+	}
+	c := newClient(t, s, func(cfg *Config) { cfg.Attempts, cfg.MaxDelay = 100, 3*time.Second })
+	c.wait = func(_ context.Context, d time.Duration) error {
+		if d > 3*time.Second {
+			t.Errorf("delay is %v, limit is 3s", d)
+		}
+		return nil
+	}
+	checkEmbed(t, c, "a")
+}
+
+func TestOtherDimensionsAreRejected(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	answer := `{"data":[{"embedding":[1,2,3]}]}`
+	s.fail = func(w http.ResponseWriter, _ int) bool {
+		_, _ = w.Write([]byte(answer))
+		return true
+	}
+	c := newClient(t, s, nil)
+	if _, err := c.Embed(t.Context(), []string{"a"}); a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), "3 components, want 2") {
+		t.Errorf("Embed() = %v, want an error about the components", err)
+	}
+	answer = strings.Repeat(" ", 1<<20+100) + answer
+	if _, err := c.Embed(t.Context(), []string{"a"}); a2a.CodeOf(err) != a2a.CodeUnavailable || strings.Contains(err.Error(), "components") {
+		t.Errorf("Embed() of a large answer = %v, want an error about its size", err)
 	}
 }
 

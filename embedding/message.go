@@ -16,8 +16,9 @@ func encode(model string, dimensions int, texts []string) ([]byte, error) {
 	}{model, texts, "float", dimensions})
 }
 
-// decode returns the embeddings of a response to a number of texts.
-func decode(data []byte, texts int) ([][]float32, error) {
+// decode returns the embeddings of a response to a number of texts. dimensions is their number of
+// components, 0 if it is not known.
+func decode(data []byte, texts, dimensions int) ([][]float32, error) {
 	invalid := func(format string, args ...any) ([][]float32, error) {
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "embedding: response: "+format, args...)
 	}
@@ -44,6 +45,8 @@ func decode(data []byte, texts int) ([][]float32, error) {
 			return invalid("index %d is repeated or out of range", at)
 		case len(d.Embedding) == 0 || len(d.Embedding) != len(response.Data[0].Embedding):
 			return invalid("embeddings have %d and %d components", len(response.Data[0].Embedding), len(d.Embedding))
+		case dimensions > 0 && len(d.Embedding) != dimensions:
+			return invalid("embeddings have %d components, want %d", len(d.Embedding), dimensions)
 		}
 		all[at] = d.Embedding
 	}
