@@ -75,6 +75,17 @@ func Refs(dst []string, parts []a2a.Part) []string {
 	return dst
 }
 
+// Size returns the total size in bytes of the files that parts refer to. Sizes that are not plausible
+// count as 1 TiB.
+func Size(parts []a2a.Part) (total int64) {
+	for _, p := range parts {
+		if _, r, ok := refOf(p); ok {
+			total += min(r.Size, 1<<40)
+		}
+	}
+	return total
+}
+
 // Contains reports whether parts have a reference.
 func Contains(parts []a2a.Part) bool {
 	return slices.ContainsFunc(parts, func(p a2a.Part) bool {

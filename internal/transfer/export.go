@@ -127,6 +127,9 @@ func (e *exporter) line(v any) (err error) {
 		return a2a.Wrap(a2a.CodeInternal, err, "context %s cannot be written as JSON", a2a.Quote(e.key.ID))
 	}
 	e.buf = append(e.buf, '\n')
+	if len(e.buf) > maxLine {
+		return e.tooLarge()
+	}
 	e.sum.Write(e.buf)
 	if _, err = e.out.Write(e.buf); err != nil {
 		return fmt.Errorf("write export: %w", err)
@@ -135,6 +138,11 @@ func (e *exporter) line(v any) (err error) {
 		e.buf = nil // do not keep the buffer of a large task
 	}
 	return nil
+}
+
+// tooLarge returns the error for a line that an import rejects.
+func (e *exporter) tooLarge() error {
+	return a2a.Errorf(a2a.CodeUnsupported, "context %s cannot be exported: a line would be longer than %d bytes", a2a.Quote(e.key.ID), maxLine)
 }
 
 func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
@@ -243,6 +251,9 @@ func (e *exporter) withFiles(ctx context.Context, t *store.Task) (*store.Task, e
 	if !fileref.TaskContains(t) {
 		return t, nil
 	}
+	if err := e.checkFiles(t); err != nil {
+		return nil, err
+	}
 	expand := e.expand(ctx, t.Key.Owner)
 	t = t.Copy()
 	var err error
@@ -260,6 +271,24 @@ func (e *exporter) withFiles(ctx context.Context, t *store.Task) (*store.Task, e
 		t.Status.Message.Parts, err = expand(t.Status.Message.Parts)
 	}
 	return t, err
+}
+
+// checkFiles returns an error, before files are read, if those of a task do not fit into a line.
+func (e *exporter) checkFiles(t *store.Task) error {
+	var total int64
+	for i := range t.History {
+		total += fileref.Size(t.History[i].Message.Parts)
+	}
+	for i := range t.Artifacts {
+		total += fileref.Size(t.Artifacts[i].Parts)
+	}
+	if t.Status.Message != nil {
+		total += fileref.Size(t.Status.Message.Parts)
+	}
+	if total > maxLine/4*3 { // base64
+		return e.tooLarge()
+	}
+	return nil
 }
 
 // read returns a task and, if it is unfinished, the steps of its turn. It reads the steps

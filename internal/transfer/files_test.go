@@ -67,3 +67,20 @@ func TestImportRejectsReferences(t *testing.T) {
 		t.Errorf("Import() = %v, want an error about the reference", err)
 	}
 }
+
+// A task whose files do not fit into a line is not exported, because no import would accept it. The files are
+// not read before.
+func TestExportRejectsTasksWithTooManyFiles(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t)
+	file := a2a.FilePart{File: a2a.FileWithURI{URI: "holdfast-blob:x?size=268435456&sha256=" + strings.Repeat("0", 64)}}
+	create(t, source, "files", idle(1, 1),
+		store.Event{Time: at(40), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m4", file)},
+		store.Event{Time: at(41), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{file, file}}},
+		store.Event{Time: at(42), State: a2a.StateCompleted, Message: message(a2a.RoleAgent, "a4", file)},
+	)
+	_, err := transfer.Export(t.Context(), new(bytes.Buffer), source, conversation)
+	if a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "task files") || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("Export() = %v, want an error about the line", err)
+	}
+}
