@@ -38,19 +38,50 @@ func (h *History) Prune(ctx context.Context, k history.Key, p history.Policy) (r
 
 // pruneBatch removes the oldest messages once, unless others were removed since it read them.
 func (h *History) pruneBatch(ctx context.Context, k history.Key, p history.Policy) (batch history.Pruned, err error) {
-	t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, 0, 0, history.PruneRead, false))
-	if err != nil || !found {
+	t, oldest, seqs, err := h.oldest(ctx, k)
+	if err != nil || len(oldest) == 0 {
 		return batch, err
 	}
-	oldest, err := parseMessages(replies[0])
-	if err != nil {
-		return batch, err
-	}
-	n := history.PruneSize(outlines(oldest), history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
+	n := history.PruneSize(oldest, history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
 	if n == 0 {
 		return batch, nil
 	}
-	return h.remove(ctx, k, "until", oldest[n-1].Seq, fenceText(0), t.rev)
+	return h.remove(ctx, k, "until", seqs[n-1], fenceText(0), t.rev)
+}
+
+// oldest returns the outlines of the oldest messages that [history.PruneSize] needs and their sequences, with the
+// totals of the session.
+func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest []history.Outline, seqs []int64, err error) {
+	rev, count := "", readFirst
+	for len(oldest) < history.PruneRead {
+		after := int64(0)
+		if len(seqs) > 0 {
+			after = seqs[len(seqs)-1]
+		}
+		count = min(count, history.PruneRead-len(oldest))
+		var replies []any
+		var found bool
+		t, replies, found, err = h.readTotals(ctx, k, h.rangeOf(k, after, 0, count, false))
+		switch {
+		case err != nil || !found:
+			return t, nil, nil, err
+		case rev != "" && t.rev != rev:
+			return t, nil, nil, errRevised
+		}
+		batch, err := parseMessages(replies[0])
+		if err != nil {
+			return t, nil, nil, err
+		}
+		oldest = append(oldest, outlines(batch)...)
+		for i := range batch {
+			seqs = append(seqs, batch[i].Seq)
+		}
+		if len(batch) < count {
+			break
+		}
+		rev, count = t.rev, t.batch()
+	}
+	return t, oldest, seqs, nil
 }
 
 // Fork implements [history.Editor]. It copies the messages to keys of their own first, which it
@@ -112,9 +143,9 @@ type forkCopy struct {
 }
 
 func (c *forkCopy) copy(ctx context.Context) error {
-	rev, after := "", int64(0)
+	rev, after, count := "", int64(0), readFirst
 	for {
-		t, replies, found, err := c.h.readTotals(ctx, c.p.From, c.h.rangeOf(c.p.From, after, c.before(), readBatch, false))
+		t, replies, found, err := c.h.readTotals(ctx, c.p.From, c.h.rangeOf(c.p.From, after, c.before(), count, false))
 		switch {
 		case err != nil:
 			return err
@@ -133,7 +164,8 @@ func (c *forkCopy) copy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		full := len(batch) == readBatch
+		full := len(batch) == count
+		count = t.batch()
 		for len(batch) > 0 && batch[len(batch)-1].Seq > c.through { // appended meanwhile
 			batch = batch[:len(batch)-1]
 		}

@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +85,42 @@ func TestDamagedSession(t *testing.T) {
 	if got := list(t, h, 1); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("Sessions() = %v, want the other one only", got)
 	}
+}
+
+// Batches are limited by their bytes, so that sessions with large messages do not exceed the timeout.
+func TestLargeMessages(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	h := open(t, Config{URL: srv.url()}).history
+	const count = 100
+	body := fmt.Appendf(nil, `"%s"`, strings.Repeat("x", 1<<20-2))
+	for range count {
+		_, err := h.Append(bg, testKey, history.AppendParams{Messages: []history.Message{{Role: "user", Body: body}}, Run: "r"})
+		must(t, err)
+	}
+	if messages, err := h.Messages(bg, testKey, 0, 0); err != nil || len(messages) != count || messages[count-1].Seq != count {
+		t.Errorf("Messages() = %d messages, %v, want %d", len(messages), err, count)
+	}
+	// A batch of 16 messages, then 21 of 4, then none.
+	if got := srv.client(t).Info(bg, "commandstats").Val(); !strings.Contains(got, "cmdstat_xrange:calls=23,") {
+		t.Errorf("statistics are %s, want 23 calls of xrange", got)
+	}
+	if messages, err := h.Messages(bg, testKey, 30, 50); err != nil || len(messages) != 30 || messages[0].Seq != 51 {
+		t.Errorf("Messages() with an offset = %d messages, %v, want 30", len(messages), err)
+	}
+	if page, err := h.Search(bg, history.SearchQuery{Owner: testKey.Owner, Agent: testKey.Agent, Session: testKey.Session, Text: "absent"}); err != nil || len(page.Hits) != 0 || page.Next != nil {
+		t.Errorf("Search() = %d hits, %v, want none", len(page.Hits), err)
+	}
+	fork := testKey
+	fork.Session = "fork"
+	if n, err := h.Fork(bg, history.ForkParams{From: testKey, To: fork}); err != nil || n != count {
+		t.Errorf("Fork() = %d, %v, want %d", n, err, count)
+	}
+	if got, err := h.Prune(bg, testKey, history.Policy{MaxMessages: 10}); err != nil || got.Messages != count-10 || got.Bytes != (count-10)<<20 {
+		t.Errorf("Prune() = %+v, %v, want %d messages", got, err, count-10)
+	}
+	if n, err := h.ClearRun(bg, fork, "r", 0); err != nil || n != count {
+		t.Errorf("ClearRun() = %d, %v, want %d", n, err, count)
+	}
+	must(t, h.Clear(bg, testKey))
 }

@@ -165,12 +165,12 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 				continue
 			}
 		}
-		for {
-			count := min(searchBatch, history.SearchScan-scanned)
+		for size := readFirst; ; {
+			count := min(size, history.SearchScan-scanned)
 			if count == 0 {
 				return page, nil
 			}
-			_, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, 0, before, count, true))
+			t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, 0, before, count, true))
 			if err != nil {
 				return page, wrapError(err, "search")
 			}
@@ -181,6 +181,7 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 			if err != nil {
 				return page, err
 			}
+			size = min(searchBatch, t.batch())
 			for _, m := range messages {
 				scanned++
 				before = m.Seq
@@ -201,7 +202,7 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 	return page, nil
 }
 
-// searchBatch is the number of messages that a search reads at a time.
+// searchBatch is the maximum number of messages that a search reads at a time.
 const searchBatch = 500
 
 // scope returns the sessions of a search in descending order, from its cursor. Some may not exist.

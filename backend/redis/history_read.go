@@ -14,8 +14,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
-// readBatch is the number of messages that one command reads of a session.
-const readBatch = 1000
+// Limits of a command that reads messages of a session: their number, that of the first command, which does
+// not know their size, and about their bytes.
+const (
+	readBatch  = 1000
+	readFirst  = 16
+	readApprox = 4 << 20
+)
 
 // errRevised: messages of the session were removed while it was read.
 var errRevised = errors.New("messages were removed meanwhile")
@@ -28,6 +33,11 @@ type totals struct {
 	history.Session
 	lastSeq int64
 	rev     string // changes with each removal of messages
+}
+
+// batch returns the number of messages that one command reads, by their average size.
+func (t *totals) batch() int {
+	return int(max(1, min(readBatch, readApprox*t.Messages/max(t.Bytes, 1))))
 }
 
 // readTotals reads the totals of a session and executes more commands in the same round trip. found is
@@ -104,7 +114,7 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	after, rev := int64(0), ""
+	after, rev, batchSize := int64(0), "", readFirst
 	if offset > 0 {
 		t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, 0, 0, 1, false))
 		if err != nil || !found || int64(offset) >= t.Messages {
@@ -114,15 +124,15 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 		if err != nil {
 			return nil, err
 		}
-		rev = t.rev
+		rev, batchSize = t.rev, t.batch()
 		if len(first) == 1 && first[0].Seq+t.Messages-1 == t.Newest {
 			after, offset = first[0].Seq+int64(offset)-1, 0
 		}
 	}
 	for len(messages) < limit {
-		count := min(readBatch, limit-len(messages))
+		count := min(batchSize, limit-len(messages))
 		if offset > 0 {
-			count = readBatch
+			count = batchSize
 		}
 		t, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, after, 0, count, false))
 		switch {
@@ -133,7 +143,7 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 		case !found:
 			return nil, nil
 		}
-		rev = t.rev
+		rev, batchSize = t.rev, t.batch()
 		batch, err := parseMessages(replies[0])
 		if err != nil {
 			return nil, err

@@ -25,9 +25,11 @@ else
 	from, to = '-', what
 end
 
+-- A batch has about 4 MiB.
+local batch = math.max(1, math.min(500, math.floor(4194304 * (messages or 0) / math.max(1, bytes or 0))))
 local count, size, runs = 0, 0, {}
 while from do
-	local entries, ids = redis.call('XRANGE', stream, from, to, 'COUNT', 500), {}
+	local entries, ids = redis.call('XRANGE', stream, from, to, 'COUNT', batch), {}
 	for _, entry in ipairs(entries) do
 		local key, run = string.match(entry[2][2], '^%-?%d+%z([^%z]*)%z([^%z]*)%z')
 		if mode ~= 'run' or run == what then
@@ -38,7 +40,7 @@ while from do
 		end
 	end
 	if #ids > 0 then count = count + redis.call('XDEL', stream, unpack(ids)) end
-	from = #entries == 500 and '(' .. entries[500][1] or nil
+	from = #entries == batch and '(' .. entries[batch][1] or nil
 end
 -- Runs without messages are forgotten, except their fences.
 if mode == 'run' then
