@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -201,7 +202,7 @@ func (s *database) eachRowPlanned(ctx context.Context, c *pgx.Conn, custom bool,
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer func() { _ = rollback(ctx, tx) }()
 	if _, err := s.exec(ctx, tx, sqlForceCustomPlan); err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func (s *database) transact(ctx context.Context, op string, f func(ctx context.C
 		}
 		defer func() {
 			if c.PgConn().TxStatus() != txIdle {
-				_ = tx.Rollback(context.WithoutCancel(ctx))
+				_ = rollback(ctx, tx)
 			}
 		}()
 		if err := f(ctx, tx); err != nil {
@@ -324,10 +325,17 @@ func (s *database) commitMarked(ctx context.Context, op string, attempt func(ctx
 		return err
 	}
 	defer s.leave()
-	return s.commitEntered(ctx, op, attempt)
+	if err := s.commitEntered(ctx, op, attempt); !errors.Is(err, errAnswerLost) {
+		return err
+	}
+	return nil
 }
 
-// commitEntered is commitMarked for callers that have entered the gate and have a slot.
+// errAnswerLost means that a transaction was committed, but the rows of its answer are incomplete.
+var errAnswerLost = errors.New("the transaction was committed, but its answer was lost")
+
+// commitEntered is commitMarked for callers that have entered the gate and have a slot. It returns
+// errAnswerLost if the transaction of a lost answer was committed.
 func (s *database) commitEntered(ctx context.Context, op string, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
 	for try := 0; ; try++ {
 		mark := s.newMark()
@@ -338,7 +346,7 @@ func (s *database) commitEntered(ctx context.Context, op string, attempt func(ct
 				return e
 			}
 			if committed {
-				return nil
+				return errAnswerLost
 			}
 		}
 		if err == nil || isResult(err) {
@@ -357,6 +365,16 @@ func (s *database) txOptions() (o pgx.TxOptions) {
 		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.cfg.lockTimeout().Milliseconds())
 	}
 	return o
+}
+
+// rollbackTimeout is the maximum time of a rollback, whose connection is closed if it fails.
+const rollbackTimeout = 3 * time.Second
+
+// rollback ends a transaction, also if ctx was canceled.
+func rollback(ctx context.Context, tx pgx.Tx) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	return tx.Rollback(ctx)
 }
 
 // commitError is a failure after COMMIT was sent.

@@ -57,7 +57,7 @@ func wrapError(ctx context.Context, err error, op string) error {
 func isResult(err error) bool {
 	for _, e := range []error{
 		store.ErrNotFound, store.ErrExists, store.ErrConflict, store.ErrDuplicate, store.ErrBusy, store.ErrClosed,
-		store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict, errKitRejected,
+		store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict, errKitRejected, errAlone,
 	} {
 		if errors.Is(err, e) {
 			return true

@@ -41,7 +41,8 @@ type callRequest struct {
 var errAlone = errors.New("a group of requests was rolled back")
 
 // commitGrouped commits the calls of a request, alone or with those of other callers, in one round
-// trip. It returns errKitRejected if a guard fails.
+// trip. It returns errKitRejected if a guard fails, and errAnswerLost if it was committed but rows of
+// its result may be missing.
 func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -55,18 +56,18 @@ func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest)
 	if start {
 		go s.commitWaiting()
 	}
-	if first {
-		defer func() { go s.commitWaiting() }()
-		return s.commitAlone(ctx, op, r)
-	}
 	var err error
-	select {
-	case err = <-r.done:
-	case <-ctx.Done():
-		if g.remove(r) {
-			return ctx.Err()
+	if first {
+		err = s.commitFirst(ctx, op, r)
+	} else {
+		select {
+		case err = <-r.done:
+		case <-ctx.Done():
+			if g.remove(r) {
+				return ctx.Err()
+			}
+			err = <-r.done
 		}
-		err = <-r.done
 	}
 	if errors.Is(err, errAlone) {
 		return s.commitAlone(ctx, op, r)
@@ -74,7 +75,14 @@ func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest)
 	return err
 }
 
-// add adds a request unless it is the first one: while its caller commits it alone, others wait.
+// commitFirst commits the first request while others wait, and then starts commitWaiting for them.
+// If the request needs a longer lock timeout or a retry, commitFirst returns errAlone.
+func (s *database) commitFirst(ctx context.Context, op string, r *callRequest) error {
+	defer func() { go s.commitWaiting() }()
+	return s.commitGroup(ctx, op, []*callRequest{r})
+}
+
+// add adds a request unless it is the first one: while its caller commits it, others wait.
 // start means that the caller must start commitWaiting.
 func (g *callGroups) add(r *callRequest) (first, start bool) {
 	g.mu.Lock()
@@ -121,7 +129,7 @@ func (s *database) commitWaiting() {
 	for group := s.groups.next(); len(group) > 0; group = s.groups.next() {
 		err := errAlone
 		if len(group) > 1 {
-			err = s.commitGroup(group)
+			err = s.commitGroup(context.Background(), "write", group)
 		}
 		for _, r := range group {
 			r.done <- err
@@ -129,25 +137,27 @@ func (s *database) commitWaiting() {
 	}
 }
 
-// commitGroup commits the calls of several requests. An error other than errAlone means that the
-// outcome is unknown.
-func (s *database) commitGroup(group []*callRequest) error {
+// commitGroup commits the calls of requests with a short lock timeout. errAlone means that it was
+// rolled back. For several requests, any other error except errAnswerLost means that the outcome is unknown.
+func (s *database) commitGroup(ctx context.Context, op string, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
 	calls := []*call{lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))}
 	for _, r := range group {
 		calls = append(calls, r.calls...)
 	}
-	ctx := context.Background()
 	err := s.withSlot(ctx, func() error {
-		return s.commitEntered(ctx, "write", func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
 			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
-			if err != nil && !indeterminate(err) {
+			switch {
+			case err == nil || indeterminate(err):
+				return err
+			case guardFailed(err) && len(group) == 1:
 				return errKitRejected
 			}
-			return err
+			return errors.Join(errAlone, err)
 		})
 	})
-	if err == nil || errors.Is(err, errIndeterminate) {
+	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) || len(group) == 1 && !errors.Is(err, errAlone) {
 		return err
 	}
 	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))

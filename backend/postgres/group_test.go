@@ -44,8 +44,12 @@ func TestGroupedRequestsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			all.Go(func() {
 				session := fmt.Sprint(caller)
 				if caller%2 == 0 {
-					if _, err := appendText(s, session, "text", history.AppendParams{Run: "run"}); err != nil {
-						t.Errorf("Append() cut after %d bytes = %v", bytes, err)
+					p := history.AppendParams{Run: "run"}
+					if caller%4 == 0 {
+						p.IdempotencyKey = fmt.Sprint("key", n)
+					}
+					if r, err := appendText(s, session, "text", p); err != nil || r.First != int64(n) || r.Last != int64(n) || r.Repeated {
+						t.Errorf("Append() cut after %d bytes = %+v, %v, want sequence %d", bytes, r, err, n)
 					}
 				} else if err := s.SaveRecords(bg, "o", store.RecordChange{Namespace: "n", Key: session, Version: int64(n - 1), Value: []byte("x")}); err != nil {
 					t.Errorf("SaveRecords() cut after %d bytes = %v", bytes, err)
@@ -83,7 +87,6 @@ func hold(t *testing.T, s *Store, session string) (release func()) {
 	return release
 }
 
-// The request that is committed alone waits for a lock, so that the others form a group.
 func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
@@ -91,13 +94,14 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 		_, err := appendText(s, session, "text", history.AppendParams{Run: "run", Fence: 2, IdempotencyKey: "key"})
 		must(t, err)
 	}
-	release, releaseOther := hold(t, s, "first"), hold(t, s, "locked")
+	release := hold(t, s, "locked")
+	s.groups.running++ // a transaction that is not answered yet, so that the requests form a group
 	var all sync.WaitGroup
 	add := func(session string, p history.AppendParams, check func(r history.AppendResult, err error) bool) {
 		waiting := func() int {
 			s.groups.mu.Lock()
 			defer s.groups.mu.Unlock()
-			return len(s.groups.waiting) + s.groups.running
+			return len(s.groups.waiting)
 		}
 		before := waiting()
 		all.Go(func() {
@@ -113,12 +117,12 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	add("b", history.AppendParams{IdempotencyKey: "key"}, func(r history.AppendResult, err error) bool { return err == nil && r.Repeated && r.First == 1 })
 	add("c", history.AppendParams{Run: "run", Fence: 3}, appended)
 	add("locked", history.AppendParams{}, appended)
-	release()
+	go s.commitWaiting()
 	await.True(t, "the group is applied without the locked session", func() bool {
 		n, err := s.History().Count(bg, history.Key{Owner: "o", Agent: "a", Session: "c"})
 		return err == nil && n == 2
 	})
-	releaseOther()
+	release()
 	all.Wait()
 	for session, want := range map[string]int64{"first": 2, "a": 1, "b": 1, "c": 2, "locked": 2} {
 		wantMessages(t, s, session, want)
@@ -147,4 +151,33 @@ func TestCloseWaitsForGroupedRequests(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	within(t, "Close", func() { must(t, s.Close()) })
 	within(t, "the end of the callers", all.Wait)
+}
+
+func TestLockedRecordDelaysNoOtherOwner(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+	save := func(owner string, version int64) error {
+		return s.SaveRecords(bg, owner, store.RecordChange{Namespace: "n", Key: "k", Version: version, Value: []byte("x")})
+	}
+	must(t, save("locked", 0))
+	must(t, save("other", 0))
+	unlock := lockRows(t, s, `SELECT 1 FROM {s}.records WHERE owner = 'locked' FOR UPDATE`)
+	first := make(chan error, 1)
+	go func() { first <- save("locked", 1) }()
+	await.True(t, "the first request starts", func() bool {
+		s.groups.mu.Lock()
+		defer s.groups.mu.Unlock()
+		return s.groups.running > 0 || len(first) > 0 || len(s.callSlots) > 0
+	})
+	for version := range int64(3) {
+		started := time.Now()
+		must(t, save("other", version+1))
+		if took := time.Since(started); took > s.cfg.lockTimeout()/2 {
+			t.Errorf("SaveRecords() took %v while a record of another owner was locked", took)
+		}
+	}
+	unlock()
+	if err := <-first; err != nil {
+		t.Errorf("SaveRecords() of the locked record = %v, want it saved after the lock was released", err)
+	}
 }

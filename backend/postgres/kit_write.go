@@ -91,10 +91,11 @@ func (t *kitWrite) run(k *call) error {
 
 // rollback ends a transaction that was not committed.
 func (t *kitWrite) rollback() {
-	ctx := context.WithoutCancel(t.ctx)
 	if t.conn.IsClosed() || t.conn.TxStatus() == txIdle {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), rollbackTimeout)
+	defer cancel()
 	if _, err := t.conn.Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
 		_ = t.conn.Close(ctx)
 	}
@@ -110,8 +111,11 @@ func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) err
 		}
 	}
 	err := k.commitGrouped(ctx, "write", r)
-	if errors.Is(err, errKitRejected) {
-		err = sqlkit.ErrGuard
+	switch {
+	case errors.Is(err, errKitRejected):
+		return sqlkit.ErrGuard
+	case errors.Is(err, errAnswerLost):
+		return sqlkit.ErrAnswerLost
 	}
 	return err
 }

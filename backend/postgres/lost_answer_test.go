@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
@@ -191,6 +192,54 @@ func TestFeedbackIsAddedOnceWhenItsAnswerIsCutOff(t *testing.T) {
 	if want := (store.FeedbackSummary{Ratings: [6]int{4: 120}}); sum != want {
 		t.Errorf("FeedbackSummary() = %v, want %v", sum, want)
 	}
+}
+
+// The sequences of an append are those in the answer, or are read if it was cut off.
+func TestAppendReturnsItsSequencesWhenTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	p, s, direct := openBehindProxy(t, Config{})
+	k := history.Key{Owner: "o", Agent: "a", Session: "s"}
+	cuts, n := 0, int64(0)
+	for bytes := 0; bytes < 400; bytes += 9 {
+		for _, key := range []string{"", fmt.Sprint("key", bytes)} {
+			before := p.cuts
+			p.cutAfter(bytes)
+			got, err := s.History().Append(bg, k, history.AppendParams{
+				IdempotencyKey: key, Messages: []history.Message{{Body: []byte(`"a"`)}, {Body: []byte(`"b"`)}, {Body: []byte(`"c"`)}},
+			})
+			p.disarm()
+			cuts += p.cuts - before
+			if want := (history.AppendResult{First: n + 1, Last: n + 3}); err != nil || got != want {
+				t.Fatalf("Append() with key %q cut after %d bytes = %+v, %v, want %+v", key, bytes, got, err, want)
+			}
+			n += 3
+			if stored, err := direct.History().Count(bg, k); err != nil || stored != n {
+				t.Fatalf("%d messages, %v, want %d", stored, err, n)
+			}
+		}
+	}
+	if cuts < 10 {
+		t.Errorf("%d cuts, want at least 10", cuts)
+	}
+}
+
+// A server that does not answer the rollback delays the result by rollbackTimeout.
+func TestRollbackEndsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	p, s, _ := openBehindProxy(t, Config{})
+	rejected := errors.New("rejected by the test")
+	within(t, "Write()", func() {
+		err := (&kit{s.database}).Write(bg, func(tx sqlkit.Tx) error {
+			must(t, tx.Query(`SELECT 1`, func(sqlkit.Row) error { return nil }))
+			p.hold()
+			return rejected
+		})
+		if !errors.Is(err, rejected) {
+			t.Errorf("Write() = %v, want the error of its function", err)
+		}
+	})
+	p.release()
+	must(t, s.Ping(bg))
 }
 
 func TestImmediateShutdownLosesNothingAcknowledged(t *testing.T) {

@@ -242,6 +242,9 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 		r.order = strings.Join([]string{"records", owner, keys[0].Namespace, keys[0].Key}, "\x00")
 	}
 	err := s.commitGrouped(ctx, "save records", r)
+	if errors.Is(err, errAnswerLost) { // it has no rows
+		return nil
+	}
 	if !errors.Is(err, errKitRejected) {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,6 +35,8 @@ func TestMain(m *testing.M) {
 	// Opening a store takes the time of many calls: run a quarter of the default number of series,
 	// each four times as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "25")
+	// Tests mostly wait for the database.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	if underRace {
 		_ = flag.Set("rapid.checks", "8")
 		harness.Tasks = 200

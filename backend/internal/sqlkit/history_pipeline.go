@@ -2,8 +2,11 @@ package sqlkit
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -12,11 +15,12 @@ const (
 	sqlHistoryReserve = `WITH h AS (` + sqlHistoryAdvance + `)
 		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
 	// sqlHistoryInsert inserts messages with the last sequences of the session, which sqlHistoryReserve
-	// has reserved and locked. So it sees the fence and the key of every earlier append.
+	// has reserved and locked. So it sees the fence and the key of every earlier append. Without an
+	// idempotency key, key_last is $13 minus the number of the message in the append, see sqlHistoryAppended.
 	sqlHistoryInsert = `WITH m AS (
 			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, search_text, key, key_last)
 			SELECT h.owner, h.agent, h.session, $4::text, h.last_seq - cardinality($7::text[]) + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body, u.search_text,
-				CASE WHEN u.ord = 1 THEN $6::text ELSE '' END, h.last_seq
+				CASE WHEN u.ord = 1 THEN $6::text ELSE '' END, CASE WHEN $6::text = '' THEN $13::bigint - u.ord ELSE h.last_seq END
 			FROM {s}.history_sessions h
 			CROSS JOIN unnest($7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[]) WITH ORDINALITY
 				AS u(role, created_at, tool_calls, tool_results, body, search_text, ord)` + byKey + `
@@ -24,6 +28,10 @@ const (
 			RETURNING 1
 		)
 		SELECT 1 / (CASE WHEN count(*) = cardinality($7::text[]) THEN 1 ELSE 0 END) FROM m`
+	// sqlHistoryAppended finds the first sequence of a recent append without an idempotency key, by
+	// any of its $5 messages.
+	sqlHistoryAppended = `SELECT seq + key_last - $4::bigint + 1 FROM {s}.history_messages` + ofSession + `
+		AND key = '' AND key_last BETWEEN $4::bigint - $5::bigint AND $4::bigint - 1 ORDER BY seq DESC LIMIT 1`
 	sqlHistoryRaiseFence = `INSERT INTO {s}.history_fences AS f (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence WHERE f.fence < excluded.fence`
 )
@@ -33,6 +41,7 @@ func HistoryPipelineStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences in a pipeline", sqlHistoryReserve},
 		{"history: insert messages in a pipeline", sqlHistoryInsert},
+		{"history: sequences of an append in a pipeline", sqlHistoryAppended},
 		{"history: raise the fence in a pipeline", sqlHistoryRaiseFence},
 	}
 }
@@ -66,7 +75,7 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 		Args: args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0),
 	}, {
 		Text: sqlHistoryInsert,
-		Args: args(k, p.Run, p.Fence, p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.texts[4]),
+		Args: args(k, p.Run, p.Fence, p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.texts[4], a.id),
 	}}
 	if p.Run != "" && p.Fence > 0 {
 		calls = append(calls, Call{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)})
@@ -75,21 +84,43 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 	if a.size <= maxGrouped {
 		order = strings.Join([]string{"history", k.Owner, k.Agent, k.Session}, "\x00")
 	}
-	if err := db.Pipeline(ctx, order, calls...); err != nil {
+	err := db.Pipeline(ctx, order, calls...)
+	if errors.Is(err, ErrAnswerLost) {
+		last, err = h.appended(ctx, k, p, a.id)
+	}
+	if err != nil {
 		return history.AppendResult{}, err
 	}
 	return history.AppendResult{First: last - n + 1, Last: last}, nil
 }
 
+// appended returns the last sequence of an append in a pipeline whose answer was lost.
+func (h *History) appended(ctx context.Context, k history.Key, p *history.AppendParams, id int64) (last int64, err error) {
+	n := int64(len(p.Messages))
+	err = h.db.Read(ctx, func(q Querier) error {
+		text, values := sqlHistoryAppended, args(k, id, n)
+		if p.IdempotencyKey != "" {
+			text, values = sqlHistoryKey, args(k, p.IdempotencyKey)
+		}
+		found, err := queryOne(q, text, func(r Row) { last = r.Int(0) + n - 1 }, values...)
+		if err == nil && !found {
+			err = a2a.Wrap(a2a.CodeUnavailable, ErrAnswerLost, "the messages were stored and have been removed since: their sequences are unknown")
+		}
+		return err
+	})
+	return last, err
+}
+
 // pipelinedAppend has the columns of messages: roles, calls, results, bodies and texts.
 type pipelinedAppend struct {
+	id        int64 // random and negative: identifies the messages of an append without an idempotency key
 	now, size int64
 	created   []int64
 	texts     [5][]string
 }
 
 func newPipelinedAppend(p *history.AppendParams, rows [][]any, now int64) (a pipelinedAppend) {
-	a.now = now
+	a.id, a.now = -1-rand.Int64N(1<<62), now //nolint:gosec // need not be secret
 	for i, row := range rows {
 		a.size += int64(len(p.Messages[i].Body))
 		created, ok := row[1].(int64)

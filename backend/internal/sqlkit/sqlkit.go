@@ -31,13 +31,17 @@ type DB interface {
 // uses it first, and Write if a guard fails.
 type Pipeliner interface {
 	// Pipeline runs statements in one transaction and commits it. It returns ErrGuard if a statement
-	// divides by zero or violates a unique key; none has an effect then. If order is not empty, the
+	// divides by zero or violates a unique key; none has an effect then. It returns ErrAnswerLost if
+	// it has committed the transaction but not received all rows. If order is not empty, the
 	// transaction may be that of other callers. The first statement locks the row that order names.
 	Pipeline(ctx context.Context, order string, calls ...Call) error
 }
 
 // ErrGuard is the error of Pipeline if a condition of its statements is not met.
 var ErrGuard = errors.New("a guard failed")
+
+// ErrAnswerLost is the error of Pipeline if the transaction was committed but its rows are incomplete.
+var ErrAnswerLost = errors.New("the statements were committed, but their results were lost")
 
 // Call is a statement of a pipeline with its arguments.
 type Call struct {
