@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	// Opening a store takes the time of many calls: run a quarter of the default number of series,
 	// each four times as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "25")
-	// Tests mostly wait for the database.
+	// Tests use less CPU time than the time they wait for the database.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	if underRace {
 		_ = flag.Set("rapid.checks", "8")
