@@ -71,10 +71,11 @@ func canonical(m *a2a.Message) *a2a.Message {
 
 // pinFiles makes a change pin the blobs to which its events refer, so that they exist as long as
 // the task. If the blobs are in a store of their own, it pins them before the change: after a crash
-// in between, a blob may be kept for a task that does not exist.
-func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
+// in between, a blob may be kept for a task that does not exist. It returns the blobs that it pinned
+// before the change, also with an error.
+func (s *settings) pinFiles(ctx context.Context, c *store.Change) (pinned []string, err error) {
 	if s.files == nil {
-		return nil
+		return nil, nil
 	}
 	var refs []string
 	for i := range c.Events {
@@ -84,17 +85,51 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) error {
 	for _, ref := range refs {
 		if s.cfg.own.blobs == nil {
 			if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
-				return err
+				return pinned, err
 			}
+			pinned = append(pinned, ref)
 			continue
 		}
 		effect, err := s.cfg.own.blobs.PinEffect(owner, ref, holder)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.Effects = append(slices.Clip(c.Effects), effect)
 	}
-	return nil
+	return pinned, nil
+}
+
+// unpinFiles unpins the blobs that pinFiles pinned for a change that was rejected, if the task does
+// not exist. The blobs of an existing task are kept: it may hold the same ones. If another process
+// creates the task in the meantime, it gets them back.
+func (s *settings) unpinFiles(ctx context.Context, key store.Key, pinned []string) {
+	if len(pinned) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contractTimeout)
+	defer cancel()
+	blobs, holder := s.files.Blobs(), blobHolder(key.ID)
+	exists, err := s.stored(ctx, key)
+	if exists || err != nil {
+		return
+	}
+	for _, ref := range pinned {
+		err = errors.Join(err, existing(blobs.Unpin(ctx, key.Owner, ref, holder)))
+	}
+	if exists, checkErr := s.stored(ctx, key); exists || checkErr != nil {
+		for _, ref := range pinned {
+			err = errors.Join(err, blobs.Pin(ctx, key.Owner, ref, holder))
+		}
+	}
+	if err != nil {
+		s.log.Warn("files of a rejected message may be kept", "task", key.ID, "error", err)
+	}
+}
+
+// stored reports whether a task exists.
+func (s *settings) stored(ctx context.Context, key store.Key) (bool, error) {
+	versions, err := s.cfg.Store.Versions(ctx, []store.Key{key})
+	return len(versions) > 0, err
 }
 
 // storeFiles returns the parts of a handler in the form in which they are stored: large files are

@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -437,4 +439,54 @@ func TestFilesInAnotherStoreArePinned(t *testing.T) {
 			t.Errorf("the task has pinned %d blobs, want 2", pinned)
 		}
 	}
+}
+
+// A message that the store rejects leaves no pins in a store of blobs of its own, and one that is
+// sent again keeps those of its task.
+func TestRejectedMessageUnpinsItsFiles(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Blobs: inmem.New().Blobs(blob.Config{})}, Handler: replyHandler})
+		closed := newContext(t, e, a2a.CreateContextParams{})
+		if err := setStatus(t.Context(), e, closed.Key.ID, a2a.ContextPaused, false); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			m := messageWith("m", filePart("f", fileContent(byte(i), 100_000)))
+			m.Message.ContextID = closed.Key.ID
+			if i == 1 { // the client chooses the id of the task
+				m.Message.TaskID = newID()
+			}
+			if _, err := e.Send(t.Context(), alice, m, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeContextNotCancelable {
+				t.Fatalf("Send() to a paused context = %v, want an error", err)
+			}
+		}
+		blobs := blobsOf(t, e)
+		for _, b := range blobs {
+			if len(b.Holders) > 0 || b.Expires.IsZero() {
+				t.Errorf("the blob of a rejected message is held by %q and expires at %v", b.Holders, b.Expires)
+			}
+		}
+		if len(blobs) != 2 {
+			t.Errorf("there are %d blobs, want those of both messages", len(blobs))
+		}
+		if err := setStatus(t.Context(), e, closed.Key.ID, a2a.ContextActive, false); err != nil {
+			t.Fatal(err)
+		}
+		m := messageWith("m", filePart("f", fileContent(2, 100_000)))
+		m.Message.ContextID, m.Message.TaskID = closed.Key.ID, newID()
+		var sends sync.WaitGroup
+		for range 4 {
+			sends.Go(func() {
+				if _, err := e.Send(t.Context(), alice, m, engine.SendOptions{Wait: true}); err != nil {
+					t.Errorf("Send() = %v", err)
+				}
+			})
+		}
+		sends.Wait()
+		i := slices.IndexFunc(blobsOf(t, e), func(b blob.Info) bool { return b.Digest == blob.Sum(fileContent(2, 100_000)) })
+		if i < 0 || !slices.Equal(blobsOf(t, e)[i].Holders, []string{"task/" + m.Message.TaskID}) {
+			t.Errorf("the blob of the task is not held by it")
+		}
+	})
 }

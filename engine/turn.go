@@ -45,6 +45,8 @@ type Turn struct {
 	// calls has the number of calls on records by scope, and boards that of created boards.
 	// The scope is the name of a step, or "" outside of steps.
 	calls, boards map[string]int
+	// direct has the writes without a result that are made at once, by scope. nil means none.
+	direct map[string]*directWrite
 }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {

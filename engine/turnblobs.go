@@ -16,6 +16,11 @@ import (
 // content again. The task holds the blob, so that it is kept as long as the task. Pin, Unpin and
 // Delete are committed with the next commit of the turn, at the latest with its end. As for [State],
 // every attempt must make the same calls in the same order, except Open and OpenRange.
+//
+// While Put runs, other calls of the same step on state, boards, transcript, facts and blobs return an
+// error. Make concurrent ones in steps of their own. After an error that another attempt may not get,
+// such as no answer of the store, the same holds until the attempt ends or the call is repeated. A
+// repeated Put needs BlobParams.Digest.
 type Blobs struct{ t *Turn }
 
 // Blobs returns the blobs of the turn's owner.
@@ -48,7 +53,11 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 	if err != nil {
 		return blob.Info{}, err
 	}
-	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
+	var args []any
+	if !p.Digest.IsZero() {
+		args = []any{p}
+	}
+	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
 		c.written = true
 		info, err = s.Put(ctx, r, blob.PutParams{
 			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
@@ -117,7 +126,7 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 		return err
 	}
 	holder := blobHolder(b.t.TaskID())
-	return b.write(ctx, "blobs.pin",
+	return b.write(ctx, "blobs.pin", ref,
 		func(s blob.Transactional) (store.Effect, error) { return s.PinEffect(b.t.Owner(), ref, holder) },
 		func(ctx context.Context, s blob.Store) error { return s.Pin(ctx, b.t.Owner(), ref, holder) })
 }
@@ -126,14 +135,14 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 // error.
 func (b *Blobs) Unpin(ctx context.Context, ref string) error {
 	holder := blobHolder(b.t.TaskID())
-	return b.write(ctx, "blobs.unpin",
+	return b.write(ctx, "blobs.unpin", ref,
 		func(s blob.Transactional) (store.Effect, error) { return s.UnpinEffect(b.t.Owner(), ref, holder) },
 		func(ctx context.Context, s blob.Store) error { return existing(s.Unpin(ctx, b.t.Owner(), ref, holder)) })
 }
 
 // Delete removes a blob, even a pinned one. A blob that does not exist is no error.
 func (b *Blobs) Delete(ctx context.Context, ref string) error {
-	return b.write(ctx, "blobs.delete",
+	return b.write(ctx, "blobs.delete", ref,
 		func(s blob.Transactional) (store.Effect, error) { return s.DeleteEffect(b.t.Owner(), ref) },
 		func(ctx context.Context, s blob.Store) error { return existing(s.Delete(ctx, b.t.Owner(), ref)) })
 }
@@ -146,7 +155,7 @@ func existing(err error) error {
 	return err
 }
 
-func (b *Blobs) write(ctx context.Context, op string, own func(blob.Transactional) (store.Effect, error), direct func(context.Context, blob.Store) error) error {
+func (b *Blobs) write(ctx context.Context, op, ref string, own func(blob.Transactional) (store.Effect, error), direct func(context.Context, blob.Store) error) error {
 	s, err := b.store()
 	if err != nil {
 		return err
@@ -155,5 +164,5 @@ func (b *Blobs) write(ctx context.Context, op string, own func(blob.Transactiona
 	if o := b.t.r.e.cfg.own.blobs; o != nil {
 		effect = func() (store.Effect, error) { return own(o) }
 	}
-	return b.t.write(ctx, op, 0, effect, func(ctx context.Context, _ string) error { return direct(ctx, s) })
+	return b.t.write(ctx, contractWrite{op: op, args: []any{ref}, effect: effect, direct: func(ctx context.Context, _ string) error { return direct(ctx, s) }})
 }

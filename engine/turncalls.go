@@ -18,6 +18,8 @@ type turnRecords struct {
 	silent bool
 	// now is the time of the last call. A repeated call has the time of the recorded one.
 	now time.Time
+	// write is the write that the operation makes at once, nil if it makes none.
+	write *directWrite
 }
 
 func (t *Turn) records(silent bool) *turnRecords {
@@ -51,12 +53,13 @@ func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool)
 	if t.ended {
 		return nil, ErrEnded
 	}
-	if t.earlier == nil {
-		return nil, nil
-	}
 	scope := t.scopeName(ctx)
+	if err := t.direct[scope].refuses(u.write); err != nil {
+		return nil, err
+	}
 	n := t.calls[scope]
-	if n >= len(t.earlier.calls[scope]) {
+	if t.earlier == nil || n >= len(t.earlier.calls[scope]) {
+		t.reserve(scope, u)
 		return nil, nil
 	}
 	t.calls[scope]++
@@ -82,6 +85,10 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 		return t.r.endErr
 	}
 	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeName(ctx), u.now
+	if d := t.direct[c.scope]; d != u.write {
+		return d.refuses(nil)
+	}
+	delete(t.direct, c.scope)
 	c.index = t.calls[c.scope]
 	t.calls[c.scope]++
 	do(&t.r.records)

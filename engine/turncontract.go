@@ -78,8 +78,10 @@ func (c *callRecord) result(to any) error {
 type contractCall struct {
 	kind callKind
 	op   string
-	// direct is set for a write that is made at once.
+	// direct is set for a write that is made at once. args are its arguments, nil if they cannot be
+	// compared.
 	direct bool
+	args   []any
 	// result points to the result, which has a form that JSON keeps. nil means none.
 	result any
 	// do makes the call, or adds effects to c. once identifies the call in all attempts.
@@ -89,6 +91,10 @@ type contractCall struct {
 // onContract makes a call, or returns the recorded result of an earlier attempt.
 func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	u := t.records(true)
+	if call.direct {
+		u.write = &directWrite{op: call.op, args: argsDigest(call.args)}
+		defer t.release(u)
+	}
 	done, err := u.recorded(ctx, func(c *callRecord) bool { return c.Kind == call.kind && c.Op == call.op })
 	if err != nil {
 		return err
@@ -112,6 +118,9 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 		return err
 	}
 	c := &recordCall{result: callRecord{Kind: call.kind, Op: call.op}}
+	if call.direct {
+		u.write.started = true // only this goroutine uses it while it is in flight
+	}
 	failure := call.do(ctx, c, t.onceKey(ctx))
 	data := call.result
 	if failure != nil {
@@ -147,16 +156,26 @@ func (t *Turn) onceKey(ctx context.Context) string {
 	return "turn/" + hex.EncodeToString(sum[:16])
 }
 
-// write makes a write. effect returns it as an effect, direct makes it at once. effect is nil if the
-// contract is not part of the engine's store.
-func (t *Turn) write(ctx context.Context, op string, size int, effect func() (store.Effect, error), direct func(ctx context.Context, once string) error) error {
-	return t.onContract(ctx, contractCall{kind: writeCall, op: op, direct: effect == nil, do: func(ctx context.Context, c *recordCall, once string) error {
-		if effect == nil {
+// contractWrite is a write of a handler on a contract.
+type contractWrite struct {
+	op   string
+	args []any // not nil
+	size int   // of the effect in bytes
+	// effect returns the write as an effect. It is nil if the contract is not part of the engine's
+	// store; direct then makes the write at once.
+	effect func() (store.Effect, error)
+	direct func(ctx context.Context, once string) error
+}
+
+// write makes a write.
+func (t *Turn) write(ctx context.Context, w contractWrite) error {
+	return t.onContract(ctx, contractCall{kind: writeCall, op: w.op, direct: w.effect == nil, args: w.args, do: func(ctx context.Context, c *recordCall, once string) error {
+		if w.effect == nil {
 			c.written = true
-			return fenced(direct(ctx, once))
+			return fenced(w.direct(ctx, once))
 		}
-		e, err := effect()
-		c.effects, c.size = []store.Effect{e}, size
+		e, err := w.effect()
+		c.effects, c.size = []store.Effect{e}, w.size
 		return err
 	}})
 }

@@ -63,13 +63,13 @@ func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) e
 	if c.own.facts != nil {
 		effect = func() (store.Effect, error) { return c.own.facts.SaveEffect(t.factScope(p.Namespace), content, save) }
 	}
-	return t.write(ctx, "facts.save", len(content), effect, func(ctx context.Context, once string) error {
+	return t.write(ctx, contractWrite{op: "facts.save", args: []any{content, p}, size: len(content), effect: effect, direct: func(ctx context.Context, once string) error {
 		if save.Key == "" {
 			save.Key = once
 		}
 		_, err := c.Contracts.Facts.Save(ctx, t.factScope(p.Namespace), content, save)
 		return err
-	})
+	}})
 }
 
 // Forget removes facts of a namespace with all their versions; "" is memory.DefaultNamespace. A fact
@@ -84,10 +84,10 @@ func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) erro
 		if c.own.facts != nil {
 			effect = func() (store.Effect, error) { return c.own.facts.DeleteEffect(t.factScope(namespace), id) }
 		}
-		err := t.write(ctx, "facts.delete", 0, effect, func(ctx context.Context, _ string) error {
+		err := t.write(ctx, contractWrite{op: "facts.delete", args: []any{namespace, id}, effect: effect, direct: func(ctx context.Context, _ string) error {
 			_, err := c.Contracts.Facts.Delete(ctx, t.factScope(namespace), id)
 			return err
-		})
+		}})
 		if err != nil {
 			return err
 		}

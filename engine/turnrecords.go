@@ -121,8 +121,9 @@ type pendingRecords struct {
 	byKey map[store.RecordKey]*pendingRecord
 	bytes int // of results
 	// effects is the number of effects of the calls, and size their bytes. reads is the number of
-	// reads. written reports that the calls are to be stored without a change, because one has
-	// written to a store outside of the agent's database or is about to.
+	// calls of which the handler has got data or an error. written reports that the calls are to be
+	// stored without a change, because one has written to a store outside of the agent's database or
+	// is about to.
 	effects, size, reads int
 	written              bool
 	// known is the record that the turn has read or changed last, as it was in the store. A
@@ -161,7 +162,7 @@ func (p *pendingRecords) count(c *recordCall) {
 	p.effects += len(c.effects)
 	p.size += c.size
 	p.written = p.written || c.written
-	if k := c.result.Kind; k == readCall || k == listCall || k == queryCall {
+	if k := c.result.Kind; k != silentCall && k != writeCall || c.result.Failed {
 		p.reads++
 	}
 	p.bytes += len(c.result.Data)

@@ -54,7 +54,7 @@ func (s *State) store(silent bool) (*memory.ShortTermRecords, error) {
 // Get returns the state with the changes of this turn. Without a state, its Version is 0.
 func (s *State) Get(ctx context.Context) (memory.State, error) {
 	if other := s.other(); other != nil {
-		return s.onOther(ctx, queryCall, "state.get", func(ctx context.Context, _ string) (memory.State, error) { return other.Get(ctx, s.key()) })
+		return s.onOther(ctx, queryCall, "state.get", nil, func(ctx context.Context, _ string) (memory.State, error) { return other.Get(ctx, s.key()) })
 	}
 	m, err := s.store(false)
 	if err != nil {

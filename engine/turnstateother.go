@@ -19,9 +19,9 @@ type storedState struct {
 }
 
 // onOther makes a call on the other store.
-func (s *State) onOther(ctx context.Context, kind callKind, op string, do func(ctx context.Context, once string) (memory.State, error)) (memory.State, error) {
+func (s *State) onOther(ctx context.Context, kind callKind, op string, args []any, do func(ctx context.Context, once string) (memory.State, error)) (memory.State, error) {
 	var stored storedState
-	err := s.t.onContract(ctx, contractCall{kind: kind, op: op, direct: kind == writeCall, result: &stored, do: func(ctx context.Context, c *recordCall, once string) error {
+	err := s.t.onContract(ctx, contractCall{kind: kind, op: op, direct: kind == writeCall, args: args, result: &stored, do: func(ctx context.Context, c *recordCall, once string) error {
 		st, err := do(ctx, once)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (s *State) onOther(ctx context.Context, kind callKind, op string, do func(c
 }
 
 func (s *State) updateOther(ctx context.Context, patch map[string]any) error {
-	_, err := s.onOther(ctx, writeCall, "state.update", func(ctx context.Context, once string) (memory.State, error) {
+	_, err := s.onOther(ctx, writeCall, "state.update", []any{patch}, func(ctx context.Context, once string) (memory.State, error) {
 		if keyed, ok := s.other().(memory.OnceUpdater); ok {
 			return keyed.UpdateOnce(ctx, s.key(), patch, memory.AnyVersion, once)
 		}
@@ -51,7 +51,7 @@ func (s *State) updateOther(ctx context.Context, patch map[string]any) error {
 }
 
 func (s *State) setOther(ctx context.Context, op string, values map[string]any, version int64) (memory.State, error) {
-	return s.onOther(ctx, writeCall, op, func(ctx context.Context, once string) (memory.State, error) {
+	return s.onOther(ctx, writeCall, op, []any{values, version}, func(ctx context.Context, once string) (memory.State, error) {
 		if keyed, ok := s.other().(memory.OnceUpdater); ok {
 			return keyed.SetOnce(ctx, s.key(), values, version, once)
 		}
@@ -60,7 +60,7 @@ func (s *State) setOther(ctx context.Context, op string, values map[string]any, 
 }
 
 func (s *State) clearOther(ctx context.Context) error {
-	_, err := s.onOther(ctx, writeCall, "state.clear", func(ctx context.Context, once string) (st memory.State, err error) {
+	_, err := s.onOther(ctx, writeCall, "state.clear", []any{}, func(ctx context.Context, once string) (st memory.State, err error) {
 		if keyed, ok := s.other().(memory.OnceUpdater); ok {
 			return st, keyed.ClearOnce(ctx, s.key(), once)
 		}

@@ -26,8 +26,8 @@ func (t *Turn) Transcript() *Transcript { return &Transcript{t} }
 
 func (s *Transcript) key() history.Key { return s.t.r.e.cfg.transcript(s.t.Owner(), s.t.ContextID()) }
 
-// write makes a write. own returns its effect.
-func (s *Transcript) write(ctx context.Context, op string, size int, own func(history.Transactional) (store.Effect, error),
+// write makes a write of messages, nil if it has none. own returns its effect.
+func (s *Transcript) write(ctx context.Context, op string, messages []history.Message, own func(history.Transactional) (store.Effect, error),
 	direct func(ctx context.Context, h history.Provider, once string) error,
 ) error {
 	c := &s.t.r.e.cfg
@@ -38,21 +38,25 @@ func (s *Transcript) write(ctx context.Context, op string, size int, own func(hi
 	if c.own.history != nil {
 		effect = func() (store.Effect, error) { return own(c.own.history) }
 	}
-	return s.t.write(ctx, op, size, effect, func(ctx context.Context, once string) error { return direct(ctx, c.Contracts.History, once) })
+	size := 0
+	for i := range messages {
+		size += len(messages[i].Body)
+	}
+	return s.t.write(ctx, contractWrite{op: op, args: []any{messages}, size: size, effect: effect, direct: func(ctx context.Context, once string) error {
+		return direct(ctx, c.Contracts.History, once)
+	}})
 }
 
 // Append adds messages, all or none. Their Seq and Run are ignored: Run is the id of the task. A
 // message without CreatedAt gets the time of the call.
 func (s *Transcript) Append(ctx context.Context, messages ...history.Message) error {
 	p := history.AppendParams{Messages: messages, Run: s.t.TaskID(), TTL: s.t.r.e.cfg.transcriptTTL()}.Copy()
-	size := 0
 	for i := range p.Messages {
-		m := &p.Messages[i]
-		if size += len(m.Body); m.CreatedAt.IsZero() {
+		if m := &p.Messages[i]; m.CreatedAt.IsZero() {
 			m.CreatedAt = store.Time(s.t.r.e.cfg.clock())
 		}
 	}
-	return s.write(ctx, "transcript.append", size,
+	return s.write(ctx, "transcript.append", messages,
 		func(h history.Transactional) (store.Effect, error) { return h.AppendEffect(s.key(), p) },
 		func(ctx context.Context, h history.Provider, once string) error {
 			p.IdempotencyKey, p.Fence = once, s.t.r.lease.Fence
@@ -72,14 +76,14 @@ func (s *Transcript) AppendText(ctx context.Context, role, text string) error {
 
 // Clear removes the transcript.
 func (s *Transcript) Clear(ctx context.Context) error {
-	return s.write(ctx, "transcript.clear", 0,
+	return s.write(ctx, "transcript.clear", nil,
 		func(h history.Transactional) (store.Effect, error) { return h.ClearEffect(s.key()) },
 		func(ctx context.Context, h history.Provider, _ string) error { return h.Clear(ctx, s.key()) })
 }
 
 // ClearTask removes the messages that this task has written.
 func (s *Transcript) ClearTask(ctx context.Context) error {
-	return s.write(ctx, "transcript.clearTask", 0,
+	return s.write(ctx, "transcript.clearTask", nil,
 		func(h history.Transactional) (store.Effect, error) { return h.ClearRunEffect(s.key(), s.t.TaskID(), 0) },
 		func(ctx context.Context, h history.Provider, _ string) error {
 			_, err := h.ClearRun(ctx, s.key(), s.t.TaskID(), s.t.r.lease.Fence)

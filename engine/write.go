@@ -16,7 +16,9 @@ import (
 // started commit is completed even if ctx is canceled. The caller holds l.commit.
 func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Change) (*store.Task, error) {
 	c.Key = l.key
-	if err := h.pinFiles(ctx, &c); err != nil {
+	pinned, err := h.pinFiles(ctx, &c)
+	if err != nil {
+		h.unpinFiles(ctx, c.Key, pinned)
 		return nil, err
 	}
 	after := h.fold(l, base, &c)
@@ -36,6 +38,7 @@ func (h *hub) write(ctx context.Context, l *live, base *store.Task, c store.Chan
 	}
 	res := results[0]
 	if res.Err != nil {
+		h.unpinFiles(ctx, c.Key, pinned)
 		if errors.Is(res.Err, store.ErrDuplicate) {
 			return nil, &duplicateError{record: res.Record}
 		}

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+)
+
+// directWrite is a write that is made at once, from its start until its result is recorded. Its key
+// is the number of the next call in its scope. Until then, another call would get the same key.
+type directWrite struct {
+	scope    string
+	op       string
+	args     string // digest of the arguments, "" if they cannot be compared
+	inFlight bool
+	started  bool // the store may have made the write
+}
+
+// errConcurrentWrite is returned for a call that is made during a write that is made at once.
+var errConcurrentWrite = a2a.Errorf(a2a.CodeInvalid, "another write of this step or turn to blobs or to another store is in flight; "+
+	"make such calls one after the other, or in steps of their own")
+
+// argsDigest returns a digest of arguments, "" if they cannot be compared.
+func argsDigest(args []any) string {
+	data, err := json.Marshal(args)
+	if args == nil || err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return string(sum[:])
+}
+
+// refuses returns the error for another call in the scope of d. next is the write that the call
+// makes at once, nil if it makes none. d may be nil.
+func (d *directWrite) refuses(next *directWrite) error {
+	switch {
+	case d == nil:
+		return nil
+	case d.inFlight:
+		return errConcurrentWrite
+	case next != nil && d.args != "" && d.args == next.args && d.op == next.op:
+		return nil
+	}
+	return a2a.Errorf(a2a.CodeUnavailable, "it is unknown whether the failed call of %s has changed its store; "+
+		"return Retry, or repeat the call with the same arguments before other calls (of blobs.put: only with a digest)", d.op)
+}
+
+// reserve reserves the number of the next call in a scope for the write of u, if it makes one. The
+// caller holds t.mu.
+func (t *Turn) reserve(scope string, u *turnRecords) {
+	if u.write == nil {
+		return
+	}
+	if d := t.direct[scope]; d != nil {
+		u.write = d // it is repeated
+	}
+	u.write.scope, u.write.inFlight = scope, true
+	if t.direct == nil {
+		t.direct = make(map[string]*directWrite)
+	}
+	t.direct[scope] = u.write
+}
+
+// release ends the reservation for the write of u, unless it may have been made and has no recorded
+// result.
+func (t *Turn) release(u *turnRecords) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := u.write
+	if t.direct[d.scope] != d {
+		return
+	}
+	if d.inFlight = false; !d.started {
+		delete(t.direct, d.scope)
+	}
+}
