@@ -57,7 +57,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 	if !p.Digest.IsZero() {
 		args = []any{p}
 	}
-	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
+	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, reads: true, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
 		c.written = true
 		info, err = s.Put(ctx, r, blob.PutParams{
 			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,

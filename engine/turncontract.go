@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -82,6 +83,8 @@ type contractCall struct {
 	// compared.
 	direct bool
 	args   []any
+	// reads is set for a call that reads a stream, so that it cannot be repeated.
+	reads bool
 	// result points to the result, which has a form that JSON keeps. nil means none.
 	result any
 	// do makes the call, or adds effects to c. once identifies the call in all attempts.
@@ -121,7 +124,7 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	if call.direct {
 		u.write.started = true // only this goroutine uses it while it is in flight
 	}
-	failure := call.do(ctx, c, t.onceKey(ctx))
+	failure := t.try(ctx, call, c)
 	data := call.result
 	if failure != nil {
 		f := lasting(failure)
@@ -145,6 +148,26 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 		err = u.commit(ctx)
 	}
 	return errors.Join(failure, err)
+}
+
+// try makes a call. It repeats it while the store does not respond, as commits are repeated, unless the
+// call cannot be repeated.
+func (t *Turn) try(ctx context.Context, call contractCall, c *recordCall) error {
+	once := t.onceKey(ctx)
+	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
+		err := call.do(ctx, c, once)
+		if err == nil || lasting(err) != nil || ctx.Err() != nil || errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+		if call.reads || !a2a.CodeOf(err).Retryable() {
+			t.r.e.log.Error("call of a store failed", "task", t.TaskID(), "call", call.op, "error", err)
+			return err
+		}
+		t.r.e.log.Error("call of a store failed, retrying", "task", t.TaskID(), "call", call.op, "in", pause, "error", err)
+		if runtime.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
 }
 
 // onceKey returns a key of the next call. Each attempt of the turn gets the same one.

@@ -75,6 +75,11 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 			return put(ctx, turn, text, blob.Sum([]byte(text)))
 		},
 		"transcript.append": func(ctx context.Context, turn *engine.Turn, text string) error {
+			if turn.Attempt() == 1 && text == "first" { // shorter than the pause before the call is repeated
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+			}
 			return turn.Transcript().Append(ctx, said(text))
 		},
 	} {
@@ -237,4 +242,21 @@ func (b *fullBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blo
 		return blob.Info{}, a2a.Errorf(a2a.CodeUnavailable, "no answer")
 	}
 	return info, err
+}
+
+// A store that does not respond for a while delays a turn and does not fail it.
+func TestCallsWaitForAStoreThatIsDown(t *testing.T) {
+	t.Parallel()
+	foreign := inmem.New()
+	e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), Handler: func(ctx context.Context, turn *engine.Turn) error {
+		return turn.Transcript().Append(ctx, said("once"))
+	}})
+	task := sendIn(t, e, newID())
+	if task.Status.State != a2a.StateCompleted {
+		t.Fatalf("task is %s: %s", task.Status.State, task.Status.Message.Text())
+	}
+	want := map[string]any{"facts": []string{}, "transcript": []string{`user "once"`}, "blobs": []string{}}
+	if diff := cmp.Diff(want, contractData(t, foreign, task.ContextID)); diff != "" {
+		t.Errorf("data of the context (-want +got):\n%s", diff)
+	}
 }
