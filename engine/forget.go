@@ -144,13 +144,22 @@ func (f *forgetting) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.removals(ctx); err != nil {
-		return err
+	if f.removesContent() {
+		if err := f.removals(ctx); err != nil {
+			return err
+		}
 	}
 	if f.report.Blobs > 0 {
 		f.report.Notes = append(f.report.Notes, "a running server removes the contents of the blobs after their grace period")
 	}
 	return nil
+}
+
+// removesContent reports whether Forget removes all transcripts and blobs. Otherwise the removals of
+// tasks remain for a server that has the stores.
+func (f *forgetting) removesContent() bool {
+	_, lists := f.Contracts.History.(history.SessionLister)
+	return lists && f.Contracts.Blobs != nil
 }
 
 // removals forgets the removals of the owner's tasks, which left nothing in any store.
@@ -208,17 +217,23 @@ func (f *forgetting) contexts(ctx context.Context) error {
 	}
 }
 
+// pendingDeletions completes the pending deletions of the owner. They are listed among those of
+// all owners.
 func (f *forgetting) pendingDeletions(ctx context.Context) error {
-	keys, err := f.Store.PendingDeletions(ctx, 10*forgetPage)
-	for _, key := range keys {
-		for more := err == nil && key.Owner == f.Owner; more && err == nil; {
-			more, err = f.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
-			if errors.Is(err, store.ErrNotFound) {
-				more, err = false, nil // a server has finished it
+	for limit := 10 * forgetPage; ; limit *= 2 {
+		keys, err := f.Store.PendingDeletions(ctx, limit)
+		for _, key := range keys {
+			for more := err == nil && key.Owner == f.Owner; more && err == nil; {
+				more, err = f.Store.FinishDelete(ctx, key.Owner, key.ID, deleteBatch)
+				if errors.Is(err, store.ErrNotFound) {
+					more, err = false, nil // a server has finished it
+				}
 			}
 		}
+		if err != nil || len(keys) < limit {
+			return err
+		}
 	}
-	return err
 }
 
 // context cancels the active tasks of a context and removes it.

@@ -313,3 +313,43 @@ func TestForgetReportsWhatItCannotRemove(t *testing.T) {
 		}
 	}
 }
+
+// Removals of tasks remain for a server that has the stores, if Forget cannot remove their data.
+func TestForgetKeepsRemovalsOfDataThatRemains(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	subject(t, s, "alice", a2a.StateCompleted)
+	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: onlyProvider{s.History()}}, Owner: "alice"})
+	wantError(t, "Forget()", err, "")
+	if found, err := s.Removals(t.Context(), store.Removal{}, 10); err != nil || len(found) != 3 {
+		t.Errorf("Removals() = %d, %v, want those of the 3 tasks", len(found), err)
+	}
+	_, err = engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: "alice"})
+	wantError(t, "Forget()", err, "")
+	wantLeft(t, s, "alice", map[string]int{})
+}
+
+func TestForgetFinishesDeletionsBehindThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	pend := func(owner string, contexts int) {
+		for i := range contexts {
+			m, at, c := message("x").Message, store.Time(time.Now()), fmt.Sprint("c", i)
+			commit(t, s, store.Change{
+				Key: store.Key{Owner: owner, ID: c}, Create: &store.Create{ContextID: c}, Queue: &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1},
+				Events: []store.Event{{Time: at, State: a2a.StateSubmitted, Received: &m}, {Time: at, State: a2a.StateCompleted}},
+			})
+			if more, err := s.DeleteContext(t.Context(), owner, c, 0); err != nil || !more {
+				t.Fatalf("DeleteContext() = %t, %v, want a pending deletion", more, err)
+			}
+		}
+	}
+	pend("aaron", 1100)
+	pend("alice", 1)
+	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: "alice"})
+	wantError(t, "Forget()", err, "")
+	pending, err := s.PendingDeletions(t.Context(), 2000)
+	if err != nil || len(pending) != 1100 {
+		t.Errorf("PendingDeletions() = %d, %v, want the 1100 of the other owner", len(pending), err)
+	}
+}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -22,32 +25,43 @@ const (
 	removalWorkers = 8
 	// removalBatch is the number of removals that one pass reads at once.
 	removalBatch = 200
+	// removalTimeout limits a removal, so that a few that do not end leave time for others.
+	removalTimeout = contractTimeout / 4
 )
 
 // completeBatch completes a batch of removals after a position and returns the number of completed
-// ones. next is the position at which to continue, nil after the last batch. A removal that fails
-// does not affect others.
+// ones. next is the position at which to continue, nil after the last removal. A removal that fails
+// does not affect others. When ctx is done, the next batch continues with those that were not tried.
 func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n int, next *store.Removal, err error) {
 	found, err := r.cfg.Store.Removals(ctx, after, removalBatch)
 	if err != nil || len(found) == 0 {
 		return 0, nil, err
 	}
-	exists, err := r.exist(ctx, found...)
-	if err != nil {
-		return 0, nil, err
-	}
 	errs := make([]error, len(found))
+	var tried atomic.Int64 // a prefix of found
 	var workers sync.WaitGroup
-	for w := range removalWorkers {
+	for range removalWorkers {
 		workers.Go(func() {
-			for i := w; i < len(found); i += removalWorkers {
-				if !exists[found[i].Key] {
-					errs[i] = r.release(ctx, &found[i])
+			for ctx.Err() == nil {
+				i := int(tried.Add(1)) - 1
+				if i >= len(found) {
+					return
 				}
+				errs[i] = r.complete(ctx, &found[i])
 			}
 		})
 	}
 	workers.Wait()
+	full := len(found) == removalBatch
+	if tried := int(tried.Load()); tried < len(found) {
+		found, full = found[:tried], true
+	}
+	if len(found) == 0 {
+		return 0, nil, ctx.Err()
+	}
+	if full {
+		next = &found[len(found)-1]
+	}
 	var done []store.Removal
 	for i := range found {
 		if errs[i] == nil {
@@ -56,67 +70,88 @@ func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n in
 			err = errs[i]
 		}
 	}
-	if len(found) == removalBatch {
-		next = &found[removalBatch-1]
-	}
+	return len(done), next, errors.Join(err, r.forget(ctx, done))
+}
+
+// forget forgets completed removals, also when the time for completing them is over.
+func (r *removals) forget(ctx context.Context, done []store.Removal) error {
 	if len(done) == 0 {
-		return 0, next, err
+		return nil
 	}
-	return len(done), next, errors.Join(err, r.cfg.Store.ForgetRemovals(ctx, done))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contractTimeout)
+	defer cancel()
+	return r.cfg.Store.ForgetRemovals(ctx, done)
 }
 
-// exist returns the keys of removed tasks that have been used again in the meantime. The task that
-// has the key inherits what the removed one left.
-func (r *removals) exist(ctx context.Context, found ...store.Removal) (map[store.Key]bool, error) {
-	keys := make([]store.Key, len(found))
-	for i := range found {
-		keys[i] = found[i].Key
+// complete removes what a removed task left. A task that has been created with the same key
+// inherits the pins, and the messages if it is in the same context.
+func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
+	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	defer cancel()
+	fence := store.FirstFence(r.cfg.clock()) // not above those of tasks that are created from now on
+	t, err := r.cfg.Store.Task(ctx, removal.Key, store.TaskOptions{Outline: true})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return r.release(ctx, removal, fence)
+	case err == nil && t.ContextID != removal.ContextID:
+		return r.clearRun(ctx, removal, fence)
+	default:
+		return err
 	}
-	versions, err := r.cfg.Store.Versions(ctx, keys)
+}
+
+// release releases the pins of a removed task and removes its messages.
+func (r *removals) release(ctx context.Context, removal *store.Removal, fence int64) error {
+	var pinErr error
+	if blobs := r.cfg.Contracts.Blobs; blobs != nil { // first, because pins are more often in the store of the tasks
+		if pinErr = blobs.UnpinAll(ctx, removal.Key.Owner, blobHolder(removal.Key.ID)); pinErr == nil {
+			pinErr = r.pinAgain(ctx, removal.Key)
+		}
+	}
+	return errors.Join(pinErr, r.clearRun(ctx, removal, fence))
+}
+
+// pinAgain pins the files of a task that was created while the pins of a removed one with the same
+// key were released.
+func (r *removals) pinAgain(ctx context.Context, key store.Key) error {
+	t, err := r.cfg.Store.Task(ctx, key, store.TaskOptions{})
 	if err != nil {
-		return nil, err
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
 	}
-	exists := make(map[store.Key]bool, len(versions))
-	for k := range versions {
-		exists[k] = true
+	for _, ref := range fileref.TaskRefs(t) {
+		if err := r.cfg.Contracts.Blobs.Pin(ctx, key.Owner, ref, blobHolder(key.ID)); err != nil && !errors.Is(err, blob.ErrNotFound) {
+			return err
+		}
 	}
-	return exists, nil
+	return nil
 }
 
-// release removes what a removed task left.
-func (r *removals) release(ctx context.Context, removal *store.Removal) error {
-	c := &r.cfg.Contracts
-	var runErr, pinErr error
-	if c.Blobs != nil { // first, because pins are more often in the store of the tasks
-		pinErr = c.Blobs.UnpinAll(ctx, removal.Key.Owner, blobHolder(removal.Key.ID))
+// clearRun removes the messages of a run. It changes nothing if the session has no messages. If the
+// handler appended with the fence of its lease, the run is cleared with a fence.
+func (r *removals) clearRun(ctx context.Context, removal *store.Removal, fence int64) error {
+	k, p := r.cfg.transcript(removal.Key.Owner, removal.ContextID), r.cfg.Contracts.History
+	if p == nil || k.Check() != nil {
+		return nil
 	}
-	if k := r.cfg.transcript(removal.Key.Owner, removal.ContextID); c.History != nil && k.Check() == nil {
-		runErr = clearRun(ctx, c.History, k, removal.Key.ID)
-	}
-	return errors.Join(pinErr, runErr)
-}
-
-// clearRun removes the messages of a run. It changes nothing if the session has no messages.
-func clearRun(ctx context.Context, p history.Provider, k history.Key, run string) error {
 	n, err := p.Count(ctx, k)
 	if err != nil || n == 0 {
 		return err
 	}
-	_, err = p.ClearRun(ctx, k, run, 0)
+	if _, err = p.ClearRun(ctx, k, removal.Key.ID, 0); errors.Is(err, history.ErrFenced) {
+		_, err = p.ClearRun(ctx, k, removal.Key.ID, fence)
+	}
 	return err
 }
 
 // completeNow completes the removal of a task, within a short time. If it fails, the loop of
 // removals does it later.
 func (r *removals) completeNow(ctx context.Context, removal store.Removal) {
-	ctx, cancel := context.WithTimeout(ctx, contractTimeout)
-	defer cancel()
-	exists, err := r.exist(ctx, removal)
-	if err == nil && !exists[removal.Key] {
-		err = r.release(ctx, &removal)
-	}
+	err := r.complete(ctx, &removal)
 	if err == nil {
-		err = r.cfg.Store.ForgetRemovals(ctx, []store.Removal{removal})
+		err = r.forget(ctx, []store.Removal{removal})
 	}
 	if err != nil {
 		r.wake.Send()

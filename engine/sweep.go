@@ -119,8 +119,9 @@ func newSweeps(s *settings, runs *runs, removed *removals) (sweeps []*sweep) {
 	return sweeps
 }
 
-// batches returns the batch of a sweep that completes removals. A pass tries each removal once. It
-// ends early if a whole batch fails, because a store is down.
+// batches returns the batch of a sweep that completes removals. A pass ends early if a whole batch
+// fails, because a store is probably down. The next pass continues after that batch, so removals
+// that always fail do not keep others from being tried.
 func (r *removals) batches() func(ctx context.Context) (int, bool, error) {
 	var after store.Removal
 	var failed error
@@ -129,11 +130,14 @@ func (r *removals) batches() func(ctx context.Context) (int, bool, error) {
 		if err != nil {
 			failed = err
 		}
-		if next != nil && n > 0 {
+		after = store.Removal{}
+		if next != nil {
 			after = *next
+		}
+		if next != nil && n > 0 {
 			return n, true, nil
 		}
-		err, failed, after = failed, nil, store.Removal{}
+		err, failed = failed, nil
 		return n, false, err
 	}
 }

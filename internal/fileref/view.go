@@ -83,6 +83,20 @@ func TaskContains(t *store.Task) bool {
 		slices.ContainsFunc(t.Artifacts, func(a a2a.Artifact) bool { return Contains(a.Parts) })
 }
 
+// TaskRefs returns the blobs that a task refers to, each once.
+func TaskRefs(t *store.Task) (refs []string) {
+	if t.Status.Message != nil {
+		refs = Refs(refs, t.Status.Message.Parts)
+	}
+	for i := range t.History {
+		refs = Refs(refs, t.History[i].Message.Parts)
+	}
+	for i := range t.Artifacts {
+		refs = Refs(refs, t.Artifacts[i].Parts)
+	}
+	return refs
+}
+
 func taskHasRefs(t *a2a.Task) bool {
 	return t.Status.Message != nil && Contains(t.Status.Message.Parts) ||
 		slices.ContainsFunc(t.History, func(m a2a.Message) bool { return Contains(m.Parts) }) ||
