@@ -75,8 +75,12 @@ func keptIn(main store.Store, others *openContracts) transfer.Kept {
 }
 
 func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
+	tasks := transfer.Source(s)
+	if files := others.WithParts(s, nil).Blobs; files != nil {
+		tasks = transfer.WithFiles(s, files)
+	}
 	if c.All {
-		report, err := transfer.ExportAll(ctx, w, s, c.Owner)
+		report, err := transfer.ExportAll(ctx, w, tasks, c.Owner)
 		if err == nil {
 			var kept transfer.Report
 			kept, err = transfer.ExportKept(ctx, w, keptIn(s, others), c.Owner)
@@ -87,7 +91,7 @@ func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Sto
 		}
 		return report, err
 	}
-	return transfer.Export(ctx, w, s, store.ContextKey{Owner: c.Owner, ID: c.Context})
+	return transfer.Export(ctx, w, tasks, store.ContextKey{Owner: c.Owner, ID: c.Context})
 }
 
 // explain adds a hint to an error.

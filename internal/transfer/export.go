@@ -96,12 +96,24 @@ func (e *exporter) records(ctx context.Context, owner string) error {
 // import reads.
 const maxFile = 256 << 20
 
-// newExporter returns an exporter. A source that stores files as blobs has the method Blobs.
+// WithFiles returns a source whose tasks have their files in another store of blobs.
+func WithFiles(s Source, files blob.Store) Source { return sourceWithFiles{s, files} }
+
+type sourceWithFiles struct {
+	Source
+	files blob.Store
+}
+
+// newExporter returns an exporter. A source that stores files as blobs has the method Blobs, or is a
+// result of WithFiles.
 func newExporter(s Source, w io.Writer) *exporter {
 	e := &exporter{store: s, out: w}
-	if b, ok := s.(interface {
+	switch b := s.(type) {
+	case sourceWithFiles:
+		e.files = fileref.New(fileref.Config{Blobs: b.files})
+	case interface {
 		Blobs(cfg blob.Config) *blob.Blobs
-	}); ok {
+	}:
 		e.files = fileref.New(fileref.Config{Blobs: b.Blobs(blob.Config{})})
 	}
 	return e
