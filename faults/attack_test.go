@@ -57,6 +57,8 @@ func TestAttacks(t *testing.T) {
 	all := attacks
 	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
 		all = slices.Concat(attacks, longAttacks)
+	} else {
+		t.Parallel() // latencies are not checked
 	}
 	chosen := slices.DeleteFunc(slices.Clone(all), func(a attack) bool { return !strings.Contains(a.name, os.Getenv("FAULTS_ATTACK_ONE")) })
 	if len(chosen) == 0 {
