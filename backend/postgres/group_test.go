@@ -87,6 +87,21 @@ func hold(t *testing.T, s *Store, session string) (release func()) {
 	return release
 }
 
+// gatherRequests makes further requests wait, as while a transaction is not answered. The caller
+// starts commitWaiting for them.
+func gatherRequests(t *testing.T, s *Store) {
+	t.Helper()
+	await.True(t, "transactions end", func() bool {
+		s.groups.mu.Lock()
+		defer s.groups.mu.Unlock()
+		if s.groups.running > 0 {
+			return false
+		}
+		s.groups.running++
+		return true
+	})
+}
+
 func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
@@ -95,7 +110,7 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 		must(t, err)
 	}
 	release := hold(t, s, "locked")
-	s.groups.running++ // a transaction that is not answered yet, so that the requests form a group
+	gatherRequests(t, s)
 	var all sync.WaitGroup
 	add := func(session string, p history.AppendParams, check func(r history.AppendResult, err error) bool) {
 		waiting := func() int {
