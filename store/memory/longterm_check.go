@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
 )
 
@@ -184,87 +183,12 @@ func CheckOwner(owner string) error {
 
 // EncodeMetadata returns the JSON of metadata, "{}" if it is empty.
 func EncodeMetadata(metadata map[string]any) (string, error) {
-	if len(metadata) == 0 {
-		return "{}", nil
-	}
-	text, err := json.Marshal(metadata) // detects cycles
+	text, err := jsonobject.Encode(metadata, MaxMetadata, MaxMetadataDepth)
 	if err != nil {
 		return "", invalid("metadata", "%v", err)
 	}
-	if len(text) > MaxMetadata {
-		return "", invalid("metadata", "has %d bytes of JSON, limit is %d", len(text), MaxMetadata)
-	}
-	return string(text), checkMetadata(metadata, DecodeMetadata(string(text)))
-}
-
-// checkMetadata checks what encoding/json does not: it replaces invalid UTF-8, and has no limit
-// on the depth. decoded is the result of decoding metadata.
-func checkMetadata(metadata, decoded map[string]any) error {
-	for _, v := range []map[string]any{decoded, metadata} {
-		if err := checkJSON(v, 1, MaxMetadataDepth+1); err != nil {
-			return invalid("metadata", "%v", err)
-		}
-	}
-	return nil
-}
-
-// checkJSON returns an error for a value that is nested deeper than a limit, or that JSON would not
-// represent exactly.
-func checkJSON(v any, depth, limit int) error {
-	if depth > limit {
-		return fmt.Errorf("is nested deeper than %d levels", limit-1)
-	}
-	text := ""
-	switch v := v.(type) {
-	case string:
-		text = v
-	case []any:
-		for _, element := range v {
-			if err := checkJSON(element, depth+1, limit); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for name, member := range v {
-			if err := cmp.Or(checkJSON(name, depth, limit), checkJSON(member, depth+1, limit)); err != nil {
-				return err
-			}
-		}
-	}
-	if !utf8.ValidString(text) {
-		return errors.New("must be UTF-8")
-	}
-	return nil
+	return text, nil
 }
 
 // DecodeMetadata decodes the result of [EncodeMetadata]. It returns nil for an empty object.
-func DecodeMetadata(text string) map[string]any {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var metadata map[string]any
-	if d.Decode(&metadata) != nil || len(metadata) == 0 {
-		return nil
-	}
-	return exactNumbers(metadata).(map[string]any)
-}
-
-// exactNumbers replaces numbers by float64 where that keeps their value.
-func exactNumbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			v[name] = exactNumbers(member)
-		}
-	case []any:
-		for i, element := range v {
-			v[i] = exactNumbers(element)
-		}
-	case json.Number:
-		f, err := v.Float64()
-		if err != nil || strings.Trim(v.String(), "-0123456789") == "" && math.Abs(f) >= 1<<53 {
-			return v
-		}
-		return f
-	}
-	return v
-}
+func DecodeMetadata(text string) map[string]any { return jsonobject.Decode(text) }

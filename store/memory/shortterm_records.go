@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -163,7 +164,7 @@ func encode(field string, values map[string]any) ([]byte, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	if err := checkJSON(values, 1, maxDepth+1); err != nil {
+	if err := jsonobject.Check(values, maxDepth); err != nil {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "memory: %s: %v", field, err)
 	}
 	raw, err := wire.Marshal(values)

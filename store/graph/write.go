@@ -1,0 +1,256 @@
+package graph
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// EntityRow is an entity as backends store it.
+type EntityRow struct {
+	ID, Label string
+	// Name is the folded name, "" if there is none that can be found.
+	Name       string
+	Properties string // JSON of an object
+}
+
+// Entity returns a copy of the row for a caller.
+func (r *EntityRow) Entity() Entity {
+	return Entity{ID: r.ID, Label: r.Label, Properties: jsonobject.Decode(r.Properties)}
+}
+
+// RelationshipRow is a version of a relationship as backends store it. The Properties of its
+// Relationship are nil.
+type RelationshipRow struct {
+	Relationship
+	Properties string // JSON of an object
+}
+
+// Copy returns a copy of the row for a caller.
+func (r *RelationshipRow) Copy() Relationship {
+	c := r.Relationship
+	c.Properties = jsonobject.Decode(r.Properties)
+	return c
+}
+
+// FoldName returns the form in which names of entities are compared: in lower case, with a space
+// between words.
+func FoldName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
+
+// FormatTime returns a time as a property, as in "2026-11-27T08:00:00.000Z". The order of such texts is
+// that of their times.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Supersede returns a batch that ends a relationship and adds another one that is valid from then on.
+// The zero time means now.
+func Supersede(id string, at time.Time, next Relationship) Batch {
+	if at.IsZero() {
+		at = time.Now()
+	}
+	next.ValidFrom = at
+	return Batch{Ends: []End{{id, at}}, Relationships: []Relationship{next}}
+}
+
+// WithIDs returns a copy of the batch in which all entities and relationships have ids.
+func (b Batch) WithIDs() Batch {
+	b.Entities, b.Relationships = slices.Clone(b.Entities), slices.Clone(b.Relationships)
+	for i := range b.Entities {
+		if b.Entities[i].ID == "" {
+			b.Entities[i].ID = rand.Text()
+		}
+	}
+	for i := range b.Relationships {
+		if b.Relationships[i].ID == "" {
+			b.Relationships[i].ID = rand.Text()
+		}
+	}
+	return b
+}
+
+// Write is a batch whose values are valid. It shares no memory with the batch.
+type Write struct {
+	Key                                 Key
+	DeleteRelationships, DeleteEntities []string // each id once
+	Ends                                []End
+	Entities                            []EntityRow
+	Relationships                       []RelationshipRow
+	// Now is the time of the write.
+	Now time.Time
+}
+
+// NewWrite checks a batch, encodes its properties and chooses ids for entities and relationships
+// without one. now is the time of the write.
+func NewWrite(k Key, b Batch, now time.Time) (*Write, error) {
+	k, err := k.Check()
+	if err != nil {
+		return nil, err
+	}
+	w := &Write{Key: k, Now: store.Time(now)}
+	if w.DeleteRelationships, err = checkDeletes("deleteRelationships", b.DeleteRelationships); err != nil {
+		return nil, err
+	}
+	if w.DeleteEntities, err = checkDeletes("deleteEntities", b.DeleteEntities); err != nil {
+		return nil, err
+	}
+	if len(b.Entities) > MaxWrite || len(b.Relationships) > MaxWrite {
+		field, n := "entities", len(b.Entities)
+		if n <= MaxWrite {
+			field, n = "relationships", len(b.Relationships)
+		}
+		return nil, invalid("%s: are %d, limit is %d", field, n, MaxWrite)
+	}
+	if err := w.addEnds(b.Ends); err != nil {
+		return nil, err
+	}
+	b = b.WithIDs()
+	size := 0
+	if err := w.addEntities(b.Entities, &size); err != nil {
+		return nil, err
+	}
+	return w, w.addRelationships(b.Relationships, &size)
+}
+
+// Result returns the result of the write without the numbers of what was deleted.
+func (w *Write) Result() (r Result) {
+	for i := range w.Entities {
+		r.Entities = append(r.Entities, w.Entities[i].ID)
+	}
+	for i := range w.Relationships {
+		r.Relationships = append(r.Relationships, w.Relationships[i].ID)
+	}
+	return r
+}
+
+// checkDeletes returns each of a list of ids once, in order.
+func checkDeletes(field string, ids []string) ([]string, error) {
+	if err := checkNames(field, ids, MaxWrite); err != nil {
+		return nil, err
+	}
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+func (w *Write) addEnds(ends []End) error {
+	if len(ends) > MaxWrite {
+		return invalid("ends: are %d, limit is %d", len(ends), MaxWrite)
+	}
+	seen := make(map[string]bool)
+	for i, e := range ends {
+		field := fmt.Sprintf("ends[%d]", i)
+		if err := checkName(field+".id", e.ID); err != nil {
+			return err
+		}
+		if err := CheckTime(field+".at", e.At); err != nil {
+			return err
+		}
+		if seen[e.ID] {
+			return invalid("%s.id: %s is repeated", field, a2a.Quote(e.ID))
+		}
+		seen[e.ID] = true
+		if e.At = store.Time(e.At); e.At.IsZero() {
+			e.At = w.Now
+		}
+		w.Ends = append(w.Ends, e)
+	}
+	return nil
+}
+
+func (w *Write) addEntities(entities []Entity, size *int) error {
+	seen := make(map[string]bool)
+	for i := range entities {
+		e, field := &entities[i], fmt.Sprintf("entities[%d]", i)
+		row := EntityRow{ID: e.ID, Label: e.Label}
+		if err := checkName(field+".id", e.ID); err != nil {
+			return err
+		}
+		if err := checkLabel(field+".label", e.Label); err != nil {
+			return err
+		}
+		var err error
+		if row.Properties, err = checkProperties(field, e.Properties, size, PropertyID); err != nil {
+			return err
+		}
+		if name, ok := e.Properties[PropertyName].(string); ok {
+			if row.Name = FoldName(name); len(row.Name) > MaxName || strings.ContainsRune(row.Name, 0) {
+				row.Name = ""
+			}
+		}
+		if seen[e.ID] {
+			return invalid("%s.id: %s is repeated", field, a2a.Quote(e.ID))
+		}
+		seen[e.ID] = true
+		w.Entities = append(w.Entities, row)
+	}
+	return nil
+}
+
+func (w *Write) addRelationships(relationships []Relationship, size *int) error {
+	seen := make(map[string]bool)
+	for _, e := range w.Ends {
+		seen[e.ID] = true
+	}
+	for i := range relationships {
+		field := fmt.Sprintf("relationships[%d]", i)
+		row, err := newRelationship(field, relationships[i], size)
+		if err != nil {
+			return err
+		}
+		if seen[row.ID] {
+			return invalid("%s.id: %s is repeated", field, a2a.Quote(row.ID))
+		}
+		seen[row.ID] = true
+		row.Version, row.RecordedAt, row.ReplacedAt = 1, w.Now, time.Time{}
+		w.Relationships = append(w.Relationships, row)
+	}
+	return nil
+}
+
+// newRelationship checks the fields of a relationship that a caller sets.
+func newRelationship(field string, r Relationship, size *int) (row RelationshipRow, err error) {
+	for _, name := range []struct{ field, value string }{{"id", r.ID}, {"source", r.Source}, {"target", r.Target}} {
+		if err := checkName(field+"."+name.field, name.value); err != nil {
+			return row, err
+		}
+	}
+	if err := checkLabel(field+".type", r.Type); err != nil {
+		return row, err
+	}
+	if err := CheckTime(field+".validFrom", r.ValidFrom); err != nil {
+		return row, err
+	}
+	if err := CheckTime(field+".validTo", r.ValidTo); err != nil {
+		return row, err
+	}
+	r.ValidFrom, r.ValidTo = store.Time(r.ValidFrom), store.Time(r.ValidTo)
+	if !r.ValidTo.IsZero() && !r.ValidFrom.Before(r.ValidTo) {
+		return row, invalid("%s.validTo: must be after validFrom", field)
+	}
+	row.Properties, err = checkProperties(field, r.Properties, size, PropertyID, PropertyValidFrom, PropertyValidTo, PropertyRecordedAt)
+	row.Relationship = r
+	row.Relationship.Properties = nil
+	return row, err
+}
+
+// checkProperties returns the JSON of properties, and adds its size.
+func checkProperties(field string, properties map[string]any, size *int, reserved ...string) (string, error) {
+	for _, name := range reserved {
+		if _, exists := properties[name]; exists {
+			return "", invalid("%s.properties: %q is reserved", field, name)
+		}
+	}
+	text, err := jsonobject.Encode(properties, MaxProperties, MaxPropertiesDepth)
+	if err != nil {
+		return "", invalid("%s.properties: %v", field, err)
+	}
+	if *size += len(text); *size > MaxWriteBytes {
+		return "", invalid("%s.properties: exceed %d bytes together with those before", field, MaxWriteBytes)
+	}
+	return text, nil
+}
