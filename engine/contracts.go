@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Contracts are the stores of data that handlers keep besides tasks. A nil field means the part
@@ -23,6 +24,10 @@ type Contracts struct {
 	Blobs blob.Store
 	// State stores the states of sessions. Default: records of Config.Store.
 	State memory.ShortTerm
+	// Embedder computes the embeddings of facts and documents in the parts of Config.Store, such as
+	// a client of package embedding. Default: none; they are found by words. Other stores have
+	// embedders of their own.
+	Embedder vector.Embedder
 }
 
 // ownContracts are the contracts that are parts of the engine's store and can be written with a

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // contractFlags select other stores than the main one for data that agents keep besides tasks.
@@ -160,11 +161,16 @@ type openContractsParams struct {
 	existing bool
 	// stateTTL is the time that a session state is stored after its last change, 0 without limit.
 	stateTTL time.Duration
+	embedder vector.Embedder // set by openContracts
 }
 
 // openContracts opens the stores that the URLs of contracts select.
 func (s *storage) openContracts(ctx context.Context, a *app, p openContractsParams) (*openContracts, error) {
 	o := &openContracts{opened: make(map[string]openedContracts)}
+	if s.embedder != nil {
+		o.Embedder = s.embedder
+		p.embedder = s.embedder
+	}
 	for i := range s.contracts {
 		c := &s.contracts[i]
 		place := c.place()
@@ -224,7 +230,7 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 	if err != nil {
 		return openedContracts{}, err
 	}
-	parts, err := contractsOf(st, p.stateTTL)
+	parts, err := contractsOf(st, p)
 	if err != nil {
 		return openedContracts{}, errors.Join(err, st.Close())
 	}
@@ -232,9 +238,9 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 }
 
 // contractsOf returns the contracts that a store of tasks has.
-func contractsOf(st store.Store, stateTTL time.Duration) (engine.Contracts, error) {
-	c := engine.Contracts{}.WithParts(st, nil)
-	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st), TTL: stateTTL})
+func contractsOf(st store.Store, p *openContractsParams) (engine.Contracts, error) {
+	c := engine.Contracts{Embedder: p.embedder}.WithParts(st, nil)
+	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st), TTL: p.stateTTL})
 	if err != nil {
 		return c, err
 	}

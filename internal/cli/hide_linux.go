@@ -10,6 +10,7 @@ import (
 var secretFlags = []string{
 	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--webhook-encryption-key", "--webhook-egress-proxy",
 	"--store-blob", "--store-history", "--store-memory", "--store-state",
+	"--embedding-key",
 }
 
 // HideSecrets returns the arguments of the process and overwrites secrets in the process list, which

@@ -201,6 +201,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	defer tuned()
 	limit := cmp.Or(int64(c.Memory), memory.Default())
 	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.inMemory, limit))
+	go r.storage.probeEmbedder(tuning, log)
 	a.reloads.Store(true)
 	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // needs no wait at the end: it only reads files
 	if err := c.serve(ctx, a, h, ln, over, r.cert); err != nil && !graceExpired(ctx, err) {

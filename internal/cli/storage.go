@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/embedding"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -22,6 +23,7 @@ type storageFlags struct {
 	Storage string `placeholder:"KIND" envvar:"" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
 	contractFlags
+	embeddingFlags
 
 	DatabaseURL     string        `secret:"" placeholder:"URL" envvar:"" also:"DATABASE_URL,postgres_url" group:"PostgreSQL:" help:"Database URL: postgres://user:password@host:port/database?sslmode=verify-full. Prefer the variable or --database-url-file: other users can see command lines."`
 	DatabaseURLFile string        `placeholder:"FILE" envvar:"" group:"PostgreSQL:" help:"File that contains the database URL."`
@@ -50,7 +52,8 @@ type storage struct {
 	cfg      postgres.Config
 	notes    []string // about settings without effect
 
-	contracts []contractStore // of contracts with a URL of their own
+	contracts []contractStore   // of contracts with a URL of their own
+	embedder  *embedding.Client // nil if none is configured
 }
 
 // resolve returns the store that the settings select, or all problems as one usage error.
@@ -70,6 +73,9 @@ func (f *storageFlags) resolve(a *app, data string) (storage, error) {
 	var contractErrs []error
 	s.contracts, contractErrs = f.resolveContracts(a)
 	errs = append(errs, contractErrs...)
+	var embedderErr error
+	s.embedder, embedderErr = f.embedder(a)
+	errs = append(errs, embedderErr)
 	if s.kind != "" {
 		for _, b := range backends() {
 			if b.kind != s.kind && !slices.ContainsFunc(s.contracts, func(c contractStore) bool { return c.kind == b.kind }) {
