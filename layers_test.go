@@ -41,6 +41,7 @@ var rows = map[string]int{
 	"store/memory":                    4,
 	"store/memory/memorytest":         6,
 	"store/graph":                     4,
+	"store/graph/graphtest":           6,
 	"store/vector":                    5,
 	"embedding":                       6,
 	"store/vector/vectortest":         6,

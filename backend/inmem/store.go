@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -22,6 +23,7 @@ type Store struct {
 	blobs   *blobRefs
 	facts   factStore
 	vectors *vectorState
+	graphs  map[graph.Key]*graphData
 }
 
 var _ store.Store = (*Store)(nil)
@@ -36,6 +38,7 @@ func New() *Store {
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
 		history: newHistoryStore(db, time.Now), blobs: blobs, facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)}, vectors: newVectorState(),
+		graphs: make(map[graph.Key]*graphData),
 	}
 }
 
@@ -56,6 +59,7 @@ func (s *Store) Close() error {
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
 	s.removals = index[removal]{}
 	s.facts.byScope = nil
+	clear(s.graphs)
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
 	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
 	s.blobs.close()

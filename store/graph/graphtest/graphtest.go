@@ -1,0 +1,250 @@
+// Package graphtest is the conformance suite for stores of graphs, which implement [graph.Store] and
+// any of the optional interfaces of package graph.
+//
+// A test of a store calls [Run]:
+//
+//	func TestGraph(t *testing.T) {
+//		graphtest.Run(t, graphtest.Harness{
+//			Open: func(t storetest.T, now func() time.Time) graph.Store { return newStore(t, now) },
+//		})
+//	}
+package graphtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// Harness describes a store to the suite.
+type Harness struct {
+	// Open returns a fresh, empty store that reads the time from now. It registers the function
+	// that closes it.
+	Open func(t storetest.T, now func() time.Time) graph.Store
+	// Reopen closes a store and opens its data again. It is nil if the store is not durable.
+	Reopen func(t storetest.T, s graph.Store, now func() time.Time) graph.Store
+	// Calls is the number of random calls that are compared with the model; 0 means 500.
+	Calls int
+	// Short omits tests that write many or large values.
+	Short bool
+}
+
+// Of returns the harness of the graphs of a backend.
+func Of(h storetest.Harness) Harness {
+	type opened struct {
+		graph.Complete
+		s store.Store
+	}
+	over := func(s store.Store, now func() time.Time) graph.Store {
+		return &opened{s.(interface {
+			Graph(now func() time.Time) graph.Complete
+		}).Graph(now), s}
+	}
+	out := Harness{Open: func(t storetest.T, now func() time.Time) graph.Store {
+		s := h.Open(t)
+		t.Cleanup(func() { _ = s.Close() })
+		return over(s, now)
+	}}
+	if h.Reopen != nil {
+		out.Reopen = func(t storetest.T, g graph.Store, now func() time.Time) graph.Store {
+			s := h.Reopen(t, g.(*opened).s)
+			t.Cleanup(func() { _ = s.Close() })
+			return over(s, now)
+		}
+	}
+	return out
+}
+
+// Run runs the complete suite.
+func Run(t *testing.T, h Harness) { RunOn(storetest.Wrap(t), h) }
+
+// RunOn runs the complete suite on any implementation of T. Tests of optional interfaces that the
+// store does not implement are skipped.
+func RunOn(t storetest.T, h Harness) {
+	if h.Calls == 0 {
+		h.Calls = 500
+	}
+	all := slices.Concat(contractTests(), walkTests(), timeTests(), transferTests(), inputTests(), raceTests(), randomTests())
+	if !h.Short {
+		all = append(all, largeTests()...)
+	}
+	for _, test := range all {
+		t.Run(test.name, func(t storetest.T) {
+			t.Parallel()
+			test.run(newFixture(t, h))
+		})
+	}
+}
+
+// test is one test of the suite. Its name is a sentence.
+type test struct {
+	name string
+	run  func(f *fixture)
+}
+
+// start is the time of the first call.
+var start = time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC)
+
+// clock is a clock that a test sets.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+	return c.at
+}
+
+// fixture is a store, and the graph that most tests use.
+type fixture struct {
+	storetest.T
+	h     Harness
+	clock *clock
+	s     graph.Store
+	ctx   context.Context //nolint:containedctx // that of the test
+	k     graph.Key
+}
+
+func newFixture(t storetest.T, h Harness) *fixture {
+	c := &clock{at: start}
+	return &fixture{T: t, h: h, clock: c, s: h.Open(t, c.now), ctx: t.Context(), k: graph.Key{Owner: "owner", Graph: "graph"}}
+}
+
+// optional returns the store as an optional interface, or skips the test.
+func optional[I any](f *fixture) I {
+	f.Helper()
+	i, ok := f.s.(I)
+	if !ok {
+		f.Skipf("the store does not implement %T", (*I)(nil))
+	}
+	return i
+}
+
+// entities returns entities with the label Thing, and their id as a property.
+func entities(ids ...string) (all []graph.Entity) {
+	for _, id := range ids {
+		all = append(all, graph.Entity{ID: id, Label: "Thing", Properties: map[string]any{"of": id}})
+	}
+	return all
+}
+
+// edges returns relationships. Each is written as "id: source type target".
+func edges(texts ...string) (all []graph.Relationship) {
+	for _, text := range texts {
+		p := strings.Fields(strings.Replace(text, ":", " ", 1))
+		all = append(all, graph.Relationship{ID: p[0], Source: p[1], Type: p[2], Target: p[3]})
+	}
+	return all
+}
+
+func (f *fixture) write(b graph.Batch) graph.Result {
+	f.Helper()
+	return f.writeTo(f.k, b)
+}
+
+func (f *fixture) writeTo(k graph.Key, b graph.Batch) graph.Result {
+	f.Helper()
+	result, err := f.s.Write(f.ctx, k, b)
+	if err != nil {
+		f.Fatalf("Write(%v) = %v", k, err)
+	}
+	return result
+}
+
+// neighbors returns the entities of a walk as "id distance", and the ids of its relationships.
+func (f *fixture) neighbors(p graph.NeighborParams) (found, ids []string, truncated bool) {
+	f.Helper()
+	s, err := f.s.Neighbors(f.ctx, f.k, p)
+	if err != nil {
+		f.Fatalf("Neighbors(%+v) = %v", p, err)
+	}
+	for _, e := range s.Entities {
+		found = append(found, fmt.Sprint(e.ID, " ", e.Distance))
+	}
+	for _, r := range s.Relationships {
+		ids = append(ids, r.ID)
+	}
+	return found, ids, s.Truncated
+}
+
+// wantNeighbors checks a walk: entities as "a 0, b 1", relationships as "r s".
+func (f *fixture) wantNeighbors(name string, p graph.NeighborParams, entities, relationships string) {
+	f.Helper()
+	found, ids, truncated := f.neighbors(p)
+	f.equal(name+": entities", strings.Join(found, ", "), entities)
+	f.equal(name+": relationships", strings.Join(ids, " "), relationships)
+	f.equal(name+": truncated", truncated, false)
+}
+
+func (f *fixture) entities(k graph.Key, ids ...string) []graph.Entity {
+	f.Helper()
+	all, err := f.s.Entities(f.ctx, k, ids)
+	if err != nil {
+		f.Fatalf("Entities(%v) = %v", ids, err)
+	}
+	return all
+}
+
+func (f *fixture) relationships(ids ...string) []graph.Relationship {
+	f.Helper()
+	all, err := f.s.Relationships(f.ctx, f.k, ids)
+	if err != nil {
+		f.Fatalf("Relationships(%v) = %v", ids, err)
+	}
+	return all
+}
+
+// equal compares values. Empty and nil ones are equal.
+func (f *fixture) equal(call string, got, want any) {
+	f.Helper()
+	if reflect.DeepEqual(got, want) { // much faster, and the usual case
+		return
+	}
+	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty()); diff != "" {
+		f.Errorf("%s differs from what is wanted (-got +want):\n%s", call, diff)
+	}
+}
+
+// wantError checks that an error is want and contains a text.
+func (f *fixture) wantError(call string, err, want error, contains string) {
+	f.Helper()
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), contains) {
+		f.Errorf("%s = %v, want %v that contains %q", call, err, want, contains)
+	}
+}
+
+// concurrently starts n goroutines that call fn at the same time, and waits for them.
+func concurrently(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-begin
+			fn(i)
+		})
+	}
+	close(begin)
+	wg.Wait()
+}
