@@ -3,6 +3,7 @@ package ann
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
 )
 
@@ -75,7 +76,7 @@ type Index struct {
 	mu      sync.RWMutex
 	version uint64 // number of changes
 	*graph
-	rows    map[string]uint32
+	rows    idTable
 	free    []uint32 // rows to use again
 	pending []uint32 // rows without links; some of them may be removed
 	dropped int      // removed rows in pending
@@ -97,7 +98,7 @@ func New(cfg Config) (*Index, error) {
 		cfg.GraphAt = DefaultGraphAt
 	}
 	g := &graph{table: &table{cfg: cfg, stride: (cfg.Dim + 63) &^ 63}, upper: make(map[uint32][][]uint32)}
-	x := &Index{graph: g, rows: make(map[string]uint32)}
+	x := &Index{graph: g, rows: idTable{seed: maphash.MakeSeed()}}
 	x.filters.byKey = make(map[string]*selection)
 	x.scratch.New = func() any { return new(scratch) }
 	return x, nil
@@ -107,7 +108,7 @@ func New(cfg Config) (*Index, error) {
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.rows)
+	return x.rows.count
 }
 
 // Stats describes the rows of an index.
@@ -122,5 +123,16 @@ type Stats struct {
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return Stats{Vectors: len(x.rows), Linked: x.linked - x.dead, Removed: x.dead + x.dropped, Rows: int(x.size) - len(x.free)}
+	return Stats{Vectors: x.rows.count, Linked: x.linked - x.dead, Removed: x.dead + x.dropped, Rows: int(x.size) - len(x.free)}
+}
+
+// Bytes returns about the memory of the index, without attributes.
+func (x *Index) Bytes() int64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := x.bytes() + int64(4*len(x.rows.slots)) + upperBytes*int64(len(x.upper))
+	for _, s := range x.filters.byKey {
+		all += int64(8 * len(s.rows))
+	}
+	return all
 }

@@ -206,7 +206,7 @@ func checkGraph(t *testing.T, x *Index) {
 			continue
 		}
 		for level := range x.level(row) + 1 {
-			to := slices.Sorted(slices.Values(x.neighbors(row, level)))
+			to := slices.Sorted(slices.Values(x.neighbors(row, level, new(linkList))))
 			if len(slices.Compact(slices.Clone(to))) != len(to) || slices.Contains(to, row) || len(to) > maxDegree(level) {
 				t.Fatalf("row %d has the neighbors %v", row, to)
 			}

@@ -27,7 +27,7 @@ const (
 // block has the memory of up to blockRows rows, so that a large index grows without copying.
 type block struct {
 	codes []int8
-	ids   []string
+	ids   names
 	state []state
 	// scale is the value of a code of 1; under Cosine, of the vector divided by its norm.
 	scale []float32
@@ -36,9 +36,7 @@ type block struct {
 	// if the index keeps none.
 	vectors []atomic.Pointer[float32]
 	attrs   []any // nil if there is a source
-	// links are the neighbors in level 0, nil before the first row is linked.
-	links  []uint32
-	degree []uint8
+	links   blockLinks
 }
 
 // table has the rows of an index.
@@ -63,14 +61,32 @@ func (x *table) room(row uint32) {
 	if len(x.blocks) == 1 {
 		n = min(blockRows, max(16, 2*len(b.state)))
 	}
-	b.codes, b.ids, b.state = grown(b.codes, n*x.stride), grown(b.ids, n), grown(b.state, n)
-	b.scale, b.norm = grown(b.scale, n), grown(b.norm, n)
+	old := *b
+	m := allocate(b, n*x.rowBytes())
+	b.codes, b.scale, b.norm, b.state = carve[int8](&m, n*x.stride), carve[float32](&m, n), carve[float32](&m, n), carve[state](&m, n)
+	copy(b.codes, old.codes)
+	copy(b.scale, old.scale)
+	copy(b.norm, old.norm)
+	copy(b.state, old.state)
+	b.ids.grow(n)
 	if x.cfg.Source == nil || x.cfg.KeepBytes > 0 {
 		b.vectors = grown(b.vectors, n)
 	}
 	if x.cfg.Source == nil {
 		b.attrs = grown(b.attrs, n)
 	}
+}
+
+// rowBytes returns the number of bytes of a row that room allocates in one piece.
+func (x *table) rowBytes() int { return x.stride + 4 + 4 + 1 }
+
+// bytes returns the memory of the blocks and of kept vectors.
+func (x *table) bytes() int64 {
+	all := x.kept.Load()
+	for _, b := range x.blocks {
+		all += int64(len(b.state)*x.rowBytes()+8*len(b.vectors)+16*len(b.attrs)) + b.ids.bytes() + b.links.bytes()
+	}
+	return all
 }
 
 // grown returns a copy of s with n elements.
@@ -80,11 +96,26 @@ func grown[E any](s []E, n int) []E {
 	return g
 }
 
-func (b *block) allocateLinks() {
-	if b.links == nil {
-		b.links = make([]uint32, blockRows*baseDegree)
-		b.degree = make([]uint8, blockRows)
+// allocate returns zeroed memory of a block. Full blocks are outside of the heap of Go where that is
+// possible, so that the garbage collector does not let the heap grow by as much again.
+func allocate(b *block, n int) []byte {
+	if n >= minRegion {
+		if m := newRegion(b, n); m != nil {
+			return m
+		}
 	}
+	return make([]byte, n)
+}
+
+// minRegion is the size from which memory is outside of the heap.
+const minRegion = 64 << 10
+
+// carve takes n elements without pointers from the start of m.
+func carve[E int8 | uint8 | float32 | state](m *[]byte, n int) []E {
+	var e E
+	part := (*m)[:n*int(unsafe.Sizeof(e))]
+	*m = (*m)[len(part):]
+	return unsafe.Slice((*E)(unsafe.Pointer(&part[0])), n)
 }
 
 func (x *table) block(row uint32) (*block, int) {
@@ -93,7 +124,7 @@ func (x *table) block(row uint32) (*block, int) {
 
 func (x *table) id(row uint32) string {
 	b, i := x.block(row)
-	return b.ids[i]
+	return b.ids.id(i)
 }
 
 func (x *table) state(row uint32) state {

@@ -66,24 +66,25 @@ func (x *Index) add(item *Item) {
 		x.room(row)
 	}
 	b, i := x.block(row)
-	b.ids[i], b.state[i] = item.ID, statePending
+	b.ids.set(i, item.ID)
+	b.state[i] = statePending
 	b.scale[i], b.norm[i] = x.encode(x.code(row), item.Vector)
 	if b.attrs != nil {
 		b.attrs[i] = item.Attr
 	}
 	x.keep(row, item.Vector)
-	x.rows[item.ID] = row
+	x.rows.add(x.table, row)
 	x.pending = append(x.pending, row)
 	x.filters.added(row, item)
 }
 
 // remove removes the row of an id.
 func (x *Index) remove(id string) bool {
-	row, ok := x.rows[id]
+	row, ok := x.rows.get(x.table, id)
 	if !ok {
 		return false
 	}
-	delete(x.rows, id)
+	x.rows.remove(x.table, id)
 	x.filters.removed(row)
 	x.forget(row)
 	b, i := x.block(row)
@@ -109,7 +110,7 @@ func (x *Index) maintain(changes int) {
 		x.pending = x.compact(x.pending)
 		x.mu.Unlock()
 	}
-	if x.count > 0 || len(x.rows) >= x.cfg.GraphAt {
+	if x.count > 0 || x.rows.count >= x.cfg.GraphAt {
 		x.linkNext(4*changes + 16)
 	}
 	x.repairNext(16*changes + 64)
@@ -130,9 +131,10 @@ func (x *Index) compact(rows []uint32) []uint32 {
 // release makes a row free.
 func (x *Index) release(row uint32) {
 	b, i := x.block(row)
-	b.ids[i], b.state[i] = "", stateFree
-	if b.degree != nil {
-		b.degree[i] = 0
+	b.ids.set(i, "")
+	b.state[i] = stateFree
+	if b.links.degree != nil {
+		b.links.degree[i] = 0
 	}
 	x.free = append(x.free, row)
 }
@@ -163,7 +165,7 @@ func (x *Index) Settle(ctx context.Context) error {
 func (x *Index) settleNext() bool {
 	x.changes.Lock()
 	defer x.changes.Unlock()
-	link := len(x.pending) > 0 && (x.count > 0 || len(x.rows) >= x.cfg.GraphAt)
+	link := len(x.pending) > 0 && (x.count > 0 || x.rows.count >= x.cfg.GraphAt)
 	if link {
 		x.linkNext(4 * batchRows)
 	} else if x.repair.active {
@@ -178,23 +180,23 @@ func (x *Index) Retain(each func(keep func(id string)) error) error {
 	defer x.changes.Unlock()
 	var kept bitset
 	err := each(func(id string) {
-		if row, ok := x.rows[id]; ok {
+		if row, ok := x.rows.get(x.table, id); ok {
 			kept.add(row)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	before := len(x.rows)
+	before := x.rows.count
 	x.mu.Lock()
-	for id, row := range x.rows {
-		if !kept.has(row) {
-			x.remove(id)
+	for row := range x.size {
+		if x.live(row) && !kept.has(row) {
+			x.remove(x.id(row))
 		}
 	}
 	x.version++
 	x.mu.Unlock()
-	x.maintain(before - len(x.rows))
+	x.maintain(before - x.rows.count)
 	return nil
 }
 

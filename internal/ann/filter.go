@@ -99,7 +99,7 @@ func (x *Index) selectRows(ctx context.Context, f *Filter) (*selection, error) {
 	s := &selection{filter: *f}
 	if x.cfg.Source != nil {
 		err := x.cfg.Source.Attrs(ctx, func(id string, attr any) {
-			if row, ok := x.rows[id]; ok {
+			if row, ok := x.rows.get(x.table, id); ok {
 				s.set(row, f.Match(id, attr))
 			}
 		})
@@ -108,7 +108,7 @@ func (x *Index) selectRows(ctx context.Context, f *Filter) (*selection, error) {
 	for row := range x.size {
 		if x.live(row) {
 			b, i := x.block(row)
-			s.set(row, f.Match(b.ids[i], b.attrs[i]))
+			s.set(row, f.Match(b.ids.id(i), b.attrs[i]))
 		}
 	}
 	return s, ctx.Err()

@@ -20,8 +20,8 @@ type graph struct {
 
 func (x *graph) level(row uint32) int { return len(x.upper[row]) }
 
-// neighbors returns the links of a row in a level.
-func (x *graph) neighbors(row uint32, level int) []uint32 {
+// neighbors returns the links of a row in a level, perhaps in buf.
+func (x *graph) neighbors(row uint32, level int, buf *linkList) []uint32 {
 	if level > 0 {
 		if lists := x.upper[row]; level <= len(lists) {
 			return lists[level-1]
@@ -29,10 +29,7 @@ func (x *graph) neighbors(row uint32, level int) []uint32 {
 		return nil
 	}
 	b, i := x.block(row)
-	if b.links == nil {
-		return nil
-	}
-	return b.links[i*baseDegree:][:b.degree[i]]
+	return b.links.get(i, buf)
 }
 
 func (x *graph) setNeighbors(row uint32, level int, to []uint32) {
@@ -41,8 +38,7 @@ func (x *graph) setNeighbors(row uint32, level int, to []uint32) {
 		return
 	}
 	b, i := x.block(row)
-	b.allocateLinks()
-	b.degree[i] = uint8(copy(b.links[i*baseDegree:][:baseDegree], to))
+	b.links.set(b, i, to)
 }
 
 func maxDegree(level int) int {
@@ -216,7 +212,8 @@ func (x *graph) setLinks(lists []list) {
 
 // extend computes the list of a row with the added links.
 func (x *graph) extend(l *list, s *scratch) {
-	old := x.neighbors(l.row, l.level)
+	var buf linkList
+	old := x.neighbors(l.row, l.level, &buf)
 	l.to = append(make([]uint32, 0, len(old)+len(l.added)), old...)
 	for _, row := range l.added {
 		if !slices.Contains(l.to, row) {

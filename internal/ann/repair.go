@@ -40,12 +40,13 @@ func (x *Index) repairNext(rows int) {
 // repairRows replaces the links to retired rows of the rows from first to before end.
 func (x *Index) repairRows(first, end uint32) {
 	var lists []list
+	var buf linkList
 	for row := first; row < end; row++ {
 		if s := x.state(row); s != stateLinked && s != stateDead {
 			continue
 		}
 		for level := range x.level(row) + 1 {
-			if slices.ContainsFunc(x.neighbors(row, level), x.retired) {
+			if slices.ContainsFunc(x.neighbors(row, level, &buf), x.retired) {
 				lists = append(lists, list{row: row, level: level})
 			}
 		}
@@ -66,7 +67,8 @@ func (x *graph) retired(row uint32) bool { return x.state(row) == stateRetired }
 // bypass computes the list of a row without retired rows: from the neighbors of these, or by a walk
 // if they are more than half of the list.
 func (x *graph) bypass(l *list, s *scratch) {
-	old := x.neighbors(l.row, l.level)
+	var buf linkList
+	old := x.neighbors(l.row, l.level, &buf)
 	s.next = s.next[:0]
 	retired := 0
 	for _, row := range old {
@@ -91,6 +93,7 @@ func (x *graph) bypass(l *list, s *scratch) {
 
 // addBehind adds the neighbors of retired rows of a list to s.next.
 func (x *graph) addBehind(l *list, old []uint32, s *scratch) {
+	var buf linkList
 	s.visited.reset(x.size)
 	s.visited.add(l.row)
 	for _, row := range s.next {
@@ -100,7 +103,7 @@ func (x *graph) addBehind(l *list, old []uint32, s *scratch) {
 		if !x.retired(row) {
 			continue
 		}
-		for _, behind := range x.neighbors(row, l.level) {
+		for _, behind := range x.neighbors(row, l.level, &buf) {
 			if x.state(behind) == stateLinked && !s.visited.has(behind) {
 				s.visited.add(behind)
 				s.next = append(s.next, behind)

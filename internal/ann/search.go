@@ -24,6 +24,7 @@ type SearchParams struct {
 
 // Result is an item that a search found.
 type Result struct {
+	// ID shares memory with the index. Clone it to keep it.
 	ID    string
 	Score float64 // larger is closer; see [Metric]
 	// Attr is that of the item, nil if the index has a Source.
@@ -74,7 +75,7 @@ func (x *Index) candidates(ctx context.Context, q *query, p SearchParams, limit 
 	defer x.mu.RUnlock()
 	s := x.getScratch()
 	defer x.scratch.Put(s)
-	count := len(x.rows)
+	count := x.rows.count
 	if selected != nil {
 		count = selected.count
 	}
@@ -83,7 +84,7 @@ func (x *Index) candidates(ctx context.Context, q *query, p SearchParams, limit 
 	case p.Exact || count <= limit || count <= scanFloat && x.cfg.Source == nil:
 		top.limit = count
 		x.eachRow(selected, top.keep)
-	case x.count == 0 || selected != nil && count <= max(scanBroad, len(x.rows)/10):
+	case x.count == 0 || selected != nil && count <= max(scanBroad, x.rows.count/10):
 		x.eachRow(selected, top.add)
 	default:
 		x.walkGraph(q, selected, &top, s)
@@ -178,7 +179,7 @@ func (c *collector) candidates() []candidate {
 	all := make([]candidate, len(c.hits))
 	for i, h := range c.hits {
 		b, n := c.x.block(h.row)
-		all[i] = candidate{Result: Result{ID: b.ids[n]}, row: h.row, norm: b.norm[n], vector: c.x.vector(h.row)}
+		all[i] = candidate{Result: Result{ID: b.ids.id(n)}, row: h.row, norm: b.norm[n], vector: c.x.vector(h.row)}
 		if b.attrs != nil {
 			all[i].Attr = b.attrs[n]
 		}

@@ -58,6 +58,7 @@ func (x *Index) WriteSnapshot(w io.Writer, meta []byte) error {
 
 // writeBlock writes n rows. Rows that are not in the graph and cannot be found are free.
 func (x *Index) writeBlock(e *encoder, b *block, n int) {
+	var buf linkList
 	for i := range n {
 		s := b.state[i]
 		switch s {
@@ -71,19 +72,16 @@ func (x *Index) writeBlock(e *encoder, b *block, n int) {
 		if s == stateFree {
 			continue
 		}
-		e.ints(math.Float32bits(b.scale[i]), math.Float32bits(b.norm[i]), uint32(len(b.ids[i])))
-		e.bytes([]byte(b.ids[i]))
+		id := b.ids.id(i)
+		e.ints(math.Float32bits(b.scale[i]), math.Float32bits(b.norm[i]), uint32(len(id)))
+		e.bytes([]byte(id))
 		e.bytes(asBytes(b.codes[i*x.stride:][:x.cfg.Dim]))
 		if s != statePending {
-			links := x.baseLinks(b, i)
+			links := b.links.get(i, &buf)
 			e.bytes([]byte{byte(len(links))})
 			e.ints(links...)
 		}
 	}
-}
-
-func (x *graph) baseLinks(b *block, i int) []uint32 {
-	return b.links[i*baseDegree:][:b.degree[i]]
 }
 
 func asBytes(codes []int8) []byte {
@@ -133,7 +131,7 @@ func (x *Index) readHeader(d *decoder) (meta []byte) {
 	meta = slices.Clone(d.bytes(int(n)))
 	x.size, x.entry = d.int(), d.int()
 	x.top, x.count = int(d.int()), int(d.int())
-	x.rows = make(map[string]uint32, min(x.size, 1<<20))
+	x.rows.reserve(x.table, int(min(x.size, 1<<20)))
 	return meta
 }
 
@@ -159,17 +157,21 @@ func (x *Index) readRow(d *decoder, row uint32) {
 		d.fail("id is too long")
 		return
 	}
-	b.ids[i] = string(d.bytes(int(n)))
+	b.ids.set(i, string(d.bytes(int(n))))
 	d.fill(asBytes(b.codes[i*x.stride:][:x.cfg.Dim]))
 	if b.state[i] == stateDead {
 		x.dead++
+	} else if _, repeated := x.rows.get(x.table, b.ids.id(i)); repeated {
+		d.fail("repeated id")
+		return
 	} else {
-		x.rows[b.ids[i]] = row
+		x.rows.add(x.table, row)
 	}
 	if b.state[i] != statePending {
-		b.allocateLinks()
-		b.degree[i] = min(d.byte(), baseDegree)
-		d.ints(b.links[i*baseDegree:][:b.degree[i]])
+		var buf linkList
+		links := buf[:min(d.byte(), baseDegree)]
+		d.ints(links)
+		b.links.set(b, i, links)
 	}
 }
 
@@ -195,9 +197,10 @@ func (x *Index) checkLinks(d *decoder) {
 		d.fail("entry is missing")
 		return
 	}
+	var buf linkList
 	for row := range x.size {
 		for level := range x.level(row) + 1 {
-			for _, to := range x.neighbors(row, level) {
+			for _, to := range x.neighbors(row, level, &buf) {
 				if to >= x.size || x.state(to) != stateLinked && x.state(to) != stateDead || x.level(to) < level {
 					d.fail("link without target")
 					return

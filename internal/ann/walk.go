@@ -27,9 +27,10 @@ func (x *graph) accepts(p *walkParams, row uint32) bool {
 // descend returns the closest row that a greedy walk from entry finds in a level.
 func (x *graph) descend(q *query, entry uint32, level int) uint32 {
 	best := hit{x.closeness(q, entry), entry}
+	var buf linkList
 	for moved := true; moved; {
 		moved = false
-		for _, row := range x.neighbors(best.row, level) {
+		for _, row := range x.neighbors(best.row, level, &buf) {
 			if c := x.closeness(q, row); c > best.close {
 				best, moved = hit{c, row}, true
 			}
@@ -40,6 +41,7 @@ func (x *graph) descend(q *query, entry uint32, level int) uint32 {
 
 // walk finds up to p.ef of the closest rows in a level and leaves them in s.results.
 func (x *graph) walk(q *query, p walkParams, s *scratch) {
+	var buf linkList
 	s.visited.reset(x.size)
 	s.candidates, s.results = s.candidates[:0], s.results[:0]
 	s.visited.add(p.entry)
@@ -54,7 +56,7 @@ func (x *graph) walk(q *query, p walkParams, s *scratch) {
 			return
 		}
 		s.next = s.next[:0]
-		for _, row := range x.neighbors(c.row, p.level) {
+		for _, row := range x.neighbors(c.row, p.level, &buf) {
 			if !s.visited.has(row) {
 				s.visited.add(row)
 				s.next = append(s.next, row)
