@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 var updatePages = flag.Bool("update", false, "rewrite the generated parts of documents")
@@ -105,6 +106,16 @@ func blobs(backend any) any {
 	return nil
 }
 
+// vectors returns the documents of a backend.
+func vectors(backend any) any {
+	if s, ok := backend.(interface {
+		Vectors(cfg vector.Config) vector.Store
+	}); ok {
+		return s.Vectors(vector.Config{})
+	}
+	return nil
+}
+
 // states returns the states of a backend: a store of their own, or records.
 func states(backend any) any {
 	method, ok := reflect.TypeOf(backend).MethodByName("ShortTerm")
@@ -150,6 +161,10 @@ func contractRows() []contractRow {
 		implements[memory.Transactional]("changes in the commit of a task (`memory.Transactional`)", facts),
 		implements[board.Store]("**boards** (`board.Store`)", boards),
 		implements[board.Lister]("list of boards (`board.Lister`)", boards),
+		implements[vector.Store]("**documents** (`vector.Store`)", vectors),
+		implements[vector.Lister]("export (`vector.Lister`)", vectors),
+		implements[vector.Forgetter]("forget a principal (`vector.Forgetter`)", vectors),
+		implements[vector.Transactional]("changes in the commit of a task (`vector.Transactional`)", vectors),
 		implements[blob.Store]("**blobs** (`blob.Store`)", blobs),
 		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobs),
 		implements[blob.Restorer]("import (`blob.Restorer`)", blobs),

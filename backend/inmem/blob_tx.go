@@ -26,10 +26,7 @@ func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) erro
 	if !ok || t.blobs != b {
 		return store.ErrForeignEffect
 	}
-	if !t.lockedBlobs {
-		b.mu.Lock()
-		t.lockedBlobs = true
-	}
+	t.lock(&b.mu)
 	undo, err := b.update(owner, f)
 	if err == nil {
 		t.undo = append(t.undo, undo)

@@ -2,6 +2,7 @@ package inmem
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -10,15 +11,25 @@ import (
 // lock of the database.
 type effectTx struct {
 	db    *database
-	blobs *blobRefs // locked if lockedBlobs
+	blobs *blobRefs
 	// undo are the functions that undo the effects, in their order.
-	undo        []func()
-	lockedBlobs bool
+	undo   []func()
+	locked []sync.Locker
+}
+
+// lock locks data that has a lock of its own until all effects are applied or undone.
+func (t *effectTx) lock(mu sync.Locker) {
+	if !slices.Contains(t.locked, mu) {
+		mu.Lock()
+		t.locked = append(t.locked, mu)
+	}
 }
 
 // effect implements store.Effect.
 type effect struct {
 	db *database
+	// lock is that of the data, nil if it is that of the database.
+	lock sync.Locker
 	// apply applies the effect and returns how to undo it. It returns an error if it has changed
 	// nothing.
 	apply func() (undo func(), err error)
@@ -29,6 +40,9 @@ func (e *effect) Apply(tx any) error {
 	t, ok := tx.(*effectTx)
 	if !ok || t.db != e.db {
 		return store.ErrForeignEffect
+	}
+	if e.lock != nil {
+		t.lock(e.lock)
 	}
 	undo, err := e.apply()
 	if err == nil {
@@ -49,8 +63,8 @@ func (s *taskStore) applyEffects(c *store.Change) error {
 			undo()
 		}
 	}
-	if tx.lockedBlobs {
-		s.blobs.mu.Unlock()
+	for _, mu := range tx.locked {
+		mu.Unlock()
 	}
 	return err
 }

@@ -230,7 +230,7 @@ func (s *graphStore) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, erro
 	if err != nil {
 		return nil, err
 	}
-	return &effect{s.database, func() (func(), error) {
+	return &effect{db: s.database, apply: func() (func(), error) {
 		c := &graphChange{s: s, key: w.Key}
 		_, err := c.apply(w)
 		if err != nil {

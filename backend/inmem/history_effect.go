@@ -43,7 +43,7 @@ func (h *historyStore) ClearRunEffect(k history.Key, run string, fence int64) (s
 
 // effect returns an effect that calls f, which changes a session.
 func (h *historyStore) effect(k history.Key, f func() error) store.Effect {
-	return &effect{h.database, func() (func(), error) {
+	return &effect{db: h.database, apply: func() (func(), error) {
 		restore := h.restore(k)
 		err := f()
 		if err != nil {

@@ -16,7 +16,7 @@ func (s *longTerm) SaveEffect(scope memory.Scope, content string, p memory.SaveP
 	if err != nil {
 		return nil, err
 	}
-	return &effect{s.database, func() (undo func(), err error) {
+	return &effect{db: s.database, apply: func() (undo func(), err error) {
 		restore := s.restore(s.in(next.Scope).named(next.Key))
 		id, err := s.add(next, metadata)
 		return func() {
@@ -34,7 +34,7 @@ func (s *longTerm) DeleteEffect(scope memory.Scope, id string) (store.Effect, er
 	if err != nil {
 		return nil, err
 	}
-	return &effect{s.database, func() (undo func(), err error) {
+	return &effect{db: s.database, apply: func() (undo func(), err error) {
 		f := s.in(scope).fact(id)
 		if f != nil {
 			s.remove(scope, f)

@@ -3,6 +3,7 @@ package inmem
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -16,8 +17,8 @@ func (s *Store) Vectors(cfg vector.Config) vector.Store {
 	return &vectorStore{database: s.database, vectorState: s.vectors, cfg: cfg}
 }
 
-// vectorState holds the collections of all owners. Its lock is not that of the database, because a
-// write takes as long as an index needs to link its documents.
+// vectorState holds the collections of all owners. Its lock is not that of the database, because
+// lexical searches read all documents of a collection.
 type vectorState struct {
 	mu          sync.RWMutex
 	collections map[vector.Key]*vectorCollection
@@ -34,15 +35,19 @@ func (s *vectorState) close() {
 	clear(s.collections)
 }
 
-// vectorCollection is a collection. It implements vectors.Documents.
+// vectorCollection is a collection. The rows are the truth; the index follows them before a search
+// and after a write, because it needs time to link documents. It implements vectors.Documents.
 type vectorCollection struct {
-	writes sync.Mutex // held by a write from start to end
-	index  *ann.Index // nil if the collection is lexical
+	state   *vectorState
+	follows sync.Mutex // held while the index follows the rows
+	index   *ann.Index // nil if the collection is lexical
 
-	mu      sync.RWMutex
-	info    vector.Collection
-	rows    map[string]*vector.Row
-	removed bool
+	// The lock of state guards the following fields.
+	info vector.Collection
+	rows map[string]*vector.Row
+	// changed are the ids whose rows the index must follow; busy reports that it follows others.
+	changed []string
+	busy    bool
 }
 
 type vectorStore struct {
@@ -52,9 +57,10 @@ type vectorStore struct {
 }
 
 var (
-	_ vector.Store     = (*vectorStore)(nil)
-	_ vector.Lister    = (*vectorStore)(nil)
-	_ vector.Forgetter = (*vectorStore)(nil)
+	_ vector.Store         = (*vectorStore)(nil)
+	_ vector.Lister        = (*vectorStore)(nil)
+	_ vector.Forgetter     = (*vectorStore)(nil)
+	_ vector.Transactional = (*vectorStore)(nil)
 )
 
 // open returns an error if the store is closed or ctx is done.
@@ -93,6 +99,25 @@ func (s *vectorStore) Upsert(ctx context.Context, k vector.Key, p vector.WritePa
 }
 
 func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) ([]string, error) {
+	w, err := s.prepare(ctx, k, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.vectorState.mu.Lock()
+	_, err = s.put(w, replace)
+	c := s.collections[w.Key]
+	s.vectorState.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return w.IDs(), c.follow()
+}
+
+// prepare returns a write with its embeddings.
+func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams) (*vector.Write, error) {
 	w, err := vector.NewWrite(k, p)
 	if err != nil {
 		return nil, err
@@ -101,40 +126,7 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Embed(ctx, s.cfg.Embedder, c.describe()); err != nil {
-		return nil, err
-	}
-	for {
-		if c, err = s.create(ctx, w); err != nil {
-			return nil, err
-		}
-		if done, err := c.write(w, replace); done {
-			return w.IDs(), err
-		}
-	}
-}
-
-// create returns the collection of a write, and adds it if it does not exist.
-func (s *vectorStore) create(ctx context.Context, w *vector.Write) (*vectorCollection, error) {
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
-	s.vectorState.mu.Lock()
-	defer s.vectorState.mu.Unlock()
-	if c := s.collections[w.Key]; c != nil {
-		return c, nil
-	}
-	info, err := w.Admit(nil)
-	if err != nil {
-		return nil, err
-	}
-	index, err := vectors.NewIndex(&info, s.index)
-	if err != nil {
-		return nil, err
-	}
-	c := &vectorCollection{index: index, info: info, rows: make(map[string]*vector.Row)}
-	s.collections[w.Key] = c
-	return c, nil
+	return w, w.Embed(ctx, s.cfg.Embedder, c.describe())
 }
 
 // describe returns a copy of the collection's description, nil if c is nil.
@@ -142,39 +134,123 @@ func (c *vectorCollection) describe() *vector.Collection {
 	if c == nil {
 		return nil
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.state.mu.RLock()
+	defer c.state.mu.RUnlock()
+	return c.description()
+}
+
+// description is describe for a caller that holds the lock.
+func (c *vectorCollection) description() *vector.Collection {
 	info := c.info
 	info.Documents = int64(len(c.rows))
 	return &info
 }
 
-// write stores documents. done is false if the collection was removed.
-func (c *vectorCollection) write(w *vector.Write, replace bool) (done bool, err error) {
-	c.writes.Lock()
-	defer c.writes.Unlock()
-	if c.removed {
-		return false, nil
+// admit returns the collection of a write, which is new if it does not exist, or the reason to reject
+// the write. The caller holds the lock.
+func (s *vectorState) admit(w *vector.Write, replace bool) (*vectorCollection, error) {
+	c := s.collections[w.Key]
+	if c == nil {
+		info, err := w.Admit(nil)
+		if err != nil {
+			return nil, err
+		}
+		index, err := vectors.NewIndex(&info, s.index)
+		return &vectorCollection{state: s, index: index, info: info, rows: make(map[string]*vector.Row)}, err
 	}
 	if _, err := w.Admit(&c.info); err != nil {
-		return true, err
+		return nil, err
 	}
-	items := make([]ann.Item, len(w.Rows))
 	for i := range w.Rows {
 		if c.rows[w.Rows[i].ID] != nil && !replace {
-			return true, vector.ErrExists
+			return nil, vector.ErrExists
 		}
-		items[i] = vectors.Item(&w.Rows[i])
 	}
-	c.mu.Lock()
-	for i := range w.Rows {
-		c.rows[w.Rows[i].ID] = &w.Rows[i]
+	return c, nil
+}
+
+// put stores the documents of a write and returns how to undo it. The caller holds the lock.
+func (s *vectorState) put(w *vector.Write, replace bool) (undo func(), err error) {
+	c, err := s.admit(w, replace)
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Unlock()
+	before := s.collections[w.Key]
+	s.collections[w.Key] = c
+	_, undo = c.change(w.Remove, w.Rows)
+	if before == nil {
+		undo = func() { delete(s.collections, w.Key) }
+	}
+	return undo, nil
+}
+
+// change removes documents and stores others. It returns the number of removed ones and how to undo
+// the change. The caller holds the lock.
+func (c *vectorCollection) change(remove []string, rows []vector.Row) (removed int, undo func()) {
+	before := make(map[string]*vector.Row, len(remove)+len(rows))
+	for _, id := range remove {
+		if r := c.rows[id]; r != nil {
+			before[id] = r
+			delete(c.rows, id)
+		}
+	}
+	removed = len(before)
+	for i := range rows {
+		id := rows[i].ID
+		before[id] = c.rows[id]
+		c.rows[id] = &rows[i]
+	}
+	if c.index != nil {
+		c.changed = slices.AppendSeq(c.changed, maps.Keys(before))
+	}
+	return removed, func() {
+		for id, r := range before {
+			if c.rows[id] = r; r == nil {
+				delete(c.rows, id)
+			}
+		}
+	}
+}
+
+// follow lets the index follow the rows.
+func (c *vectorCollection) follow() error {
 	if c.index == nil {
-		return true, nil
+		return nil
 	}
-	return true, c.index.Upsert(items)
+	c.state.mu.RLock()
+	done := len(c.changed) == 0 && !c.busy
+	c.state.mu.RUnlock()
+	if done {
+		return nil
+	}
+	c.follows.Lock()
+	defer c.follows.Unlock()
+	c.state.mu.Lock()
+	changed := c.changed
+	rows := make(map[string]*vector.Row, len(changed))
+	for _, id := range changed {
+		rows[id] = c.rows[id]
+	}
+	c.changed, c.busy = nil, true
+	c.state.mu.Unlock()
+	var items []ann.Item
+	var removed []string
+	for id, r := range rows {
+		if r == nil {
+			removed = append(removed, id)
+		} else {
+			items = append(items, vectors.Item(r))
+		}
+	}
+	slices.SortFunc(items, func(a, b ann.Item) int { return cmp.Compare(a.ID, b.ID) })
+	c.index.Delete(removed)
+	err := c.index.Upsert(items)
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	if c.busy = false; err != nil {
+		c.changed = append(changed, c.changed...)
+	}
+	return err
 }
 
 // Get implements vector.Store.
@@ -193,8 +269,8 @@ func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all 
 
 // Rows implements vectors.Documents. It keeps the order of ids.
 func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *vector.Row)) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.state.mu.RLock()
+	defer c.state.mu.RUnlock()
 	for _, id := range ids {
 		if r := c.rows[id]; r != nil {
 			each(r)
@@ -205,8 +281,8 @@ func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *ve
 
 // All implements vectors.Documents.
 func (c *vectorCollection) All(_ context.Context, each func(r *vector.Row)) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.state.mu.RLock()
+	defer c.state.mu.RUnlock()
 	for _, r := range c.rows {
 		each(r)
 	}
@@ -223,19 +299,10 @@ func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (r
 	if err != nil {
 		return 0, err
 	}
-	c.writes.Lock()
-	defer c.writes.Unlock()
-	c.mu.Lock()
-	before := len(c.rows)
-	for _, id := range ids {
-		delete(c.rows, id)
-	}
-	removed = before - len(c.rows)
-	c.mu.Unlock()
-	if c.index != nil {
-		c.index.Delete(ids)
-	}
-	return removed, nil
+	s.vectorState.mu.Lock()
+	removed, _ = c.change(ids, nil)
+	s.vectorState.mu.Unlock()
+	return removed, c.follow()
 }
 
 // Search implements vector.Store.
@@ -246,6 +313,9 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	}
 	c, err := s.existing(ctx, k)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.follow(); err != nil {
 		return nil, err
 	}
 	search := vectors.Collection{Collection: *c.describe(), Index: c.index, Documents: c}
@@ -264,7 +334,7 @@ func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vect
 	defer s.vectorState.mu.RUnlock()
 	for k, c := range s.collections {
 		if k.Owner == owner {
-			all = append(all, *c.describe())
+			all = append(all, *c.description())
 		}
 	}
 	slices.SortFunc(all, func(a, b vector.Collection) int { return cmp.Compare(a.Name, b.Name) })
@@ -294,19 +364,12 @@ func (s *vectorStore) remove(ctx context.Context, selected func(vector.Key) bool
 		return 0, err
 	}
 	s.vectorState.mu.Lock()
-	var all []*vectorCollection
+	defer s.vectorState.mu.Unlock()
 	for k, c := range s.collections {
 		if selected(k) {
-			all = append(all, c)
+			removed += len(c.rows)
 			delete(s.collections, k)
 		}
-	}
-	s.vectorState.mu.Unlock()
-	for _, c := range all {
-		c.writes.Lock()
-		c.removed = true
-		removed += len(c.rows)
-		c.writes.Unlock()
 	}
 	return removed, nil
 }

@@ -189,6 +189,7 @@ func kitQueries() (all []hotQuery) {
 		{"vectors: count documents", sqlCountDocuments},
 		{"vectors: save a document", sqlSaveDocument},
 		{"vectors: documents", sqlReadDocuments},
+		{"vectors: existing documents", sqlExisting},
 		{"vectors: list documents", sqlListDocuments},
 		{"vectors: delete documents", sqlDeleteDocuments},
 		{"vectors: all documents", sqlAllDocuments},

@@ -46,9 +46,10 @@ type vectorStore struct {
 }
 
 var (
-	_ vector.Store     = (*vectorStore)(nil)
-	_ vector.Lister    = (*vectorStore)(nil)
-	_ vector.Forgetter = (*vectorStore)(nil)
+	_ vector.Store         = (*vectorStore)(nil)
+	_ vector.Lister        = (*vectorStore)(nil)
+	_ vector.Forgetter     = (*vectorStore)(nil)
+	_ vector.Transactional = (*vectorStore)(nil)
 )
 
 // collectionRow is a row of vector_collections.
@@ -130,6 +131,27 @@ func (s *vectorStore) Upsert(ctx context.Context, k vector.Key, p vector.WritePa
 }
 
 func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) ([]string, error) {
+	w, err := s.prepare(ctx, k, p, replace)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.kit.Write(ctx, w.apply); err != nil {
+		return nil, err
+	}
+	// The documents are stored. If the index cannot follow now, a search will try it again.
+	_, _, _ = s.indexes.current(context.WithoutCancel(ctx), w.Key)
+	return w.IDs(), nil
+}
+
+// documentWrite is a write with its embeddings.
+type documentWrite struct {
+	*vector.Write
+	indexes *vectorIndexes
+	replace bool
+	id      int64 // of the collection if it is new
+}
+
+func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) (*documentWrite, error) {
 	w, err := vector.NewWrite(k, p)
 	if err != nil {
 		return nil, err
@@ -138,49 +160,51 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 	if err != nil {
 		return nil, err
 	}
-	var before *vector.Collection
-	if c != nil {
-		before = &c.Collection
-	}
-	if err := w.Embed(ctx, s.cfg.Embedder, before); err != nil {
-		return nil, err
-	}
 	id := rand.Int64() //nolint:gosec // need not be secret
-	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error { return writeDocuments(tx, w, replace, id) })
-	if err != nil {
-		return nil, err
-	}
-	// The documents are stored. If the index cannot follow now, a search will try it again.
-	s.indexes.follow(context.WithoutCancel(ctx), w.Key)
-	return w.IDs(), nil
+	return &documentWrite{w, s.indexes, replace, id}, w.Embed(ctx, s.cfg.Embedder, c.collection())
 }
 
-// writeDocuments stores the documents of a write. id is that of the collection if it is new.
-func writeDocuments(tx sqlkit.Tx, w *vector.Write, replace bool, id int64) error {
-	c, err := readCollection(tx, w.Key)
-	if err != nil {
-		return err
+// collection returns the description of a collection, nil if c is nil.
+func (c *collectionRow) collection() *vector.Collection {
+	if c == nil {
+		return nil
 	}
-	var admitted vector.Collection
-	if c != nil {
-		_, err = w.Admit(&c.Collection)
-	} else if admitted, err = w.Admit(nil); err == nil {
-		c = &collectionRow{Collection: admitted, id: id}
-		_, err = tx.Exec(sqlAddCollection, w.Key.Owner, c.Name, string(c.Metric), c.Dimension, c.Embedder, id)
+	return &c.Collection
+}
+
+// admit returns the collection of a write, nil if it does not exist, and the number of documents that
+// the write replaces, or the reason to reject it. after describes the collection after the write.
+func (w *documentWrite) admit(q sqlkit.Querier) (c *collectionRow, after vector.Collection, existing int64, err error) {
+	if c, err = readCollection(q, w.Key); err != nil {
+		return nil, after, 0, err
 	}
-	if err != nil {
-		return err
+	if after, err = w.Admit(c.collection()); err != nil || c == nil {
+		return nil, after, 0, err
 	}
-	var existing int64
-	err = tx.Query(sqlCountDocuments, func(r sqlkit.Row) error {
+	err = q.Query(sqlCountDocuments, func(r sqlkit.Row) error {
 		existing = r.Int(0)
 		return nil
 	}, w.Key.Owner, c.id, encodeIDs(w.IDs()))
+	if err == nil && existing > 0 && !w.replace {
+		err = vector.ErrExists
+	}
+	return c, after, existing, err
+}
+
+// apply stores the documents of the write.
+func (w *documentWrite) apply(tx sqlkit.Tx) error {
+	c, after, existing, err := w.admit(tx)
 	if err != nil {
 		return err
 	}
-	if existing > 0 && !replace {
-		return vector.ErrExists
+	if c == nil {
+		c = &collectionRow{Collection: after, id: w.id}
+		if _, err = tx.Exec(sqlAddCollection, w.Key.Owner, c.Name, string(c.Metric), c.Dimension, c.Embedder, c.id); err != nil {
+			return err
+		}
+	}
+	if err := w.indexes.removeDocuments(tx, w.Key, c, w.Remove); err != nil {
+		return err
 	}
 	for i := range w.Rows {
 		c.seq++
@@ -190,7 +214,26 @@ func writeDocuments(tx sqlkit.Tx, w *vector.Write, replace bool, id int64) error
 			return err
 		}
 	}
-	_, err = tx.Exec(sqlChangeCollection, w.Key.Owner, c.Name, c.seq, c.removed, c.Documents+int64(len(w.Rows))-existing)
+	c.Documents += int64(len(w.Rows)) - existing
+	return changeCollection(tx, w.Key, c)
+}
+
+func changeCollection(tx sqlkit.Tx, k vector.Key, c *collectionRow) error {
+	_, err := tx.Exec(sqlChangeCollection, k.Owner, k.Collection, c.seq, c.removed, c.Documents)
+	return err
+}
+
+// removeDocuments removes the documents with the given ids that exist, and changes the counts of c.
+func (s *vectorIndexes) removeDocuments(tx sqlkit.Tx, k vector.Key, c *collectionRow, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	n, err := tx.Exec(sqlDeleteDocuments, k.Owner, c.id, encodeIDs(ids))
+	if err == nil && n > 0 {
+		s.noteRemoval(k, removal{c.id, c.removed, ids})
+		c.removed += n
+		c.Documents -= n
+	}
 	return err
 }
 
@@ -223,28 +266,26 @@ func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (r
 	if err != nil {
 		return 0, err
 	}
-	if _, err := s.existing(ctx, k); err != nil {
+	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+		c, err := readCollection(tx, k)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			return vector.ErrCollectionNotFound
+		}
+		before := c.removed
+		if err := s.indexes.removeDocuments(tx, k, c, ids); err != nil {
+			return err
+		}
+		removed = int(c.removed - before)
+		return changeCollection(tx, k, c)
+	})
+	if err != nil {
 		return 0, err
 	}
-	return s.indexes.remove(k, ids, func() (c *collectionRow, removed int, err error) {
-		err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
-			if c, err = readCollection(tx, k); err != nil {
-				return err
-			}
-			if c == nil {
-				return vector.ErrCollectionNotFound
-			}
-			n, err := tx.Exec(sqlDeleteDocuments, k.Owner, c.id, encodeIDs(ids))
-			if err != nil {
-				return err
-			}
-			removed = int(n)
-			c.removed += n
-			_, err = tx.Exec(sqlChangeCollection, k.Owner, k.Collection, c.seq, c.removed, c.Documents-n)
-			return err
-		})
-		return c, removed, err
-	})
+	_, _, _ = s.indexes.current(context.WithoutCancel(ctx), k)
+	return removed, nil
 }
 
 // Search implements vector.Store.

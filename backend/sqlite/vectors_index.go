@@ -60,6 +60,8 @@ type vectorIndex struct {
 	state   atomic.Pointer[indexState]
 	changes int // since the last snapshot
 	saving  atomic.Bool
+
+	removals removals
 }
 
 // indexState is an index with the state of the collection that it has reached.
@@ -106,9 +108,19 @@ func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionR
 	if state := v.state.Load(); state.reached(c) {
 		return c, state.index, nil
 	}
+	c, index, err := s.follow(ctx, v)
+	if err == nil && index != nil {
+		s.maybeSave(v, c)
+	}
+	return c, index, err
+}
+
+// follow is current for an index that has not reached its collection.
+func (s *vectorIndexes) follow(ctx context.Context, v *vectorIndex) (*collectionRow, *ann.Index, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c, err = s.kit.collection(ctx, k); err != nil {
+	c, err := s.kit.collection(ctx, v.key)
+	if err != nil {
 		return nil, nil, err
 	}
 	if c == nil {
@@ -121,16 +133,6 @@ func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionR
 		return nil, nil, err
 	}
 	return c, v.state.Load().index, nil
-}
-
-// follow lets the index of a collection follow its documents, and saves a snapshot if many have
-// changed.
-func (s *vectorIndexes) follow(ctx context.Context, k vector.Key) {
-	c, index, err := s.current(ctx, k)
-	if err != nil || index == nil {
-		return
-	}
-	s.maybeSave(s.get(k), c)
 }
 
 // catchUp reads the documents that the index does not have, and removes those that do not exist any
@@ -167,36 +169,13 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 		}
 	}
 	if state.removed != c.removed {
-		if err := state.index.Retain(func(keep func(id string)) error { return d.ids(ctx, keep) }); err != nil {
+		if err := v.applyRemovals(ctx, d, &state, c.removed); err != nil {
 			return err
 		}
-		state.removed = c.removed
 	}
 	state.seq = max(state.seq, c.seq)
 	v.state.Store(&state)
 	return nil
-}
-
-// remove calls commit, which deletes ids from the collection, and removes them from the index. The
-// index does not follow until both are done.
-func (s *vectorIndexes) remove(k vector.Key, ids []string, commit func() (c *collectionRow, removed int, err error)) (int, error) {
-	v := s.get(k)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	c, removed, err := commit()
-	if err != nil {
-		return 0, err
-	}
-	if state := v.state.Load(); state != nil && state.id == c.id {
-		state.index.Delete(ids)
-		next := *state
-		if next.removed+int64(removed) == c.removed {
-			next.removed = c.removed
-		}
-		v.state.Store(&next)
-		v.changes += removed
-	}
-	return removed, nil
 }
 
 // load returns an empty index, or that of the snapshot of the collection.
@@ -214,7 +193,7 @@ func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionR
 		}
 	}
 	index, err := vectors.NewIndex(&c.Collection, cfg)
-	return &indexState{id: c.id, index: index}, err
+	return &indexState{id: c.id, removed: c.removed, index: index}, err // it reads no removed documents
 }
 
 // after returns up to followPage documents that were written after a sequence, and the sequence of

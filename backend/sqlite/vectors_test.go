@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
@@ -40,6 +41,7 @@ func vectorHarness(index ann.Config, minSnapshot int) vectortest.Harness {
 			}
 			return openIn(t, s.cfg.Dir, cfg)
 		},
+		Tasks: func(s vector.Store) store.Store { return s.(openVectors).store },
 	}
 }
 
@@ -114,6 +116,7 @@ func TestVectorSnapshotIsRead(t *testing.T) {
 	} {
 		must(t, s.Close())
 		s, v = reopen(damage)
+		s.vectors.minSnapshot = 1 << 30 // to read it links no rows
 		c, err := s.kit.collection(t.Context(), testCollection)
 		must(t, err)
 		if c.snapshot == 0 {
@@ -129,6 +132,7 @@ func TestVectorSnapshotIsRead(t *testing.T) {
 		if linked := index.state.Load().index.Stats().Linked; (linked > 0) != (damage == "") {
 			t.Errorf("%s: the index has %d linked rows", name, linked)
 		}
+		s.vectors.minSnapshot = 100
 		write(v, documents[:1]) // so that Close saves a snapshot
 	}
 	must(t, s.Close())

@@ -12,8 +12,8 @@
 // embedding nor an embedder is lexical: it has the dimension 0, no embeddings, and finds documents
 // by their words only.
 //
-// [Store] is the part that every store has. [Lister] and [Forgetter] are optional. The stores of
-// this project implement both.
+// [Store] is the part that every store has. [Lister], [Forgetter] and [Transactional] are optional.
+// The stores of this project implement them.
 //
 // # Search
 //
@@ -42,6 +42,6 @@
 // # Errors
 //
 // Invalid params get an error with code invalid_params that names the field and the rule. Errors of
-// the backend have the codes unavailable, exhausted or internal. If an embedder fails, its error
-// is returned and nothing is written. A call whose context is done returns the context's error.
+// the backend have the codes unavailable, exhausted or internal. If an embedder fails, an
+// [EmbedderError] is returned and nothing is written. A call whose context is done returns the context's error.
 package vector

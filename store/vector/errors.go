@@ -2,6 +2,7 @@ package vector
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
@@ -33,3 +34,19 @@ func (e *MismatchError) Error() string {
 
 // Unwrap returns [ErrMismatch].
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
+
+// EmbedderError is the error of a call whose embedder failed, or returned embeddings that are not
+// valid.
+type EmbedderError struct {
+	// Embedder is the name of the embedder.
+	Embedder string
+	// Err is the error. Its code is that of the embedder's error, unavailable if it has none.
+	Err error
+}
+
+func (e *EmbedderError) Error() string {
+	return fmt.Sprintf("vector: embedder %.64q: %s", e.Embedder, strings.TrimPrefix(e.Err.Error(), "vector: "))
+}
+
+// Unwrap returns the error of the embedder.
+func (e *EmbedderError) Unwrap() error { return e.Err }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
 )
 
@@ -60,6 +61,10 @@ type Collection struct {
 type WriteParams struct {
 	// Documents are 1 to [MaxWrite] documents with different ids.
 	Documents []Document
+	// Remove are ids of documents to remove in the same write, up to [MaxIDs], such as those of
+	// which the documents are a new version. Ids that do not exist are ignored. None may be that
+	// of one of Documents.
+	Remove []string
 	// Metric must be that of the collection. "" means that of the collection, [Cosine] for a
 	// new one.
 	Metric Metric
@@ -156,6 +161,22 @@ type Lister interface {
 	// List returns documents with their embeddings, by id. It returns [ErrCollectionNotFound]
 	// if the collection does not exist.
 	List(ctx context.Context, k Key, p ListParams) ([]Document, error)
+}
+
+// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// [store.Effect]. The methods return the error that Add, Upsert or Delete would return now. The
+// effect of a write has its documents with their embeddings: no embedder is called when it is
+// applied.
+type Transactional interface {
+	// AddEffect stores documents like Add. Applying it fails with [ErrExists] or a
+	// [MismatchError] if the collection was changed since.
+	AddEffect(ctx context.Context, k Key, p WriteParams) (e store.Effect, ids []string, err error)
+	// UpsertEffect stores documents like Upsert. Applying it fails with a [MismatchError] if the
+	// collection was changed since.
+	UpsertEffect(ctx context.Context, k Key, p WriteParams) (e store.Effect, ids []string, err error)
+	// DeleteEffect removes documents like Delete. A collection or a document that does not exist
+	// is no error.
+	DeleteEffect(k Key, ids []string) (store.Effect, error)
 }
 
 // Forgetter removes the data of a principal.

@@ -38,6 +38,8 @@ func (r *Row) Document(includeEmbedding bool) Document {
 type Write struct {
 	Key  Key
 	Rows []Row
+	// Remove are the ids of the documents to remove before.
+	Remove []string
 	// metric and embedder are those of the params.
 	metric   Metric
 	embedder string
@@ -69,6 +71,10 @@ func NewWrite(k Key, p WriteParams) (*Write, error) {
 		return nil, invalid("embedder: %s", rule)
 	}
 	w := &Write{Key: k, metric: p.Metric, embedder: p.Embedder}
+	if _, err := CheckIDs(k, p.Remove); err != nil {
+		return nil, invalid("remove: %s", strings.TrimPrefix(err.Error(), "vector: "))
+	}
+	w.Remove = slices.Clone(p.Remove)
 	seen, total := make(map[string]bool), 0
 	for i := range p.Documents {
 		r, err := checkDocument(&p.Documents[i])
@@ -89,6 +95,11 @@ func NewWrite(k Key, p WriteParams) (*Write, error) {
 			w.missing = append(w.missing, i)
 		}
 		w.Rows = append(w.Rows, r)
+	}
+	for i, id := range w.Remove {
+		if seen[id] {
+			return nil, invalid("remove: ids[%d]: %s is that of a document of the write", i, a2a.Quote(id))
+		}
 	}
 	return w, nil
 }
@@ -122,19 +133,19 @@ func (w *Write) Embed(ctx context.Context, e Embedder, c *Collection) error {
 // embed calls an embedder and checks its result.
 func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error) {
 	embeddings, err := e.Embed(ctx, texts)
-	if err != nil {
-		var coded *a2a.Error
-		if errors.As(err, &coded) || ctx.Err() != nil {
-			return nil, fmt.Errorf("vector: embedder %.64q: %w", e.Name(), err)
-		}
-		return nil, a2a.Wrap(a2a.CodeUnavailable, err, "vector: embedder %.64q: %v", e.Name(), err)
+	var coded *a2a.Error
+	switch {
+	case err != nil && !errors.As(err, &coded) && ctx.Err() == nil:
+		err = a2a.Wrap(a2a.CodeUnavailable, err, "%v", err)
+	case err == nil && len(embeddings) != len(texts):
+		err = a2a.Errorf(a2a.CodeUnavailable, "returned %d embeddings for %d texts", len(embeddings), len(texts))
 	}
-	if len(embeddings) != len(texts) {
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "vector: embedder %.64q: returned %d embeddings for %d texts", e.Name(), len(embeddings), len(texts))
+	if err != nil {
+		return nil, &EmbedderError{e.Name(), err}
 	}
 	for i, v := range embeddings {
 		if err := checkEmbedding("embedding", v); err != nil {
-			return nil, a2a.Errorf(a2a.CodeUnavailable, "vector: embedder %.64q: text %d: %s", e.Name(), i, strings.TrimPrefix(err.Error(), "vector: "))
+			return nil, &EmbedderError{e.Name(), a2a.Errorf(a2a.CodeUnavailable, "text %d: %s", i, strings.TrimPrefix(err.Error(), "vector: "))}
 		}
 		embeddings[i] = slices.Clone(v)
 	}

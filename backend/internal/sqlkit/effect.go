@@ -15,6 +15,9 @@ type effect struct {
 	apply func(tx Tx) error
 }
 
+// NewEffect returns an effect that calls apply in the transaction of its change.
+func NewEffect(db DB, apply func(tx Tx) error) store.Effect { return &effect{db, apply} }
+
 // Apply implements store.Effect.
 func (e *effect) Apply(tx any) error {
 	t, err := effectTx(tx, e.db)

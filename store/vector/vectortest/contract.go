@@ -2,6 +2,7 @@ package vectortest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -11,6 +12,7 @@ func contractTests() []test {
 		{name: "Get returns what was added", run: testGet},
 		{name: "Add rejects existing ids and stores nothing", run: testAddExisting},
 		{name: "Upsert replaces documents", run: testUpsert},
+		{name: "a write removes other documents", run: testRemove},
 		{name: "documents without an id get one", run: testIDs},
 		{name: "Delete removes documents and keeps the collection", run: testDelete},
 		{name: "Collections lists those of the owner by name", run: testCollections},
@@ -52,6 +54,35 @@ func testUpsert(f *fixture) {
 	f.equal("Get()", f.get(f.k, "a"), []vector.Document{changed})
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 0, 1), "a", "b", "c")
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "c", "a", "b")
+}
+
+func testRemove(f *fixture) {
+	f.upsert(document("a", 1, 0), document("b", 0, 1), document("c", 1, 1))
+	p := vector.WriteParams{Documents: []vector.Document{document("a", 0, 2), document("d", 1, 0)}, Remove: []string{"b", "missing", "b"}}
+	f.write(f.k, p)
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "c", "a")
+	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 0, 2)})
+	_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 1)}, Remove: []string{"c"}})
+	f.wantError("Add()", err, vector.ErrExists, "")
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "c", "a")
+	if _, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("e", 1, 1)}, Remove: []string{"c"}}); err != nil {
+		f.Errorf("Add() = %v", err)
+	}
+	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "e", "a")
+	all, err := f.s.Collections(f.ctx, f.k.Owner)
+	if err != nil || len(all) != 1 || all[0].Documents != 3 {
+		f.Errorf("Collections() = %+v, %v, want one with 3 documents", all, err)
+	}
+	for field, p := range map[string]vector.WriteParams{
+		"remove: ids[0]": {Documents: p.Documents, Remove: []string{"a"}},
+		"remove: ids[1]": {Documents: p.Documents, Remove: []string{"x", ""}},
+		"remove: ids":    {Documents: p.Documents, Remove: make([]string, vector.MaxIDs+1)},
+	} {
+		_, err := f.s.Upsert(f.ctx, f.k, p)
+		if err == nil || !strings.Contains(err.Error(), field) {
+			f.Errorf("Upsert() = %v, want an error of %s", err, field)
+		}
+	}
 }
 
 func testIDs(f *fixture) {

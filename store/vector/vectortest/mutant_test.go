@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -97,6 +98,7 @@ var mutants = map[string]broken{
 	"ignores case of owners":  {key: func(k *vector.Key) { k.Owner = strings.ToLower(k.Owner) }},
 	"ignores the metric":      {write: func(p *vector.WriteParams) { p.Metric = "" }},
 	"ignores the embedder":    {write: func(p *vector.WriteParams) { p.Embedder = "" }},
+	"ignores removals":        {write: func(p *vector.WriteParams) { p.Remove = nil }},
 	"adds existing ids":       {adds: func(error) error { return nil }},
 	"ignores the filter":      {search: func(p *vector.SearchParams) { p.Filter = filter.Filter{} }},
 	"filters after the limit": {search: func(p *vector.SearchParams) { p.Filter = filter.Filter{} }, found: eachHits(filterAfter)},
@@ -158,6 +160,86 @@ func TestSuiteDetectsDefects(t *testing.T) {
 				b.Store = s.Vectors(cfg)
 				return &b
 			}})
+			if len(r.Failures()) == 0 {
+				t.Error("the suite passes")
+			}
+		})
+	}
+}
+
+// brokenEffects is a store with a defect in its effects.
+type brokenEffects struct {
+	vector.Store
+	vector.Transactional
+	tasks   store.Store
+	effect  func(s vector.Store, k vector.Key, p vector.WriteParams, e store.Effect) store.Effect
+	removes func(ids []string) []string
+	embeds  bool // again when an effect is applied
+	e       vector.Embedder
+}
+
+func (b *brokenEffects) UpsertEffect(ctx context.Context, k vector.Key, p vector.WriteParams) (store.Effect, []string, error) {
+	e, ids, err := b.Transactional.UpsertEffect(ctx, k, p)
+	if b.effect != nil && err == nil {
+		e = b.effect(b.Store, k, p, e)
+	}
+	if b.embeds && err == nil && b.e != nil {
+		inner := e
+		e = effectFunc(func(tx any) error {
+			_, _ = b.e.Embed(context.Background(), []string{"again"})
+			return inner.Apply(tx)
+		})
+	}
+	return e, ids, err
+}
+
+func (b *brokenEffects) DeleteEffect(k vector.Key, ids []string) (store.Effect, error) {
+	if b.removes != nil {
+		ids = b.removes(ids)
+	}
+	return b.Transactional.DeleteEffect(k, ids)
+}
+
+type effectFunc func(tx any) error
+
+func (f effectFunc) Apply(tx any) error { return f(tx) }
+
+var effectMutants = map[string]brokenEffects{
+	"write before the commit": {effect: func(s vector.Store, k vector.Key, p vector.WriteParams, e store.Effect) store.Effect {
+		_, _ = s.Upsert(context.Background(), k, p)
+		return e
+	}},
+	"are not applied": {effect: func(vector.Store, vector.Key, vector.WriteParams, store.Effect) store.Effect {
+		return effectFunc(func(any) error { return nil })
+	}},
+	"hide their failure": {effect: func(_ vector.Store, _ vector.Key, _ vector.WriteParams, e store.Effect) store.Effect {
+		return effectFunc(func(tx any) error {
+			_ = e.Apply(tx)
+			return nil
+		})
+	}},
+	"remove one document": {removes: func(ids []string) []string { return ids[:min(1, len(ids))] }},
+	"embed when applied":  {embeds: true},
+}
+
+func TestSuiteDetectsDefectsOfEffects(t *testing.T) {
+	t.Parallel()
+	for name, mutant := range effectMutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := storetest.NewRecorder(t.Context())
+			vectortest.RunOn(r, vectortest.Harness{
+				Calls: 100,
+				Open: func(t storetest.T, cfg vector.Config) vector.Store {
+					s := inmem.New()
+					t.Cleanup(func() { s.Close() })
+					b := mutant
+					b.tasks, b.Store, b.e = s, s.Vectors(cfg), cfg.Embedder
+					b.Transactional = b.Store.(vector.Transactional)
+					return &b
+				},
+				Tasks: func(s vector.Store) store.Store { return s.(*brokenEffects).tasks },
+			})
 			if len(r.Failures()) == 0 {
 				t.Error("the suite passes")
 			}

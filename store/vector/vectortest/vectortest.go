@@ -19,11 +19,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -34,6 +36,9 @@ type Harness struct {
 	Open func(t storetest.T, cfg vector.Config) vector.Store
 	// Reopen closes a store and opens its data again. It is nil if the store is not durable.
 	Reopen func(t storetest.T, s vector.Store, cfg vector.Config) vector.Store
+	// Tasks returns the store of tasks whose changes can have effects of a store of documents. If it
+	// is nil, effects are not tested.
+	Tasks func(s vector.Store) store.Store
 	// Calls is the number of random calls that are compared with the model; 0 means 1000.
 	Calls int
 }
@@ -47,7 +52,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 1000
 	}
-	for _, test := range slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), durableTests(), randomTests()) {
+	for _, test := range slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), effectTests(), durableTests(), randomTests()) {
 		t.Run(test.name, func(t storetest.T) {
 			t.Parallel()
 			test.run(newFixture(t, h, vector.Config{Embedder: test.embedder}))
@@ -177,11 +182,14 @@ type model struct {
 	dim  int
 	err  error
 	bad  []float32
+	// calls is the number of calls.
+	calls atomic.Int64
 }
 
 func (m *model) Name() string { return m.name }
 
 func (m *model) Embed(_ context.Context, texts []string) (all [][]float32, err error) {
+	m.calls.Add(1)
 	for _, text := range texts {
 		v := make([]float32, m.dim)
 		for _, word := range strings.Fields(text) {
