@@ -109,6 +109,9 @@ func checkLabel(field, label string) error {
 	return nil
 }
 
+// IsLabel reports whether a text has the form of a label or a type.
+func IsLabel(text string) bool { return checkLabel("", text) == nil }
+
 func checkLabels(field string, labels []string) error {
 	if len(labels) > MaxTypes {
 		return invalid("%s: are %d, limit is %d", field, len(labels), MaxTypes)
