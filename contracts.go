@@ -22,6 +22,9 @@ type Blobs = engine.Blobs
 // BlobParams describe a new blob. See [Blobs.Put].
 type BlobParams = engine.BlobParams
 
+// Documents is a collection of documents that are found by meaning. See [Turn.Documents].
+type Documents = engine.Documents
+
 // Transcript returns the transcript of the conversation: messages as JSON that the agent keeps,
 // such as those that it exchanges with a model. Appends are committed with the turn, exactly once.
 // Every attempt must make the same calls in the same order; see [Transcript].
@@ -47,3 +50,8 @@ func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) erro
 // Blobs returns the blobs of the task's owner: files that are stored once and read as streams. A
 // blob that the handler stores is kept as long as the task; see [Blobs].
 func (t *Turn) Blobs() *Blobs { return t.turn.Blobs() }
+
+// Documents returns a collection of documents of the task's owner, "" for the default one. They are
+// found by meaning if the agent has an embedder ([Config].Contracts), otherwise by words. Writes are
+// committed with the turn, exactly once, as with [Turn.State]; see [Documents].
+func (t *Turn) Documents(collection string) *Documents { return t.turn.Documents(collection) }

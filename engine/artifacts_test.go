@@ -18,12 +18,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // process is the store as seen by a process: after the process is killed, none of its calls
 // reach the store. The leases of a killed process are void for the next one.
 type process struct {
 	store.Store
+	documents vector.Store // those of Store, if a test uses them
 
 	mu      sync.Mutex
 	commits int  // number of commits under a lease

@@ -24,6 +24,8 @@ type Contracts struct {
 	Blobs blob.Store
 	// State stores the states of sessions. Default: records of Config.Store.
 	State memory.ShortTerm
+	// Documents stores documents that are found by meaning. It has an embedder of its own.
+	Documents vector.Store
 	// Embedder computes the embeddings of facts and documents in the parts of Config.Store, such as
 	// a client of package embedding. Default: none; they are found by words. Other stores have
 	// embedders of their own.
@@ -36,6 +38,8 @@ type ownContracts struct {
 	history history.Transactional
 	facts   memory.Transactional
 	blobs   blob.Transactional
+	// documents are those of t.Documents.
+	documents vector.Transactional
 }
 
 // own returns the contracts of all, a result of WithParts, that c does not name.
@@ -48,6 +52,9 @@ func (c Contracts) own(all Contracts) (own ownContracts) {
 	}
 	if c.Blobs == nil {
 		own.blobs, _ = all.Blobs.(blob.Transactional)
+	}
+	if c.Documents == nil {
+		own.documents, _ = all.Documents.(vector.Transactional)
 	}
 	return own
 }
@@ -69,6 +76,11 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 		if b := p.Blobs(blob.Config{Now: clock}); b != nil {
 			c.Blobs = b
 		}
+	}
+	if p, ok := s.(interface {
+		Vectors(cfg vector.Config) vector.Store
+	}); ok && c.Documents == nil {
+		c.Documents = p.Vectors(vector.Config{Embedder: c.Embedder})
 	}
 	return c
 }

@@ -394,19 +394,20 @@ func (f *forgetting) facts(ctx context.Context) error {
 	return err
 }
 
-// documents removes the collections of the main store.
 func (f *forgetting) documents(ctx context.Context) error {
-	s, ok := f.Store.(interface {
-		Vectors(cfg vector.Config) vector.Store
-	})
-	if !ok {
+	forgetter, ok := f.Contracts.Documents.(vector.Forgetter)
+	switch {
+	case ok:
+	case f.Contracts.Documents == nil:
 		return nil
-	}
-	forgetter, ok := s.Vectors(vector.Config{}).(vector.Forgetter)
-	if !ok {
+	default:
+		f.note("documents were not removed: their store cannot remove those of a principal")
 		return nil
 	}
 	n, err := forgetter.ForgetOwner(ctx, f.Owner)
+	if a2a.CodeOf(err) == a2a.CodeUnsupported { // the database has no documents
+		return nil
+	}
 	f.report.Documents += int64(n)
 	return err
 }

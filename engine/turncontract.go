@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Calls of a handler on transcripts, facts, blobs, and on states outside of the agent's database are
@@ -35,10 +36,21 @@ type callFailure struct {
 var lastingErrors = []error{
 	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
 	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrNoGraph, memory.ErrStateConflict, memory.ErrStateTooLarge,
+	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
+}
+
+// embedderFailed reports whether a call failed before it changed anything, because an embedder failed.
+// The handler gets the error: it may be able to continue without the call.
+func embedderFailed(err error) bool {
+	var e *vector.EmbedderError
+	return errors.As(err, &e)
 }
 
 // lasting returns the stored form of an error, nil if a repeated call may succeed.
 func lasting(err error) *callFailure {
+	if embedderFailed(err) {
+		return nil
+	}
 	for _, known := range lastingErrors {
 		if errors.Is(err, known) {
 			return &callFailure{a2a.CodeOf(known), known.Error()}
@@ -83,6 +95,8 @@ type contractCall struct {
 	// compared.
 	direct bool
 	args   []any
+	// after is set for a write that depends on what the turn has written.
+	after bool
 	// reads is set for a call that reads a stream, so that it cannot be repeated.
 	reads bool
 	// result points to the result, which has a form that JSON keeps. nil means none.
@@ -114,7 +128,7 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	switch {
 	case call.direct:
 		err = u.commitReads(ctx)
-	case call.kind == queryCall:
+	case call.kind == queryCall || call.after:
 		err = u.commit(ctx)
 	}
 	if err != nil {
@@ -128,6 +142,12 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	data := call.result
 	if failure != nil {
 		f := lasting(failure)
+		if f == nil && embedderFailed(failure) {
+			if call.direct {
+				u.write.started = false
+			}
+			return failure
+		}
 		if f == nil {
 			return hideStoreError(failure)
 		}
@@ -159,7 +179,7 @@ func (t *Turn) try(ctx context.Context, call contractCall, c *recordCall) error 
 		if err == nil || lasting(err) != nil || ctx.Err() != nil || errors.Is(err, ErrLeaseLost) {
 			return err
 		}
-		if call.reads || !a2a.CodeOf(err).Retryable() {
+		if call.reads || embedderFailed(err) || !a2a.CodeOf(err).Retryable() {
 			t.r.e.log.Error("call of a store failed", "task", t.TaskID(), "call", call.op, "error", err)
 			return err
 		}

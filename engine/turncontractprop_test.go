@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // contractKinds are the operations of TestStateEqualsUninterruptedRun on transcripts, facts and blobs.
@@ -27,12 +29,26 @@ var contractKinds = []string{
 	"remember", "remember", "rememberKey", "recall", "forget", "put", "put", "read", "deleteBlob",
 }
 
+var documentKinds = []string{"upsert", "upsert", "addDocuments", "deleteDocuments", "searchDocuments", "getDocuments"}
+
 // contractParts are the parts of a store.
 type contractParts interface {
 	History() history.Provider
 	LongTerm(now func() time.Time) memory.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
 }
+
+// vectorsOf returns the documents of a store, nil if it has none.
+func vectorsOf(s any) vector.Store {
+	if p, ok := s.(interface {
+		Vectors(cfg vector.Config) vector.Store
+	}); ok {
+		return p.Vectors(vector.Config{Embedder: letters{}})
+	}
+	return nil
+}
+
+func (p *process) Vectors(vector.Config) vector.Store { return p.documents }
 
 func (p *process) History() history.Provider { return p.Store.(contractParts).History() }
 
@@ -51,6 +67,9 @@ func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, 
 	case "put", "read", "deleteBlob":
 		result, err = a.onBlobs(ctx, o)
 	default:
+		if slices.Contains(documentKinds, o.kind) {
+			return a.onDocuments(ctx, o, text)
+		}
 		result, err = a.onFacts(ctx, o)
 	}
 	return result, err
@@ -111,6 +130,100 @@ func (a *stateAttempt) onFacts(ctx context.Context, o *stateOp) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// letters is an embedder with a component for each of some letters.
+type letters struct{}
+
+func (letters) Name() string { return "letters" }
+
+func (letters) Embed(_ context.Context, texts []string) (all [][]float32, err error) {
+	for _, text := range texts {
+		v := []float32{1, 0, 0, 0}
+		for _, c := range text {
+			v[1+int(c)%3]++
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// onDocuments writes documents that depend on what the handler has read, and reads all of them.
+func (a *stateAttempt) onDocuments(ctx context.Context, o *stateOp, text string) (any, error) {
+	d := a.turn.Documents(a.turn.ContextID())
+	id := fmt.Sprint("d", o.n%5)
+	switch o.kind {
+	case "upsert":
+		p := vector.WriteParams{Documents: []vector.Document{{ID: id, Text: text, Metadata: map[string]any{"id": o.id}}, {ID: fmt.Sprint("e", o.n%7), Text: text}}}
+		if o.n%2 == 0 {
+			p.Remove = []string{fmt.Sprint("d", 1+o.n%5), "missing"}
+			p.Documents = p.Documents[1:]
+		}
+		return d.Upsert(ctx, p)
+	case "addDocuments":
+		ids, err := d.Add(ctx, vector.WriteParams{Documents: []vector.Document{{Text: text}, {Text: text + "!"}}})
+		return len(ids), err
+	case "deleteDocuments":
+		return nil, d.Delete(ctx, id, fmt.Sprint("e", o.n%7))
+	case "getDocuments":
+		found, err := d.Get(ctx, "e0", id, "e1")
+		if errors.Is(err, vector.ErrCollectionNotFound) {
+			return "none", nil
+		}
+		return plainDocuments(found), err
+	}
+	all, err := d.Search(ctx, vector.SearchParams{Queries: []vector.Query{{Text: "query"}}, Limit: 1000, Exact: true})
+	if errors.Is(err, vector.ErrCollectionNotFound) {
+		return "none", nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []vector.Document
+	for _, h := range all[0].Hits {
+		found = append(found, h.Document)
+	}
+	return plainDocuments(found), err
+}
+
+// plainDocuments returns documents without ids that differ between runs.
+func plainDocuments(found []vector.Document) []string {
+	texts := []string{}
+	for _, d := range found {
+		id := d.ID
+		if strings.HasPrefix(id, "turn/") {
+			id = "turn"
+		}
+		texts = append(texts, fmt.Sprintf("%s %s %v", id, d.Text, d.Metadata["id"]))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// contextDocuments returns the documents of a context. The index has the same ones.
+func contextDocuments(t *testing.T, s vector.Store, contextID string) []string {
+	t.Helper()
+	k := vector.Key{Owner: alice.ID, Collection: contextID}
+	all, err := s.(vector.Lister).List(t.Context(), k, vector.ListParams{Limit: vector.MaxLimit})
+	if errors.Is(err, vector.ErrCollectionNotFound) {
+		return []string{}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := s.Search(t.Context(), k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 1, 1, 1}}}, Limit: vector.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []vector.Document
+	for _, h := range results[0].Hits {
+		found = append(found, h.Document)
+	}
+	stored := plainDocuments(all)
+	if indexed := plainDocuments(found); !slices.Equal(indexed, stored) {
+		t.Errorf("documents in the index are %q, stored %q", indexed, stored)
+	}
+	return stored
 }
 
 // plainFacts returns facts without what depends on time.
@@ -185,7 +298,11 @@ func contractData(t *testing.T, s contractParts, contextID string) map[string]an
 		}
 	}
 	slices.Sort(blobs)
-	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs}
+	documents := []string{}
+	if d := vectorsOf(s); d != nil {
+		documents = contextDocuments(t, d, contextID)
+	}
+	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs, "documents": documents}
 }
 
 // foreignStore is a store outside of the agent's database. Calls of a killed process have no effect,
@@ -202,7 +319,10 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 }
 
 func (f *foreignStore) contracts() engine.Contracts {
-	return engine.Contracts{History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(nil), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f}}
+	return engine.Contracts{
+		History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(nil), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f},
+		Documents: &foreignDocuments{vectorsOf(f.contractParts), f},
+	}
 }
 
 func onForeign[R any](f *foreignStore, do func() (R, error)) (r R, err error) {
@@ -263,6 +383,23 @@ func (b *foreignBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (
 func (b *foreignBlobs) Delete(ctx context.Context, owner, ref string) error {
 	_, err := onForeign(b.f, func() (int, error) { return 0, b.Store.Delete(ctx, owner, ref) })
 	return err
+}
+
+type foreignDocuments struct {
+	vector.Store
+	f *foreignStore
+}
+
+func (d *foreignDocuments) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
+	return onForeign(d.f, func() ([]string, error) { return d.Store.Add(ctx, k, p) })
+}
+
+func (d *foreignDocuments) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
+	return onForeign(d.f, func() ([]string, error) { return d.Store.Upsert(ctx, k, p) })
+}
+
+func (d *foreignDocuments) Delete(ctx context.Context, k vector.Key, ids []string) (int, error) {
+	return onForeign(d.f, func() (int, error) { return d.Store.Delete(ctx, k, ids) })
 }
 
 // openForeign opens a store that is not the agent's.

@@ -61,7 +61,7 @@ func TestStateEqualsUninterruptedRun(t *testing.T) {
 func checkStateSeed(t *testing.T, s, foreign store.Store, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
-	h := newStateScript(r)
+	h := newStateScript(r, vectorsOf(s) != nil)
 	plain := &stateScript{turns: h.turns, id: h.id, contextID: h.contextID}
 	if seed%4 == 0 {
 		h.foreign, plain.foreign = foreign.(contractParts), foreign.(contractParts)
@@ -100,16 +100,20 @@ type stateScript struct {
 	seen     map[int]string // what the final attempt of each turn got
 }
 
-func newStateScript(r *rand.Rand) *stateScript {
+func newStateScript(r *rand.Rand, documents bool) *stateScript {
 	h := &stateScript{id: newID(), contextID: newID()}
+	kinds := contractKinds
+	if documents {
+		kinds = slices.Concat(kinds, documentKinds)
+	}
 	ops := 0
 	for range 1 + r.IntN(3) {
-		h.turns = append(h.turns, stateOps(r, &ops, 2))
+		h.turns = append(h.turns, stateOps(r, kinds, &ops, 2))
 	}
 	return h
 }
 
-func stateOps(r *rand.Rand, made *int, depth int) (ops []stateOp) {
+func stateOps(r *rand.Rand, contractKinds []string, made *int, depth int) (ops []stateOp) {
 	kinds := []string{
 		"get", "update", "update", "update", "remove", "set", "clear", "replace", "create", "add", "add", "move", "move", "move", "retryTask",
 		"force", "note", "deleteTask", "reorder", "root", "list", "deleteBoard", "flush", "status", "pause", "step", "step", "retry",
@@ -121,7 +125,7 @@ func stateOps(r *rand.Rand, made *int, depth int) (ops []stateOp) {
 		*made++
 		o := stateOp{kind: kinds[r.IntN(len(kinds))], n: r.IntN(100), id: *made}
 		if o.kind == "step" && depth > 0 {
-			o.ops = stateOps(r, made, depth-1)
+			o.ops = stateOps(r, contractKinds, made, depth-1)
 		}
 		ops = append(ops, o)
 	}
@@ -228,7 +232,7 @@ func (a *stateAttempt) change(ctx context.Context, o *stateOp) error {
 			result = got.Values
 		}
 	default:
-		if slices.Contains(contractKinds, o.kind) {
+		if slices.Contains(contractKinds, o.kind) || slices.Contains(documentKinds, o.kind) {
 			result, err = a.onContract(ctx, o)
 		} else {
 			result, err = a.onBoard(ctx, o, b)
@@ -350,7 +354,8 @@ func (h *stateScript) execute(t *testing.T, s store.Store, r *rand.Rand) any {
 			killAt = 1 + r.IntN(8)
 		}
 		proc = newProcess(inner, killAt, r != nil && r.IntN(2) == 0)
-		var contracts engine.Contracts
+		proc.documents = vectorsOf(s)
+		contracts := engine.Contracts{Embedder: letters{}}
 		if h.foreign != nil && r != nil {
 			contracts = newForeignStore(h.foreign, proc, r.Uint64()).contracts()
 		}

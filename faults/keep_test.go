@@ -58,3 +58,23 @@ func TestTranscriptAndFactsSurviveKills(t *testing.T) {
 		})
 	}
 }
+
+// A turn writes and removes documents while its processes are killed. The rows and the index have
+// each pair of documents that was not removed.
+func TestDocumentsSurviveKills(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.start()
+	id := p.send("learn 150 5ms")
+	for range 3 {
+		s.await("begin", id, "")
+		time.Sleep(time.Duration(20+rand.IntN(300)) * time.Millisecond)
+		p.kill()
+		p = s.start()
+	}
+	task := p.awaitEnd(id)
+	wantState(t, task, a2a.StateCompleted)
+	if got, want := said(task), "200 documents of 200, 200 in the index"; got != want {
+		t.Errorf("reply = %q, want %q", got, want)
+	}
+}

@@ -12,6 +12,7 @@ package holdfasttest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Timeout is how long a [Runner] waits for a task before it fails the test.
@@ -283,6 +285,21 @@ func (r *Runner) Blobs() []blob.Info {
 		r.t.Fatalf("blobs = %v", err)
 	}
 	return page.Blobs
+}
+
+// Documents returns up to 1,000 documents of a collection by id, "" for the default one, none if it
+// does not exist; see [holdfast.Turn.Documents]. The store must list documents, as those of Holdfast do.
+func (r *Runner) Documents(collection string) []vector.Document {
+	r.t.Helper()
+	lister, ok := r.contracts().Documents.(vector.Lister)
+	if !ok {
+		r.t.Fatalf("the store of documents does not list them")
+	}
+	all, err := lister.List(r.t.Context(), vector.Key{Owner: a2a.Anonymous, Collection: collection}, vector.ListParams{Limit: vector.MaxLimit})
+	if err != nil && !errors.Is(err, vector.ErrCollectionNotFound) {
+		r.t.Fatalf("documents of collection %q = %v", collection, err)
+	}
+	return all
 }
 
 func view(task *a2a.Task) Task {

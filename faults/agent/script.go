@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // script is a handler that executes the text of the message: a verb and its arguments. Each
@@ -24,7 +25,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
-		"say": a.say, "keep": a.keep,
+		"say": a.say, "keep": a.keep, "learn": a.learn,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -136,6 +137,41 @@ func (a *act) keep(ctx context.Context) error {
 		return err
 	}
 	return a.t.Reply(fmt.Sprintf("%d messages, %d facts", len(messages), len(facts)))
+}
+
+// learn N D: write N pairs of documents, at intervals of D, each in place of every third pair before it.
+// Reply with the number of documents that the index has.
+func (a *act) learn(ctx context.Context) error {
+	d := a.t.Documents(a.t.ContextID())
+	pair := func(i int) []string { return []string{fmt.Sprint("first ", i), fmt.Sprint("second ", i)} }
+	var want []string
+	for i := range a.number(1) {
+		var p vector.WriteParams
+		for _, id := range pair(i) {
+			p.Documents = append(p.Documents, vector.Document{ID: id, Text: id, Embedding: []float32{1, float32(i)}})
+		}
+		if i%3 == 1 {
+			p.Remove = pair(i - 1)
+			want = want[:len(want)-2]
+		}
+		want = append(want, pair(i)...)
+		if _, err := d.Upsert(ctx, p); err != nil {
+			return err
+		}
+		a.note("kept", strconv.Itoa(i))
+		if err := sleep(ctx, a.duration(2)); err != nil {
+			return err
+		}
+	}
+	found, err := d.Search(ctx, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}}, Limit: vector.MaxLimit, Exact: true})
+	if err != nil {
+		return err
+	}
+	all, err := d.Get(ctx, want...)
+	if err != nil {
+		return err
+	}
+	return a.t.Reply(fmt.Sprintf("%d documents of %d, %d in the index", len(all), len(want), len(found[0].Hits)))
 }
 
 // until NAME: wait until the file EFFECTS.NAME exists.

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+// Documents is a collection of documents of a turn's owner, which are found by meaning if the agent
+// has an embedder, and otherwise by words; see package vector. Tasks of the owner share it in all
+// contexts and agents.
+//
+// A write is committed with the next commit of the turn, at the latest with its end: after a crash,
+// a cancel or a lost lease all of its documents exist or none, and the index has the same ones.
+// Embeddings are computed when the method is called, and not again by a later attempt if the write
+// was committed. Reads find what the turn has written. As for [State], every attempt must make the
+// same calls in the same order.
+//
+// Reads, Add and Upsert commit earlier writes of the turn first, so write many documents with one
+// call. If documents are not in the agent's database, a write is made at once, and a repeated attempt
+// makes it again with the same ids.
+//
+// If an embedder fails, a method returns a [vector.EmbedderError] and changes nothing.
+type Documents struct {
+	t          *Turn
+	collection string
+}
+
+// Documents returns a collection of the turn's owner; "" is [vector.DefaultCollection]. The first
+// write creates it.
+func (t *Turn) Documents(collection string) *Documents { return &Documents{t, collection} }
+
+func (d *Documents) key() vector.Key {
+	return vector.Key{Owner: d.t.Owner(), Collection: d.collection}
+}
+
+// store returns the documents of the agent, and those of its own store if these can be written with
+// the task.
+func (d *Documents) store() (vector.Store, vector.Transactional, error) {
+	c := &d.t.r.e.cfg
+	if c.Contracts.Documents == nil {
+		return nil, nil, unsupported("documents (vector)")
+	}
+	return c.Contracts.Documents, c.own.documents, nil
+}
+
+// Add stores new documents and returns their ids. It returns [vector.ErrExists] if the collection has
+// one of the ids, or a [vector.MismatchError]. If another task adds one of them before the commit,
+// the turn fails. A document without an id gets one that is the same in each attempt.
+func (d *Documents) Add(ctx context.Context, p vector.WriteParams) (ids []string, err error) {
+	return d.write(ctx, "documents.add", p, vector.Transactional.AddEffect, func(ctx context.Context, s vector.Store, p vector.WriteParams) ([]string, error) {
+		ids, err := s.Add(ctx, d.key(), p)
+		if errors.Is(err, vector.ErrExists) { // an earlier attempt may have added them
+			return sameDocuments(ctx, s, d.key(), p, err)
+		}
+		return ids, err
+	})
+}
+
+// Upsert is Add, but replaces documents with the same ids.
+func (d *Documents) Upsert(ctx context.Context, p vector.WriteParams) (ids []string, err error) {
+	return d.write(ctx, "documents.upsert", p, vector.Transactional.UpsertEffect, func(ctx context.Context, s vector.Store, p vector.WriteParams) ([]string, error) {
+		return s.Upsert(ctx, d.key(), p)
+	})
+}
+
+func (d *Documents) write(ctx context.Context, op string, p vector.WriteParams,
+	effect func(vector.Transactional, context.Context, vector.Key, vector.WriteParams) (store.Effect, []string, error),
+	direct func(context.Context, vector.Store, vector.WriteParams) ([]string, error),
+) (ids []string, err error) {
+	s, own, err := d.store()
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for i := range p.Documents {
+		size += len(p.Documents[i].Text) + len(p.Documents[i].Blocks) + 4*len(p.Documents[i].Embedding)
+	}
+	call := contractCall{kind: writeCall, op: op, direct: own == nil, args: []any{d.collection, p}, after: own != nil, result: &ids}
+	call.do = func(ctx context.Context, c *recordCall, once string) (err error) {
+		p := p
+		p.Documents = slices.Clone(p.Documents)
+		for i := range p.Documents {
+			if p.Documents[i].ID == "" {
+				p.Documents[i].ID = fmt.Sprint(once, "/", i)
+			}
+		}
+		if own == nil {
+			c.written = true
+			ids, err = direct(ctx, s, p)
+			return err
+		}
+		e, made, err := effect(own, ctx, d.key(), p)
+		ids, c.effects, c.size = made, []store.Effect{e}, size
+		return err
+	}
+	if err := d.t.onContract(ctx, call); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// sameDocuments returns the ids of a write if the collection has all of its documents as they are
+// written, otherwise the error.
+func sameDocuments(ctx context.Context, s vector.Store, k vector.Key, p vector.WriteParams, exists error) ([]string, error) {
+	ids := make([]string, len(p.Documents))
+	for i := range p.Documents {
+		ids[i] = p.Documents[i].ID
+	}
+	stored, err := s.Get(ctx, k, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(stored) != len(ids) {
+		return nil, exists
+	}
+	for i := range stored {
+		want := p.Documents[i]
+		metadata, err := memory.EncodeMetadata(want.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		known, err := memory.EncodeMetadata(stored[i].Metadata)
+		if err != nil {
+			return nil, err
+		}
+		if stored[i].ID != want.ID || stored[i].Text != want.Text || string(stored[i].Blocks) != string(want.Blocks) || known != metadata {
+			return nil, exists
+		}
+	}
+	return ids, nil
+}
+
+// Delete removes documents. A document that does not exist is no error. The collection remains.
+func (d *Documents) Delete(ctx context.Context, ids ...string) error {
+	s, own, err := d.store()
+	if err != nil {
+		return err
+	}
+	var effect func() (store.Effect, error)
+	if own != nil {
+		effect = func() (store.Effect, error) { return own.DeleteEffect(d.key(), ids) }
+	}
+	return d.t.write(ctx, contractWrite{op: "documents.delete", args: []any{d.collection, ids}, effect: effect, direct: func(ctx context.Context, _ string) error {
+		_, err := s.Delete(ctx, d.key(), ids)
+		if errors.Is(err, vector.ErrCollectionNotFound) {
+			return nil
+		}
+		return err
+	}})
+}
+
+// storedDocument is a document as a result of a call. JSON would change the numbers of Metadata.
+type storedDocument struct {
+	vector.Document
+	Metadata json.RawMessage
+	Score    float64 `json:",omitempty"`
+}
+
+func newStoredDocument(d vector.Document, score float64) (storedDocument, error) {
+	metadata, err := json.Marshal(d.Metadata)
+	return storedDocument{d, metadata, score}, err
+}
+
+func (s storedDocument) document() vector.Document {
+	s.Document.Metadata = memory.DecodeMetadata(string(s.Metadata))
+	return s.Document
+}
+
+// Get returns the documents with the given ids that exist, in the order of ids, without embeddings.
+// It returns [vector.ErrCollectionNotFound] if the collection does not exist.
+func (d *Documents) Get(ctx context.Context, ids ...string) ([]vector.Document, error) {
+	s, _, err := d.store()
+	if err != nil {
+		return nil, err
+	}
+	var stored []storedDocument
+	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.get", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+		found, err := s.Get(ctx, d.key(), ids)
+		for _, f := range found {
+			f.Embedding = nil
+			one, err := newStoredDocument(f, 0)
+			if err != nil {
+				return err
+			}
+			stored = append(stored, one)
+		}
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var all []vector.Document
+	for _, one := range stored {
+		all = append(all, one.document())
+	}
+	return all, nil
+}
+
+// Search returns the closest documents to each query; see [vector.Store]. It returns
+// [vector.ErrCollectionNotFound] if the collection does not exist.
+func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector.Results, error) {
+	s, _, err := d.store()
+	if err != nil {
+		return nil, err
+	}
+	var stored []struct {
+		Mode vector.Mode
+		Hits []storedDocument
+	}
+	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.search", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+		found, err := s.Search(ctx, d.key(), p)
+		stored = slices.Grow(stored[:0], len(found))[:len(found)]
+		for i, results := range found {
+			stored[i].Mode = results.Mode
+			for _, h := range results.Hits {
+				one, err := newStoredDocument(h.Document, h.Score)
+				if err != nil {
+					return err
+				}
+				stored[i].Hits = append(stored[i].Hits, one)
+			}
+		}
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]vector.Results, len(stored))
+	for i, results := range stored {
+		all[i].Mode = results.Mode
+		for _, h := range results.Hits {
+			all[i].Hits = append(all[i].Hits, vector.Hit{Document: h.document(), Score: h.Score})
+		}
+	}
+	return all, nil
+}
