@@ -44,6 +44,7 @@ var rows = map[string]int{
 	"store/graph/graphtest":           6,
 	"store/graph/cypher":              5,
 	"store/vector":                    5,
+	"rag":                             6,
 	"embedding":                       6,
 	"store/vector/vectortest":         6,
 	"store/rules":                     4,
