@@ -233,7 +233,7 @@ func explainAll(t *testing.T, s *Store, plans *strings.Builder) (version int) {
 	must(t, err)
 	defer conn.Release()
 	all := hotQueries()
-	for _, x := range sqlkit.LongTermStatements(sqlkit.PostgreSQL) {
+	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.PostgreSQL), sqlkit.GraphStatements()) {
 		all = append(all, hotQuery{x.Name, x.Text, ""})
 	}
 	for i, q := range all {

@@ -80,7 +80,7 @@ func TestPartitionedSchemaHasPartitions(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{}))
 	const text = `pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'p'`
-	if n := countRows(t, s, text, s.cfg.Schema); n != 27 {
-		t.Errorf("%d tables are partitioned, want 27", n)
+	if n := countRows(t, s, text, s.cfg.Schema); n != 30 {
+		t.Errorf("%d tables are partitioned, want 30", n)
 	}
 }

@@ -217,7 +217,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
 	var facts []hotQuery
-	for _, x := range sqlkit.LongTermStatements(sqlkit.SQLite) {
+	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.SQLite), sqlkit.GraphStatements()) {
 		facts = append(facts, hotQuery{x.Name, sqlkit.ForSQLite(x.Text)})
 	}
 	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries(), kitQueries(), facts) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -161,6 +162,9 @@ func kitArgs(args []any) []any {
 			if a {
 				converted[i] = int64(1)
 			}
+		case []string:
+			list, _ := json.Marshal(a) // texts are UTF-8
+			converted[i] = string(list)
 		}
 	}
 	return converted

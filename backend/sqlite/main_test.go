@@ -21,6 +21,7 @@ const (
 // children are the tasks of child processes.
 var children = map[string]func(dir string) error{
 	"history": childAppends,
+	"graph":   childWritesGraph,
 	"vectors": childWritesVectors,
 	"hold":    childOpens,
 	"write":   childWrites,

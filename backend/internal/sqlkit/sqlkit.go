@@ -50,7 +50,8 @@ type Call struct {
 	Row  func(r Row) // receives the rows of the result; may be nil
 }
 
-// Querier runs statements that read. Arguments are string, []byte, int, int64, float64, bool and nil.
+// Querier runs statements that read. Arguments are string, []byte, int, int64, float64, bool, nil, and
+// []string for = ANY($n::text[]).
 type Querier interface {
 	// Query runs a statement and calls each for every row. The row is valid during the call.
 	// each must not run statements.
@@ -86,12 +87,21 @@ var (
 	castParameter = regexp.MustCompile(`\$(\d+)(::[a-z0-9]+(\[\])?)?`)
 	schemaName    = regexp.MustCompile(`\{s\}\.`)
 	collation     = regexp.MustCompile(` COLLATE "\w+"`)
+	rowLock       = regexp.MustCompile(` FOR (UPDATE|SHARE)`)
+	lateral       = regexp.MustCompile(`FROM unnest\((\$\d+)::text\[\]\) AS s\(value\) CROSS JOIN LATERAL \(SELECT \* FROM (.*?) WHERE (.*) OFFSET 0\) r`)
+	anyOf         = regexp.MustCompile(`= ANY\(\$(\d+)::text\[\]\)`)
+	jsonElements  = regexp.MustCompile(`json_array_elements\((\$\d+)::json\) AS (\w+)\(value\)`)
 )
 
 // ForSQLite translates a statement to SQLite: without the schema and without collations, and with
 // parameters such as ?1. On PostgreSQL, a statement selects the index that it uses by its collation,
-// as docs/design.md explains; on SQLite all texts are compared as bytes.
+// as docs/design.md explains; on SQLite all texts are compared as bytes. Locks of rows are omitted, since
+// a transaction that writes is alone, lists of texts are JSON, and a
+// subquery for each of them is a join, whose order CROSS fixes.
 func ForSQLite(text string) string {
+	text = anyOf.ReplaceAllString(rowLock.ReplaceAllString(text, ""), "IN (SELECT value FROM json_each($$$1))")
+	text = lateral.ReplaceAllString(text, "FROM json_each($1) AS s CROSS JOIN $2 ON $3")
+	text = jsonElements.ReplaceAllString(text, "json_each($1) AS $2")
 	text = castParameter.ReplaceAllString(text, "?$1")
 	return schemaName.ReplaceAllString(collation.ReplaceAllString(text, ""), "")
 }

@@ -14,6 +14,12 @@ CREATE INDEX context_rows_updated ON context_rows (owner, bucket, updated_at, id
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
 CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
 CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
+CREATE UNIQUE INDEX graph_entities_id ON graph_entities (owner, graph, id);
+CREATE INDEX graph_entities_label ON graph_entities (owner, graph, label, id);
+CREATE INDEX graph_entities_name ON graph_entities (owner, graph, name, id) WHERE name <> '';
+CREATE UNIQUE INDEX graph_relationships_id ON graph_relationships (owner, graph, id, version);
+CREATE INDEX graph_relationships_source ON graph_relationships (owner, graph, source, replaced_at);
+CREATE INDEX graph_relationships_target ON graph_relationships (owner, graph, target, replaced_at);
 CREATE UNIQUE INDEX history_messages_key ON history_messages (owner, agent, session, key) WHERE key <> '';
 CREATE INDEX history_messages_run ON history_messages (owner, agent, session, run) WHERE run <> '';
 CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_at, session);
@@ -137,6 +143,33 @@ CREATE TABLE feedback_rows (
   metadata   TEXT,
   created_at INTEGER NOT NULL
 );
+CREATE TABLE graph_entities (
+  owner      TEXT NOT NULL,
+  graph      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  label      TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  properties TEXT NOT NULL
+);
+CREATE TABLE graph_relationships (
+  owner       TEXT NOT NULL,
+  graph       TEXT NOT NULL,
+  id          TEXT NOT NULL,
+  version     INTEGER NOT NULL,
+  source      TEXT NOT NULL,
+  target      TEXT NOT NULL,
+  type        TEXT NOT NULL,
+  properties  TEXT NOT NULL,
+  valid_from  INTEGER NOT NULL,
+  valid_to    INTEGER NOT NULL,
+  recorded_at INTEGER NOT NULL,
+  replaced_at INTEGER NOT NULL
+);
+CREATE TABLE graphs (
+  owner TEXT NOT NULL,
+  graph TEXT NOT NULL,
+  PRIMARY KEY (owner, graph)
+) WITHOUT ROWID;
 CREATE TABLE heartbeat (
   pk    INTEGER PRIMARY KEY,
   beats INTEGER NOT NULL
