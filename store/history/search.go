@@ -111,21 +111,26 @@ func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) })
 }
 
-// Contained returns a text that the text of every match contains.
+// Contained returns lower-case ASCII letters and digits that the JSON body of every match contains
+// in either case, unless the body has an escape \u or a character that is not ASCII. It is empty if
+// there are none.
 func (m *Matcher) Contained() string {
-	if m.words == nil {
-		return m.phrase
+	runs := strings.FieldsFunc(m.phrase, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	if len(runs) == 0 {
+		return ""
 	}
-	return slices.MaxFunc(m.words, func(a, b string) int { return len(a) - len(b) })
+	return slices.MaxFunc(runs, func(a, b string) int { return len(a) - len(b) })
 }
 
 // Match reports whether a message with this text, as returned by [Text], matches.
 func (m *Matcher) Match(text string) bool {
-	if !strings.Contains(text, m.Contained()) {
-		return false
-	}
 	if m.words == nil {
-		return true
+		return strings.Contains(text, m.phrase)
+	}
+	for _, word := range m.words {
+		if !strings.Contains(text, word) {
+			return false
+		}
 	}
 	found := make(map[string]bool)
 	for _, word := range splitWords(text) {

@@ -73,17 +73,20 @@ func appendMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any,
 	if p.Expected != nil {
 		expected = *p.Expected
 	}
-	var size, last int64
+	var size, last, listed int64
 	for i := range p.Messages {
 		size += int64(len(p.Messages[i].Body))
 	}
 	n := int64(len(p.Messages))
-	found, err := queryOne(tx, sqlHistoryAdvance, func(r Row) { last = r.Int(0) },
+	found, err := queryOne(tx, sqlHistoryAdvance, func(r Row) { last, listed = r.Int(0), r.Int(1) },
 		args(k, now, n, size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)...)
 	if err == nil && !found {
 		err = rejection(tx, k, p, expected, now)
 	} else if err == nil {
 		err = checkAppend(tx, k, p)
+	}
+	if minute := now / 60_000; err == nil && minute != listed {
+		_, err = tx.Exec(sqlHistoryListed, args(k, minute)...)
 	}
 	if err != nil {
 		return history.AppendResult{}, err
@@ -158,7 +161,7 @@ func rejection(tx Tx, k history.Key, p *history.AppendParams, expected, now int6
 }
 
 // messageRows returns the columns of messages that do not depend on the session: role, creation
-// time, calls, results, body and text.
+// time, calls, results and body.
 func messageRows(p *history.AppendParams) [][]any {
 	rows := make([][]any, len(p.Messages))
 	for i := range p.Messages {
@@ -167,7 +170,7 @@ func messageRows(p *history.AppendParams) [][]any {
 		if !m.CreatedAt.IsZero() {
 			created = m.CreatedAt.UnixMilli()
 		}
-		rows[i] = []any{m.Role, created, encodeIDs(m.ToolCalls), encodeIDs(m.ToolResults), string(m.Body), history.Text(m.Body)}
+		rows[i] = []any{m.Role, created, encodeIDs(m.ToolCalls), encodeIDs(m.ToolResults), string(m.Body)}
 	}
 	return rows
 }
@@ -189,7 +192,7 @@ func insertMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any,
 			if i == 0 {
 				key = p.IdempotencyKey
 			}
-			values = append(values, result.First+int64(i), row[0], created, row[2], row[3], row[4], row[5], key, result.Last)
+			values = append(values, result.First+int64(i), row[0], created, row[2], row[3], row[4], key, result.Last)
 			i++
 		}
 		if _, err := tx.Exec(historyInserts[n], values...); err != nil {

@@ -12,18 +12,28 @@ import (
 
 // The statements of an append in a pipeline. Each fails if it cannot be applied.
 const (
-	sqlHistoryReserve = `WITH h AS (` + sqlHistoryAdvance + `)
+	sqlHistoryReserve = `WITH h AS (` + sqlHistoryPipelined + `)
+		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
+	// sqlHistoryAppend is sqlHistoryReserve and sqlHistoryInsert for messages without a run, which
+	// have no fence.
+	sqlHistoryAppend = `WITH h AS (` + sqlHistoryPipelined + `), m AS (
+			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last)
+			SELECT $1::text, $2::text, $3::text, '', h.last_seq - $5::bigint + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body,
+				CASE WHEN u.ord = 1 THEN $10::text ELSE '' END, CASE WHEN $10::text = '' THEN $16::bigint - u.ord ELSE h.last_seq END
+			FROM h CROSS JOIN unnest($11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
+				AS u(role, created_at, tool_calls, tool_results, body, ord)
+		)
 		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
 	// sqlHistoryInsert inserts messages with the last sequences of the session, which sqlHistoryReserve
 	// has reserved and locked. So it sees the fence and the key of every earlier append. Without an
-	// idempotency key, key_last is $13 minus the number of the message in the append, see sqlHistoryAppended.
+	// idempotency key, key_last is $12 minus the number of the message in the append, see sqlHistoryAppended.
 	sqlHistoryInsert = `WITH m AS (
-			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, search_text, key, key_last)
-			SELECT h.owner, h.agent, h.session, $4::text, h.last_seq - cardinality($7::text[]) + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body, u.search_text,
-				CASE WHEN u.ord = 1 THEN $6::text ELSE '' END, CASE WHEN $6::text = '' THEN $13::bigint - u.ord ELSE h.last_seq END
+			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last)
+			SELECT h.owner, h.agent, h.session, $4::text, h.last_seq - cardinality($7::text[]) + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body,
+				CASE WHEN u.ord = 1 THEN $6::text ELSE '' END, CASE WHEN $6::text = '' THEN $12::bigint - u.ord ELSE h.last_seq END
 			FROM {s}.history_sessions h
-			CROSS JOIN unnest($7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[]) WITH ORDINALITY
-				AS u(role, created_at, tool_calls, tool_results, body, search_text, ord)` + byKey + `
+			CROSS JOIN unnest($7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[]) WITH ORDINALITY
+				AS u(role, created_at, tool_calls, tool_results, body, ord)` + byKey + `
 				AND NOT EXISTS (SELECT 1 FROM {s}.history_fences f WHERE f.owner = $1::text AND f.agent = $2::text AND f.session = $3::text AND f.run = $4::text AND f.fence > $5::bigint)
 			RETURNING 1
 		)
@@ -40,6 +50,7 @@ const (
 func HistoryPipelineStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences in a pipeline", sqlHistoryReserve},
+		{"history: append without a run", sqlHistoryAppend},
 		{"history: insert messages in a pipeline", sqlHistoryInsert},
 		{"history: sequences of an append in a pipeline", sqlHistoryAppended},
 		{"history: raise the fence in a pipeline", sqlHistoryRaiseFence},
@@ -70,13 +81,18 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 		expected = *p.Expected
 	}
 	n := int64(len(rows))
-	calls := []Call{{
+	reserve := Call{
 		Text: sqlHistoryReserve, Row: func(r Row) { last = r.Int(0) },
 		Args: args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0),
-	}, {
-		Text: sqlHistoryInsert,
-		Args: args(k, p.Run, p.Fence, p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.texts[4], a.id),
-	}}
+	}
+	messages := []any{p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.id}
+	var calls []Call
+	if p.Run == "" {
+		reserve.Text, reserve.Args = sqlHistoryAppend, append(reserve.Args, messages...)
+		calls = []Call{reserve}
+	} else {
+		calls = []Call{reserve, {Text: sqlHistoryInsert, Args: append(args(k, p.Run, p.Fence), messages...)}}
+	}
 	if p.Run != "" && p.Fence > 0 {
 		calls = append(calls, Call{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)})
 	}
@@ -111,12 +127,12 @@ func (h *History) appended(ctx context.Context, k history.Key, p *history.Append
 	return last, err
 }
 
-// pipelinedAppend has the columns of messages: roles, calls, results, bodies and texts.
+// pipelinedAppend has the columns of messages: roles, calls, results and bodies.
 type pipelinedAppend struct {
 	id        int64 // random and negative: identifies the messages of an append without an idempotency key
 	now, size int64
 	created   []int64
-	texts     [5][]string
+	texts     [4][]string
 }
 
 func newPipelinedAppend(p *history.AppendParams, rows [][]any, now int64) (a pipelinedAppend) {
@@ -128,7 +144,7 @@ func newPipelinedAppend(p *history.AppendParams, rows [][]any, now int64) (a pip
 			created = now
 		}
 		a.created = append(a.created, created)
-		for column, at := range []int{0, 2, 3, 4, 5} {
+		for column, at := range []int{0, 2, 3, 4} {
 			a.texts[column] = append(a.texts[column], row[at].(string))
 		}
 	}

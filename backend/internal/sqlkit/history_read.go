@@ -161,7 +161,7 @@ func (s *search) run(on Querier) (page history.SearchPage, err error) {
 	if s.Session != "" {
 		text, at.Session = sqlHistorySearchSession, s.Session
 	}
-	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s.match.Contained()) + "%"
+	pattern := "%" + s.match.Contained() + "%" // without special characters
 	for scanned := 0; scanned < history.SearchScan; scanned += searchBatch {
 		n, full := 0, false
 		err := on.Query(text, func(r Row) error {

@@ -12,7 +12,7 @@ var _ history.Restorer = (*History)(nil)
 // sqlHistoryRestore adds messages up to the sequence $4 to the totals of a session, if its last
 // sequence is before $10, and sets its times.
 const sqlHistoryRestore = `UPDATE {s}.history_sessions SET last_seq = $4::bigint, newest = $4::bigint, messages = messages + $5::bigint,
-	bytes = bytes + $6::bigint, updated_at = $7::bigint, ttl = $8::bigint, expires_at = $9::bigint` + byKey + ` AND last_seq < $10::bigint`
+	bytes = bytes + $6::bigint, updated_at = $7::bigint, updated_minute = $7::bigint / 60000, ttl = $8::bigint, expires_at = $9::bigint` + byKey + ` AND last_seq < $10::bigint`
 
 // Restore implements history.Restorer.
 func (h *History) Restore(ctx context.Context, s history.Session, messages []history.Message) error {

@@ -20,15 +20,23 @@ const (
 
 	// sqlHistoryAdvance assigns $5 sequences, or returns no row if the session has expired or its
 	// newest message is not $7, unless that is negative. It locks the session. $9 keeps the TTL.
-	sqlHistoryAdvance = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, ttl, expires_at)
-		VALUES ($1::text, $2::text, $3::text, $5::bigint, $5::bigint, $5::bigint, $6::bigint, $4::bigint, $4::bigint, $8::bigint,
+	// The minute of the row that it returns is that of an earlier append, see sqlHistoryListed.
+	sqlHistoryAdvance = historyAdvance + historyAdvanced
+	// sqlHistoryPipelined is sqlHistoryAdvance with sqlHistoryListed. PostgreSQL changes no index if
+	// the minute is the same; SQLite would.
+	sqlHistoryPipelined = historyAdvance + `, updated_minute = excluded.updated_minute` + historyAdvanced
+	historyAdvance      = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
+		VALUES ($1::text, $2::text, $3::text, $5::bigint, $5::bigint, $5::bigint, $6::bigint, $4::bigint, $4::bigint, $4::bigint / 60000, $8::bigint,
 			CASE WHEN $8::bigint > 0 THEN $4::bigint + $8::bigint ELSE 0 END)
 		ON CONFLICT ` + sessionKey + ` DO UPDATE SET last_seq = h.last_seq + excluded.last_seq, newest = h.last_seq + excluded.last_seq,
 			messages = h.messages + excluded.messages, bytes = h.bytes + excluded.bytes, updated_at = excluded.updated_at,
 			ttl = CASE WHEN $9::boolean THEN h.ttl ELSE excluded.ttl END,
-			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END
+			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END`
+	historyAdvanced = `
 		WHERE (h.expires_at = 0 OR h.expires_at > excluded.updated_at) AND ($7::bigint < 0 OR h.newest = $7::bigint)
-		RETURNING last_seq`
+		RETURNING last_seq, updated_minute`
+	// sqlHistoryListed sets the minute of the newest change, which the indexes of lists have.
+	sqlHistoryListed = `UPDATE {s}.history_sessions SET updated_minute = $4::bigint` + byKey
 
 	sqlHistorySession = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions` + byKey
 	// sqlHistoryLock locks a session that has not expired.
@@ -57,11 +65,11 @@ const (
 	sqlHistoryDropUntil = `DELETE FROM {s}.history_messages` + ofSession + ` AND seq <= $4::bigint RETURNING octet_length(body)`
 
 	// sqlHistoryCreate creates a session without messages, unless it exists.
-	sqlHistoryCreate = `INSERT INTO {s}.history_sessions (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, ttl, expires_at)
-		VALUES ($1::text, $2::text, $3::text, 0, 0, 0, 0, $4::bigint, $4::bigint, $5::bigint, CASE WHEN $5::bigint > 0 THEN $4::bigint + $5::bigint ELSE 0 END)
+	sqlHistoryCreate = `INSERT INTO {s}.history_sessions (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
+		VALUES ($1::text, $2::text, $3::text, 0, 0, 0, 0, $4::bigint, $4::bigint, $4::bigint / 60000, $5::bigint, CASE WHEN $5::bigint > 0 THEN $4::bigint + $5::bigint ELSE 0 END)
 		ON CONFLICT ` + sessionKey + ` DO NOTHING`
-	sqlHistoryCopy = `INSERT INTO {s}.history_messages (owner, agent, session, seq, run, role, created_at, tool_calls, tool_results, body, search_text, key, key_last)
-		SELECT owner, $4::text, $5::text, seq, run, role, created_at, tool_calls, tool_results, body, search_text, '', 0
+	sqlHistoryCopy = `INSERT INTO {s}.history_messages (owner, agent, session, seq, run, role, created_at, tool_calls, tool_results, body, key, key_last)
+		SELECT owner, $4::text, $5::text, seq, run, role, created_at, tool_calls, tool_results, body, '', 0
 		FROM {s}.history_messages` + ofSession + ` AND seq <= $6::bigint`
 	sqlHistoryCopied = `UPDATE {s}.history_sessions SET last_seq = $4::bigint, messages = $5::bigint,
 			newest = coalesce((SELECT max(seq) FROM {s}.history_messages` + ofSession + `), 0),
@@ -76,14 +84,15 @@ const (
 	sqlHistoryDropSession = `DELETE FROM {s}.history_sessions` + byKey
 	sqlHistoryDue         = `SELECT owner, agent, session FROM {s}.history_sessions WHERE expires_at > 0 AND expires_at <= $1::bigint ORDER BY expires_at LIMIT $2::bigint`
 
-	sqlHistorySessions = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions WHERE owner = $1::text AND (updated_at, agent, session) < ($2::bigint, $3::text, $4::text)
-		AND (expires_at = 0 OR expires_at > $5::bigint) ORDER BY updated_at DESC, agent DESC, session DESC LIMIT $6::bigint`
-	sqlHistoryAgentSessions = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions WHERE owner = $1::text AND agent = $3::text AND (updated_at, session) < ($2::bigint, $4::text)
-		AND (expires_at = 0 OR expires_at > $5::bigint) ORDER BY updated_at DESC, session DESC LIMIT $6::bigint`
+	sqlHistorySessions = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions WHERE owner = $1::text AND updated_minute <= $2::bigint / 60000 AND (updated_at, agent, session) < ($2::bigint, $3::text, $4::text)
+		AND (expires_at = 0 OR expires_at > $5::bigint) ORDER BY updated_minute DESC, updated_at DESC, agent DESC, session DESC LIMIT $6::bigint`
+	sqlHistoryAgentSessions = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions WHERE owner = $1::text AND agent = $3::text AND updated_minute <= $2::bigint / 60000 AND (updated_at, session) < ($2::bigint, $4::text)
+		AND (expires_at = 0 OR expires_at > $5::bigint) ORDER BY updated_minute DESC, updated_at DESC, session DESC LIMIT $6::bigint`
 )
 
 // The statements of searches by their scope. They examine $5 messages before the one of the cursor
-// and return the content of those whose text is like $6.
+// and return the content of those that can match: their body is like $6, or has characters that the
+// database does not compare as history.Text does.
 var (
 	sqlHistorySearchSession = historySearch(`agent = $2::text AND session = $3::text AND seq < $4::bigint`, `seq DESC`)
 	sqlHistorySearchAgent   = historySearch(`agent = $2::text AND (session, seq) < ($3::text, $4::bigint)`, `session DESC, seq DESC`)
@@ -91,7 +100,7 @@ var (
 )
 
 func historySearch(scope, order string) string {
-	return `SELECT seq, run, role, created_at, tool_calls, tool_results, CASE WHEN search_text LIKE $6::text ESCAPE '\' AND EXISTS (
+	return `SELECT seq, run, role, created_at, tool_calls, tool_results, CASE WHEN (lower(body) LIKE $6::text OR octet_length(body) <> length(body) OR body LIKE '%\\u%' ESCAPE '\') AND EXISTS (
 			SELECT 1 FROM {s}.history_sessions h WHERE h.owner = m.owner COLLATE "POSIX" AND h.agent = m.agent COLLATE "POSIX" AND h.session = m.session COLLATE "POSIX"
 				AND (h.expires_at = 0 OR h.expires_at > $7::bigint)) THEN body END, agent, session
 		FROM {s}.history_messages m WHERE owner = $1::text AND ` + scope + ` ORDER BY ` + order + ` LIMIT $5::bigint`
@@ -102,14 +111,14 @@ var historyInserts = map[int]string{1: historyInsert(1), 8: historyInsert(8), 64
 
 func historyInsert(rows int) string {
 	var b strings.Builder
-	b.WriteString(`INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, search_text, key, key_last) VALUES `)
+	b.WriteString(`INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last) VALUES `)
 	for i := range rows {
-		n := 5 + 9*i
+		n := 5 + 8*i
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "($1::text, $2::text, $3::text, $4::text, $%d::bigint, $%d::text, $%d::bigint, $%d::text, $%d::text, $%d::text, $%d::text, $%d::text, $%d::bigint)",
-			n, n+1, n+2, n+3, n+4, n+5, n+6, n+7, n+8)
+		fmt.Fprintf(&b, "($1::text, $2::text, $3::text, $4::text, $%d::bigint, $%d::text, $%d::bigint, $%d::text, $%d::text, $%d::text, $%d::text, $%d::bigint)",
+			n, n+1, n+2, n+3, n+4, n+5, n+6, n+7)
 	}
 	return b.String()
 }
@@ -119,6 +128,7 @@ func historyInsert(rows int) string {
 func HistoryStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences", sqlHistoryAdvance},
+		{"history: minute of the newest change", sqlHistoryListed},
 		{"history: session", sqlHistorySession},
 		{"history: lock", sqlHistoryLock},
 		{"history: removed messages", sqlHistoryRemoved},

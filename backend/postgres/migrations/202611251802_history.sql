@@ -5,28 +5,30 @@
 -- One row per session. last_seq is the last assigned sequence, newest that of the newest message,
 -- 0 if there is none. messages and bytes count the messages and the bytes of their bodies. ttl is in
 -- milliseconds, 0 for none. expires_at is 0 for sessions that do not expire, and 1 while a cleared
--- session is removed.
+-- session is removed. updated_minute is updated_at in minutes: the indexes of lists have it, so that most
+-- appends change no index.
 CREATE TABLE {s}.history_sessions (
-  owner      text COLLATE "C" NOT NULL,
-  agent      text COLLATE "C" NOT NULL,
-  session    text COLLATE "C" NOT NULL,
-  last_seq   bigint NOT NULL,
-  newest     bigint NOT NULL,
-  messages   bigint NOT NULL,
-  bytes      bigint NOT NULL,
-  created_at bigint NOT NULL,
-  updated_at bigint NOT NULL,
-  ttl        bigint NOT NULL,
-  expires_at bigint NOT NULL
+  owner          text COLLATE "C" NOT NULL,
+  agent          text COLLATE "C" NOT NULL,
+  session        text COLLATE "C" NOT NULL,
+  last_seq       bigint NOT NULL,
+  newest         bigint NOT NULL,
+  messages       bigint NOT NULL,
+  bytes          bigint NOT NULL,
+  created_at     bigint NOT NULL,
+  updated_at     bigint NOT NULL,
+  updated_minute bigint NOT NULL,
+  ttl            bigint NOT NULL,
+  expires_at     bigint NOT NULL
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX history_sessions_key ON {s}.history_sessions (owner COLLATE "POSIX", agent COLLATE "POSIX", session COLLATE "POSIX");
-CREATE INDEX history_sessions_owner ON {s}.history_sessions (owner, updated_at, agent, session);
-CREATE INDEX history_sessions_agent ON {s}.history_sessions (owner, agent, updated_at, session);
+CREATE INDEX history_sessions_owner ON {s}.history_sessions (owner, updated_minute);
+CREATE INDEX history_sessions_agent ON {s}.history_sessions (owner, agent, updated_minute);
 CREATE INDEX history_sessions_expiry ON {s}.history_sessions (expires_at) WHERE expires_at > 0;
 
 -- One row per message. tool_calls and tool_results are JSON arrays of ids, '' if there are none.
--- search_text is what searches compare (history.Text). The first message of an append has its
--- idempotency key, '' if there is none, and the sequence of its last message.
+-- The first message of an append has its idempotency key, '' if there is none, and the sequence of
+-- its last message.
 CREATE TABLE {s}.history_messages (
   owner        text COLLATE "C" NOT NULL,
   agent        text COLLATE "C" NOT NULL,
@@ -38,7 +40,6 @@ CREATE TABLE {s}.history_messages (
   tool_calls   text COLLATE "C" NOT NULL,
   tool_results text COLLATE "C" NOT NULL,
   body         text COLLATE "C" NOT NULL,
-  search_text  text COLLATE "C" NOT NULL,
   key          text COLLATE "C" NOT NULL,
   key_last     bigint NOT NULL,
   PRIMARY KEY (owner, agent, session, seq)

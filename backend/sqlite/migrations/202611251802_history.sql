@@ -5,28 +5,30 @@
 -- One row per session. last_seq is the last assigned sequence, newest that of the newest message,
 -- 0 if there is none. messages and bytes count the messages and the bytes of their bodies. ttl is in
 -- milliseconds, 0 for none. expires_at is 0 for sessions that do not expire, and 1 while a cleared
--- session is removed.
+-- session is removed. updated_minute is updated_at in minutes: the indexes of lists have it, so that most
+-- appends change no index.
 CREATE TABLE history_sessions (
-  owner      TEXT NOT NULL,
-  agent      TEXT NOT NULL,
-  session    TEXT NOT NULL,
-  last_seq   INTEGER NOT NULL,
-  newest     INTEGER NOT NULL,
-  messages   INTEGER NOT NULL,
-  bytes      INTEGER NOT NULL,
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
-  ttl        INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL,
+  owner          TEXT NOT NULL,
+  agent          TEXT NOT NULL,
+  session        TEXT NOT NULL,
+  last_seq       INTEGER NOT NULL,
+  newest         INTEGER NOT NULL,
+  messages       INTEGER NOT NULL,
+  bytes          INTEGER NOT NULL,
+  created_at     INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  updated_minute INTEGER NOT NULL,
+  ttl            INTEGER NOT NULL,
+  expires_at     INTEGER NOT NULL,
   PRIMARY KEY (owner, agent, session)
 ) WITHOUT ROWID;
-CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_at, agent, session);
-CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_at, session);
+CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_minute);
+CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_minute);
 CREATE INDEX history_sessions_expiry ON history_sessions (expires_at) WHERE expires_at > 0;
 
 -- One row per message. tool_calls and tool_results are JSON arrays of ids, '' if there are none.
--- search_text is what searches compare (history.Text). The first message of an append has its
--- idempotency key, '' if there is none, and the sequence of its last message.
+-- The first message of an append has its idempotency key, '' if there is none, and the sequence of
+-- its last message.
 CREATE TABLE history_messages (
   owner        TEXT NOT NULL,
   agent        TEXT NOT NULL,
@@ -38,7 +40,6 @@ CREATE TABLE history_messages (
   tool_calls   TEXT NOT NULL,
   tool_results TEXT NOT NULL,
   body         TEXT NOT NULL,
-  search_text  TEXT NOT NULL,
   key          TEXT NOT NULL,
   key_last     INTEGER NOT NULL,
   PRIMARY KEY (owner, agent, session, seq)

@@ -22,9 +22,9 @@ CREATE INDEX graph_relationships_source ON graph_relationships (owner, graph, so
 CREATE INDEX graph_relationships_target ON graph_relationships (owner, graph, target, replaced_at);
 CREATE UNIQUE INDEX history_messages_key ON history_messages (owner, agent, session, key) WHERE key <> '';
 CREATE INDEX history_messages_run ON history_messages (owner, agent, session, run) WHERE run <> '';
-CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_at, session);
+CREATE INDEX history_sessions_agent ON history_sessions (owner, agent, updated_minute);
 CREATE INDEX history_sessions_expiry ON history_sessions (expires_at) WHERE expires_at > 0;
-CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_at, agent, session);
+CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_minute);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
@@ -193,23 +193,23 @@ CREATE TABLE history_messages (
   tool_calls   TEXT NOT NULL,
   tool_results TEXT NOT NULL,
   body         TEXT NOT NULL,
-  search_text  TEXT NOT NULL,
   key          TEXT NOT NULL,
   key_last     INTEGER NOT NULL,
   PRIMARY KEY (owner, agent, session, seq)
 );
 CREATE TABLE history_sessions (
-  owner      TEXT NOT NULL,
-  agent      TEXT NOT NULL,
-  session    TEXT NOT NULL,
-  last_seq   INTEGER NOT NULL,
-  newest     INTEGER NOT NULL,
-  messages   INTEGER NOT NULL,
-  bytes      INTEGER NOT NULL,
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
-  ttl        INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL,
+  owner          TEXT NOT NULL,
+  agent          TEXT NOT NULL,
+  session        TEXT NOT NULL,
+  last_seq       INTEGER NOT NULL,
+  newest         INTEGER NOT NULL,
+  messages       INTEGER NOT NULL,
+  bytes          INTEGER NOT NULL,
+  created_at     INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  updated_minute INTEGER NOT NULL,
+  ttl            INTEGER NOT NULL,
+  expires_at     INTEGER NOT NULL,
   PRIMARY KEY (owner, agent, session)
 ) WITHOUT ROWID;
 CREATE TABLE idempotency_indexed (
