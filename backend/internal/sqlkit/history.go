@@ -54,7 +54,7 @@ func (h *History) Append(ctx context.Context, k history.Key, p history.AppendPar
 	}
 	err = h.unexpired(ctx, k, func(now int64) error {
 		return h.db.Write(ctx, func(tx Tx) (err error) {
-			result, err = appendMessages(tx, k, &p, rows, now)
+			result, err = h.appendMessages(tx, k, &p, rows, now)
 			return err
 		})
 	})
@@ -67,26 +67,59 @@ func (h *History) Append(ctx context.Context, k history.Key, p history.AppendPar
 	return result, err
 }
 
+// advance adds n messages of a size to the totals of a session, creates it if necessary, and returns
+// its last sequence. It returns false if the session has expired or its newest message is not the
+// expected one, unless that is negative.
+func (h *History) advance(tx Tx, k history.Key, p *history.AppendParams, n, size, expected, now int64) (last int64, advanced bool, err error) {
+	ttl := max(p.TTL.Milliseconds(), 0)
+	if h.db.Dialect() == PostgreSQL {
+		advanced, err = queryOne(tx, sqlHistoryAdvance, func(r Row) { last = r.Int(0) }, args(k, now, n, size, expected, ttl, p.TTL == 0)...)
+		return last, advanced, err
+	}
+	// In SQLite, RETURNING costs more than the change, and UPDATE changes the indexes of each column
+	// that it sets. No other transaction can change the session.
+	var newest, expires, minute int64
+	found, err := queryOne(tx, sqlHistoryTotals, func(r Row) {
+		last, newest, expires, minute = r.Int(0), r.Int(1), r.Int(2), r.Int(3)
+		if p.TTL == 0 {
+			ttl = r.Int(4)
+		}
+	}, args(k)...)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case found && (expires > 0 && expires <= now || expected >= 0 && newest != expected):
+		return 0, false, nil
+	case !found:
+		_, err = tx.Exec(sqlHistoryCreate, args(k, now, ttl)...)
+	case minute != now/60_000:
+		_, err = tx.Exec(sqlHistoryListed, args(k, now/60_000)...)
+	}
+	if expires = 0; ttl > 0 {
+		expires = now + ttl
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlHistoryAdded, args(k, n, size, now, ttl, expires)...)
+	}
+	return last + n, err == nil, err
+}
+
 // appendMessages appends in a transaction. It reserves sequences first, which locks the session.
-func appendMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any, now int64) (history.AppendResult, error) {
+func (h *History) appendMessages(tx Tx, k history.Key, p *history.AppendParams, rows [][]any, now int64) (history.AppendResult, error) {
 	expected := int64(-1)
 	if p.Expected != nil {
 		expected = *p.Expected
 	}
-	var size, last, listed int64
+	var size int64
 	for i := range p.Messages {
 		size += int64(len(p.Messages[i].Body))
 	}
 	n := int64(len(p.Messages))
-	found, err := queryOne(tx, sqlHistoryAdvance, func(r Row) { last, listed = r.Int(0), r.Int(1) },
-		args(k, now, n, size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)...)
-	if err == nil && !found {
+	last, advanced, err := h.advance(tx, k, p, n, size, expected, now)
+	if err == nil && !advanced {
 		err = rejection(tx, k, p, expected, now)
 	} else if err == nil {
 		err = checkAppend(tx, k, p)
-	}
-	if minute := now / 60_000; err == nil && minute != listed {
-		_, err = tx.Exec(sqlHistoryListed, args(k, minute)...)
 	}
 	if err != nil {
 		return history.AppendResult{}, err

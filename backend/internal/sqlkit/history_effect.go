@@ -20,7 +20,7 @@ func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Eff
 				return err
 			}
 		}
-		_, err := appendMessages(tx, k, &p, rows, now)
+		_, err := h.appendMessages(tx, k, &p, rows, now)
 		return err
 	}), nil
 }

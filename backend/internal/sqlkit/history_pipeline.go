@@ -12,11 +12,11 @@ import (
 
 // The statements of an append in a pipeline. Each fails if it cannot be applied.
 const (
-	sqlHistoryReserve = `WITH h AS (` + sqlHistoryPipelined + `)
+	sqlHistoryReserve = `WITH h AS (` + sqlHistoryAdvance + `)
 		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
 	// sqlHistoryAppend is sqlHistoryReserve and sqlHistoryInsert for messages without a run, which
 	// have no fence.
-	sqlHistoryAppend = `WITH h AS (` + sqlHistoryPipelined + `), m AS (
+	sqlHistoryAppend = `WITH h AS (` + sqlHistoryAdvance + `), m AS (
 			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last)
 			SELECT $1::text, $2::text, $3::text, '', h.last_seq - $5::bigint + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body,
 				CASE WHEN u.ord = 1 THEN $10::text ELSE '' END, CASE WHEN $10::text = '' THEN $16::bigint - u.ord ELSE h.last_seq END

@@ -20,22 +20,19 @@ const (
 
 	// sqlHistoryAdvance assigns $5 sequences, or returns no row if the session has expired or its
 	// newest message is not $7, unless that is negative. It locks the session. $9 keeps the TTL.
-	// The minute of the row that it returns is that of an earlier append, see sqlHistoryListed.
-	sqlHistoryAdvance = historyAdvance + historyAdvanced
-	// sqlHistoryPipelined is sqlHistoryAdvance with sqlHistoryListed. PostgreSQL changes no index if
-	// the minute is the same; SQLite would.
-	sqlHistoryPipelined = historyAdvance + `, updated_minute = excluded.updated_minute` + historyAdvanced
-	historyAdvance      = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
+	sqlHistoryAdvance = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
 		VALUES ($1::text, $2::text, $3::text, $5::bigint, $5::bigint, $5::bigint, $6::bigint, $4::bigint, $4::bigint, $4::bigint / 60000, $8::bigint,
 			CASE WHEN $8::bigint > 0 THEN $4::bigint + $8::bigint ELSE 0 END)
 		ON CONFLICT ` + sessionKey + ` DO UPDATE SET last_seq = h.last_seq + excluded.last_seq, newest = h.last_seq + excluded.last_seq,
-			messages = h.messages + excluded.messages, bytes = h.bytes + excluded.bytes, updated_at = excluded.updated_at,
+			messages = h.messages + excluded.messages, bytes = h.bytes + excluded.bytes, updated_at = excluded.updated_at, updated_minute = excluded.updated_minute,
 			ttl = CASE WHEN $9::boolean THEN h.ttl ELSE excluded.ttl END,
-			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END`
-	historyAdvanced = `
+			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END
 		WHERE (h.expires_at = 0 OR h.expires_at > excluded.updated_at) AND ($7::bigint < 0 OR h.newest = $7::bigint)
-		RETURNING last_seq, updated_minute`
-	// sqlHistoryListed sets the minute of the newest change, which the indexes of lists have.
+		RETURNING last_seq`
+	// sqlHistoryTotals, sqlHistoryAdded and sqlHistoryListed do that in SQLite.
+	sqlHistoryTotals = `SELECT last_seq, newest, expires_at, updated_minute, ttl FROM {s}.history_sessions` + byKey
+	sqlHistoryAdded  = `UPDATE {s}.history_sessions SET last_seq = last_seq + $4::bigint, newest = last_seq + $4::bigint, messages = messages + $4::bigint,
+		bytes = bytes + $5::bigint, updated_at = $6::bigint, ttl = $7::bigint, expires_at = $8::bigint` + byKey
 	sqlHistoryListed = `UPDATE {s}.history_sessions SET updated_minute = $4::bigint` + byKey
 
 	sqlHistorySession = `SELECT ` + sessionColumns + ` FROM {s}.history_sessions` + byKey
@@ -128,6 +125,8 @@ func historyInsert(rows int) string {
 func HistoryStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences", sqlHistoryAdvance},
+		{"history: totals", sqlHistoryTotals},
+		{"history: added messages", sqlHistoryAdded},
 		{"history: minute of the newest change", sqlHistoryListed},
 		{"history: session", sqlHistorySession},
 		{"history: lock", sqlHistoryLock},
