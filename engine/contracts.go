@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
@@ -30,6 +34,33 @@ type Contracts struct {
 	// a client of package embedding. Default: none; they are found by words. Other stores have
 	// embedders of their own.
 	Embedder vector.Embedder
+	// Pings check the stores of these contracts for [Engine.Health], by names for people. A ping
+	// returns an error if its store does not respond.
+	Pings map[string]func(ctx context.Context) error
+}
+
+// pingTimeout is the maximum time for a ping of a store of contracts.
+const pingTimeout = 2 * time.Second
+
+// unavailable returns the failures of pings, by name.
+func (c *Contracts) unavailable(ctx context.Context) []string {
+	if len(c.Pings) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(c.Pings))
+	failures := make([]string, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			if err := c.Pings[name](ctx); err != nil {
+				failures[i] = name + ": " + problemText(err)
+			}
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(failures, func(failure string) bool { return failure == "" })
 }
 
 // ownContracts are the contracts that are parts of the engine's store and can be written with a

@@ -132,6 +132,9 @@ type Health struct {
 	QueueRefused, OwnerQueueRefused int64
 	// Problems lists problems of the engine and its store; empty if there are none.
 	Problems []string
+	// Degraded lists the stores of Contracts.Pings that do not respond. Turns that need them wait;
+	// others run. Empty if there are none.
+	Degraded []string
 }
 
 // Health checks the loops and checks that the store can be read and written.
@@ -146,6 +149,7 @@ func (e *Engine) Health(ctx context.Context) Health {
 		e.log.Warn("store health check failed", "error", err)
 		h.Problems = append(h.Problems, "store: "+problemText(err))
 	}
+	h.Degraded = e.cfg.Contracts.unavailable(ctx)
 	h.Problems = append(h.Problems, e.loops.Silent(10*max(e.cfg.Poll, e.cfg.Lease))...)
 	if h.Abandoned >= int64(e.cfg.Concurrency) {
 		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return after cancellation", h.Abandoned))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
 		}
 	}
 	f := &forgetting{ForgetParams: params}
-	if f.Engine != nil && f.Contracts == (Contracts{}) {
+	if f.Engine != nil && reflect.ValueOf(f.Contracts).IsZero() {
 		f.Contracts = f.Engine.cfg.Contracts
 	}
 	f.Contracts = f.Contracts.WithParts(f.Store, f.Now)

@@ -145,8 +145,8 @@ func (c *client) eachMaster(ctx context.Context, f func(ctx context.Context, on 
 	return err
 }
 
-// Health returns an error if the server, or a master of the cluster, does not respond.
-func (s *Store) Health(ctx context.Context) error {
+// Ping returns an error if the server, or a master of the cluster, does not respond.
+func (s *Store) Ping(ctx context.Context) error {
 	return wrapError(s.client.eachMaster(ctx, func(ctx context.Context, on *goredis.Client) error { return on.Ping(ctx).Err() }), "ping")
 }
 

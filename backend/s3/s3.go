@@ -99,13 +99,21 @@ func Open(ctx context.Context, cfg Config) (*Contents, error) {
 		return nil, fmt.Errorf("s3: endpoint %s: %w", cfg.Endpoint, err)
 	}
 	c := &Contents{core: minio.Core{Client: client}, cfg: cfg}
-	switch found, err := client.BucketExists(ctx, cfg.Bucket); {
-	case err != nil:
-		return nil, c.wrap(ctx, err, "open bucket")
-	case !found:
-		return nil, a2a.Errorf(a2a.CodeUnavailable, "s3: bucket %s does not exist at %s: create it or choose another", cfg.Bucket, cfg.Endpoint)
+	if err := c.Ping(ctx); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// Ping returns an error if the bucket does not exist or cannot be read.
+func (c *Contents) Ping(ctx context.Context) error {
+	switch found, err := c.core.BucketExists(ctx, c.cfg.Bucket); {
+	case err != nil:
+		return c.wrap(ctx, err, "open bucket")
+	case !found:
+		return a2a.Errorf(a2a.CodeUnavailable, "s3: bucket %s does not exist at %s: create it or choose another", c.cfg.Bucket, c.cfg.Endpoint)
+	}
+	return nil
 }
 
 // key returns the key of an object.

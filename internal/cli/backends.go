@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -143,7 +142,7 @@ func checkS3(url string) error {
 	return err
 }
 
-func openS3(ctx context.Context, url string) (blob.Contents, error) {
+func openS3(ctx context.Context, url string) (pingedContents, error) {
 	cfg, err := s3.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -177,7 +176,7 @@ func connectRedis(ctx context.Context, p connectParams) (openedContracts, error)
 	if err != nil {
 		return openedContracts{}, errors.Join(err, s.Close())
 	}
-	return openedContracts{engine.Contracts{History: s.History(), State: states}, s.Close}, nil
+	return openedContracts{Contracts: engine.Contracts{History: s.History(), State: states}, ping: s.Ping, close: s.Close}, nil
 }
 
 // convertMigrations converts the migrations of a backend.

@@ -140,6 +140,7 @@ type openContracts struct {
 // openedContracts are the contracts of one place.
 type openedContracts struct {
 	engine.Contracts
+	ping  func(ctx context.Context) error
 	close func() error
 }
 
@@ -167,6 +168,7 @@ type openContractsParams struct {
 // openContracts opens the stores that the URLs of contracts select.
 func (s *storage) openContracts(ctx context.Context, a *app, p openContractsParams) (*openContracts, error) {
 	o := &openContracts{opened: make(map[string]openedContracts)}
+	o.Pings = make(map[string]func(context.Context) error)
 	if s.embedder != nil {
 		o.Embedder = s.embedder
 		p.embedder = s.embedder
@@ -191,6 +193,7 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 		if !c.move(&o.Contracts, &one.Contracts) {
 			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.what), o.Close())
 		}
+		o.Pings[c.what] = one.ping
 	}
 	return o, nil
 }
@@ -234,7 +237,7 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 	if err != nil {
 		return openedContracts{}, errors.Join(err, st.Close())
 	}
-	return openedContracts{parts, st.Close}, nil
+	return openedContracts{Contracts: parts, ping: st.Ping, close: st.Close}, nil
 }
 
 // contractsOf returns the contracts that a store of tasks has.
@@ -248,9 +251,15 @@ func contractsOf(st store.Store, p *openContractsParams) (engine.Contracts, erro
 	return c, nil
 }
 
+// pingedContents are contents of blobs on another system.
+type pingedContents interface {
+	blob.Contents
+	Ping(ctx context.Context) error
+}
+
 // contentsAt returns the connect function of a backend that stores contents of blobs. Their refs are
 // in the main store.
-func contentsAt(open func(ctx context.Context, url string) (blob.Contents, error)) func(context.Context, connectParams) (openedContracts, error) {
+func contentsAt(open func(ctx context.Context, url string) (pingedContents, error)) func(context.Context, connectParams) (openedContracts, error) {
 	return func(ctx context.Context, p connectParams) (openedContracts, error) {
 		refs, ok := p.main.(interface{ BlobRefs() blob.Refs })
 		if !ok {
@@ -261,7 +270,7 @@ func contentsAt(open func(ctx context.Context, url string) (blob.Contents, error
 			return openedContracts{}, err
 		}
 		blobs := blob.New(blob.Config{}, refs.BlobRefs(), contents)
-		return openedContracts{engine.Contracts{Blobs: blobs}, func() error { return nil }}, nil
+		return openedContracts{Contracts: engine.Contracts{Blobs: blobs}, ping: contents.Ping, close: func() error { return nil }}, nil
 	}
 }
 

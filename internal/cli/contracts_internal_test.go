@@ -45,7 +45,7 @@ func toyBackend(h *toyHistory, closed *bool) backend {
 			if strings.Contains(p.url, "down") {
 				return openedContracts{}, a2a.Errorf(a2a.CodeUnavailable, "toy: no response")
 			}
-			return openedContracts{engine.Contracts{History: h}, func() error { *closed = true; return nil }}, nil
+			return openedContracts{Contracts: engine.Contracts{History: h}, ping: func(context.Context) error { return nil }, close: func() error { *closed = true; return nil }}, nil
 		},
 	}
 }

@@ -1,13 +1,17 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -64,6 +68,26 @@ func TestTranscriptsAndStatesInRedis(t *testing.T) {
 	environ[1] = strings.Replace(environ[1], "hunter2", "hunter2x", 1)
 	wants(7, "STORE_HISTORY is redis://:***@"+addr, "history", "list")
 	environ[1] = "STORE_HISTORY=" + url
+	server := startServer(t, []string{"HOLDFAST_DATA=" + t.TempDir(), environ[1]})
+	health := func() []string {
+		t.Helper()
+		var body struct{ Degraded []string }
+		resp, err := http.Get(server.URL + "/health")
+		if err == nil {
+			err = errors.Join(json.NewDecoder(resp.Body).Decode(&body), resp.Body.Close())
+		}
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("GET /health = %v, %v", resp, err)
+		}
+		return body.Degraded
+	}
+	if degraded := health(); degraded != nil {
+		t.Errorf("degraded = %q, want none", degraded)
+	}
 	kill()
+	await.True(t, "the health names the store that is down", func() bool {
+		degraded := health()
+		return len(degraded) == 1 && strings.HasPrefix(degraded[0], "transcripts: the Redis server ") && !strings.Contains(degraded[0], "hunter2")
+	})
 	wants(7, "STORE_HISTORY is redis://:***@"+addr, "serve", "--addr", "127.0.0.1:0")
 }
