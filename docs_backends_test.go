@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -116,6 +117,16 @@ func vectors(backend any) any {
 	return nil
 }
 
+// graphs returns the graphs of a backend.
+func graphs(backend any) any {
+	if s, ok := backend.(interface {
+		Graph(now func() time.Time) graph.Complete
+	}); ok {
+		return s.Graph(nil)
+	}
+	return nil
+}
+
 // states returns the states of a backend: a store of their own, or records.
 func states(backend any) any {
 	method, ok := reflect.TypeOf(backend).MethodByName("ShortTerm")
@@ -165,6 +176,13 @@ func contractRows() []contractRow {
 		implements[vector.Lister]("export (`vector.Lister`)", vectors),
 		implements[vector.Forgetter]("forget a principal (`vector.Forgetter`)", vectors),
 		implements[vector.Transactional]("changes in the commit of a task (`vector.Transactional`)", vectors),
+		implements[graph.Store]("**graphs** (`graph.Store`)", graphs),
+		implements[graph.Historian]("history of relationships (`graph.Historian`)", graphs),
+		implements[graph.Lister]("list of graphs (`graph.Lister`)", graphs),
+		implements[graph.Forgetter]("forget a principal (`graph.Forgetter`)", graphs),
+		implements[graph.Restorer]("import (`graph.Restorer`)", graphs),
+		implements[graph.Transactional]("changes in the commit of a task (`graph.Transactional`)", graphs),
+		implements[graph.CypherCapable]("queries in openCypher (`graph.CypherCapable`)", graphs),
 		implements[blob.Store]("**blobs** (`blob.Store`)", blobs),
 		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobs),
 		implements[blob.Restorer]("import (`blob.Restorer`)", blobs),
