@@ -158,13 +158,14 @@ type source struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-func chunkID(document string, n int) string { return document + "#" + strconv.Itoa(n) }
+// ChunkID returns the id of a chunk of a document, which are numbered from 0.
+func ChunkID(document string, n int) string { return document + "#" + strconv.Itoa(n) }
 
 // chunkIDs returns the ids of the chunks of a document from one on.
 func chunkIDs(document string, first int) []string {
 	ids := make([]string, 0, MaxChunks-first)
 	for n := first; n < MaxChunks; n++ {
-		ids = append(ids, chunkID(document, n))
+		ids = append(ids, ChunkID(document, n))
 	}
 	return ids
 }
@@ -183,7 +184,7 @@ func (x *Index) Add(ctx context.Context, d Document) (chunks int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	known, err := x.c.Get(ctx, chunkID(d.ID, 0))
+	known, err := x.c.Get(ctx, ChunkID(d.ID, 0))
 	if err != nil && !errors.Is(err, vector.ErrCollectionNotFound) {
 		return 0, err
 	}
@@ -219,7 +220,7 @@ func (x *Index) write(d *Document, chunks []Chunk) (p vector.WriteParams, digest
 			metadata = make(map[string]any)
 		}
 		metadata[sourceMember] = s
-		p.Documents = append(p.Documents, vector.Document{ID: chunkID(d.ID, n), Text: d.Text[c.Start:c.End], Metadata: metadata})
+		p.Documents = append(p.Documents, vector.Document{ID: ChunkID(d.ID, n), Text: d.Text[c.Start:c.End], Metadata: metadata})
 	}
 	return p, digest, nil
 }

@@ -51,7 +51,7 @@ type backend struct {
 }
 
 // allContracts are the contracts of a kind that has all of them.
-var allContracts = []string{"store-blob", "store-history", "store-memory", "store-state"}
+var allContracts = []string{"store-blob", "store-history", "store-memory", "store-vector", "store-state"}
 
 // storages returns the kinds of storage for tasks, the default first.
 func storages() []backend {

@@ -23,6 +23,7 @@ type contractFlags struct {
 	StoreBlob    string `secret:"" placeholder:"URL" envvar:"" also:"STORE_BLOB" group:"Storage:" help:"Store of blobs, such as s3://bucket/prefix?endpoint=host:port. Their refs stay in the main storage (default the main storage)."`
 	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts, such as redis://:password@host:6379/0 (default the main storage)."`
 	StoreMemory  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_MEMORY" group:"Storage:" help:"Store of facts, such as postgres://user:password@host/database?schema=name or the path of a SQLite data directory (default the main storage)."`
+	StoreVector  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_VECTOR" group:"Storage:" help:"Store of documents, such as the path of a SQLite data directory (default the main storage, in which they are committed with the task)."`
 	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
 }
 
@@ -48,6 +49,10 @@ func contracts() []contract {
 		{"store-memory", "facts", func(f *contractFlags) string { return f.StoreMemory }, func(to, from *engine.Contracts) bool {
 			to.Facts = from.Facts
 			return from.Facts != nil
+		}},
+		{"store-vector", "documents", func(f *contractFlags) string { return f.StoreVector }, func(to, from *engine.Contracts) bool {
+			to.Documents = from.Documents
+			return from.Documents != nil
 		}},
 		{"store-state", "session states", func(f *contractFlags) string { return f.StoreState }, func(to, from *engine.Contracts) bool {
 			to.State = from.State

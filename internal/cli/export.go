@@ -70,8 +70,10 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 // keptIn returns the stores of kept data of a store of tasks and of those that the URLs of contracts
 // select.
 func keptIn(main store.Store, others *openContracts) transfer.Kept {
-	c := others.WithParts(main, nil)
-	return transfer.Kept{History: c.History, Facts: c.Facts, Blobs: c.Blobs, State: c.State}
+	c := others.Contracts
+	c.Embedder = nil // documents keep their embeddings, and those without have none
+	c = c.WithParts(main, nil)
+	return transfer.Kept{History: c.History, Facts: c.Facts, Documents: c.Documents, Blobs: c.Blobs, State: c.State}
 }
 
 func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
@@ -113,7 +115,7 @@ func describeCounts(n transfer.Counts) string {
 	for _, more := range []struct {
 		n    int64
 		what string
-	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Blobs, "blob"}, {n.States, "state"}} {
+	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Documents, "document"}, {n.Blobs, "blob"}, {n.States, "state"}} {
 		if more.n > 0 {
 			text += ", " + plural(more.n, more.what)
 		}

@@ -15,26 +15,27 @@ type grammar struct {
 
 	ShowVersion versionFlag `name:"version" hidden:"" help:"Show the version."`
 
-	Serve    serveCmd    `cmd:"" help:"Start an agent server."`
-	Chat     chatCmd     `cmd:"" help:"Chat with an agent, line by line."`
-	Send     sendCmd     `cmd:"" help:"Send a message to an agent and print the answer."`
-	Tasks    tasksCmd    `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
-	Contexts contextsCmd `cmd:"" help:"List, show, describe, archive and delete contexts (conversations)."`
-	Webhooks webhooksCmd `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
-	Blobs    blobsCmd    `cmd:"" help:"List, read, store and delete blobs of an owner, in the store."`
-	History  historyCmd  `cmd:"" help:"List, show, search, export and delete transcripts of an owner, in the store."`
-	Memory   memoryCmd   `cmd:"" help:"List, show, search and delete facts of an owner, in the store."`
-	Boards   boardsCmd   `cmd:"" help:"List and show boards of an owner, in the store."`
-	Config   configCmd   `cmd:"" help:"Show the effective settings and their sources."`
-	Migrate  migrateCmd  `cmd:"" help:"Apply, list or print schema migrations of a store."`
-	Storage  storageCmd  `cmd:"" help:"Test a store with the conformance suites."`
-	Export   exportCmd   `cmd:"" help:"Write contexts, or all data of an owner, to a file."`
-	Forget   forgetCmd   `cmd:"" help:"Delete all data of a principal."`
-	Import   importCmd   `cmd:"" help:"Read contexts and other data from a file."`
-	Call     callCmd     `cmd:"" help:"Call any method of the protocol with JSON."`
-	Card     cardCmd     `cmd:"" help:"Show the agent card, or verify its signature."`
-	Version  versionCmd  `cmd:"" help:"Show the version."`
-	Help     helpCmd     `cmd:"" help:"Explain a command, the exit codes or the environment."`
+	Serve     serveCmd     `cmd:"" help:"Start an agent server."`
+	Chat      chatCmd      `cmd:"" help:"Chat with an agent, line by line."`
+	Send      sendCmd      `cmd:"" help:"Send a message to an agent and print the answer."`
+	Tasks     tasksCmd     `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
+	Contexts  contextsCmd  `cmd:"" help:"List, show, describe, archive and delete contexts (conversations)."`
+	Webhooks  webhooksCmd  `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
+	Blobs     blobsCmd     `cmd:"" help:"List, read, store and delete blobs of an owner, in the store."`
+	History   historyCmd   `cmd:"" help:"List, show, search, export and delete transcripts of an owner, in the store."`
+	Memory    memoryCmd    `cmd:"" help:"List, show, search and delete facts of an owner, in the store."`
+	Documents documentsCmd `cmd:"" help:"List, search, add, export and delete documents of an owner, in the store."`
+	Boards    boardsCmd    `cmd:"" help:"List and show boards of an owner, in the store."`
+	Config    configCmd    `cmd:"" help:"Show the effective settings and their sources."`
+	Migrate   migrateCmd   `cmd:"" help:"Apply, list or print schema migrations of a store."`
+	Storage   storageCmd   `cmd:"" help:"Test a store with the conformance suites."`
+	Export    exportCmd    `cmd:"" help:"Write contexts, or all data of an owner, to a file."`
+	Forget    forgetCmd    `cmd:"" help:"Delete all data of a principal."`
+	Import    importCmd    `cmd:"" help:"Read contexts and other data from a file."`
+	Call      callCmd      `cmd:"" help:"Call any method of the protocol with JSON."`
+	Card      cardCmd      `cmd:"" help:"Show the agent card, or verify its signature."`
+	Version   versionCmd   `cmd:"" help:"Show the version."`
+	Help      helpCmd      `cmd:"" help:"Explain a command, the exit codes or the environment."`
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {

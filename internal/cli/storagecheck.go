@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
@@ -26,6 +27,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 
 // storageCmd has the commands for stores.
@@ -35,7 +38,7 @@ type storageCmd struct {
 
 type storageCheckCmd struct {
 	URL   string   `arg:"" help:"URL of the store, as for --store-history, or the path of a SQLite data directory with a slash."`
-	Suite []string `placeholder:"NAME" enum:"tasks,history,memory,state,boards,blobs" help:"Only this suite: tasks, history, memory, state, boards or blobs. Repeatable (default all that the store supports, except tasks)."`
+	Suite []string `placeholder:"NAME" enum:"tasks,history,memory,documents,state,boards,blobs" help:"Only this suite: tasks, history, memory, documents, state, boards or blobs. Repeatable (default all that the store supports, except tasks)."`
 
 	storageFlags
 }
@@ -149,8 +152,16 @@ func (p *checkPlace) suites(ctx context.Context) ([]suiteRunner, error) {
 	if !p.c.inMemory {
 		h.Reopen, transcripts.Reopen = p.reopenStore, p.reopenHistory
 	}
+	documents := vectortest.Harness{Open: p.documents, Tasks: func(s vector.Store) store.Store {
+		opened, _ := p.opened.Load(s)
+		return opened.(openedStore).Store
+	}}
+	if !p.c.inMemory {
+		documents.Reopen = p.reopenDocuments
+	}
 	return []suiteRunner{
 		{"history", func(t storetest.T) { historytest.RunOn(t, transcripts) }},
+		{"documents", func(t storetest.T) { vectortest.RunOn(t, documents) }},
 		{"memory", func(t storetest.T) { memorytest.RunLongTermOn(t, memorytest.LongTermOf(h)) }},
 		{"state", func(t storetest.T) { memorytest.RunShortTermOn(t, memorytest.ShortTermOverRecords(h)) }},
 		{"boards", func(t storetest.T) { boardtest.RunOn(t, boardtest.OverRecords(h)) }},
@@ -235,6 +246,28 @@ func (p *checkPlace) historyOf(t storetest.T, s store.Store) history.Provider {
 func (p *checkPlace) reopenHistory(t storetest.T, h history.Provider, _ func() time.Time) history.Provider {
 	opened, _ := p.opened.Load(h)
 	return p.historyOf(t, p.reopenStore(t, opened.(openedStore).Store))
+}
+
+func (p *checkPlace) documents(t storetest.T, cfg vector.Config) vector.Store {
+	return p.documentsOf(t, p.openStore(t), cfg)
+}
+
+// documentsOf returns the documents of a store, which the test closes.
+func (p *checkPlace) documentsOf(t storetest.T, s store.Store, cfg vector.Config) vector.Store {
+	t.Cleanup(func() { p.must(t, s.Close()) })
+	documents := engine.Contracts{Embedder: cfg.Embedder}.WithParts(s, nil).Documents
+	if documents == nil {
+		t.Skipf("the store has no documents")
+	}
+	opened, _ := p.opened.Load(s)
+	p.opened.Store(documents, opened)
+	return documents
+}
+
+// reopenDocuments closes the store of documents and opens its data again.
+func (p *checkPlace) reopenDocuments(t storetest.T, s vector.Store, cfg vector.Config) vector.Store {
+	opened, _ := p.opened.Load(s)
+	return p.documentsOf(t, p.reopenStore(t, opened.(openedStore).Store), cfg)
 }
 
 func (p *checkPlace) blobs(t storetest.T, cfg blob.Config) blobtest.Store {

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 const (
@@ -20,12 +22,12 @@ const (
 	chunkSize = 192 << 10
 )
 
-// ExportKept writes a document with the transcripts, facts, blobs and states of an owner to w, if
+// ExportKept writes a document with the transcripts, facts, documents, blobs and states of an owner to w, if
 // there are any. Servers may use the stores at the same time: sessions that are written to
 // meanwhile may be missing. Notes of the report are about stores that cannot list their data.
 func ExportKept(ctx context.Context, w io.Writer, k Kept, owner string) (Report, error) {
 	e := &keptExporter{exporter: &exporter{out: w, key: store.ContextKey{Owner: owner}, sum: sha256.New()}, kept: k, owner: owner}
-	for _, part := range []func(context.Context) error{e.transcripts, e.facts, e.blobs, e.states} {
+	for _, part := range []func(context.Context) error{e.transcripts, e.facts, e.documents, e.blobs, e.states} {
 		if err := part(ctx); err != nil {
 			return e.report, err
 		}
@@ -33,7 +35,7 @@ func ExportKept(ctx context.Context, w io.Writer, k Kept, owner string) (Report,
 	if !e.started {
 		return e.report, nil
 	}
-	e.report.Document.add(Counts{Sessions: e.end.Sessions, Messages: e.end.Messages, Facts: e.end.Facts, Blobs: e.end.Blobs, States: e.end.States})
+	e.report.Document.add(Counts{Sessions: e.end.Sessions, Messages: e.end.Messages, Facts: e.end.Facts, Documents: e.end.Documents, Blobs: e.end.Blobs, States: e.end.States})
 	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
 	return e.report, e.line(&e.end)
 }
@@ -136,6 +138,47 @@ func (e *keptExporter) facts(ctx context.Context) error {
 		}
 		if !page.More {
 			return nil
+		}
+	}
+}
+
+func (e *keptExporter) documents(ctx context.Context) error {
+	if e.kept.Documents == nil {
+		return nil
+	}
+	collections, err := e.kept.Documents.Collections(ctx, e.owner)
+	if err != nil || len(collections) == 0 {
+		if a2a.CodeOf(err) == a2a.CodeUnsupported { // the database has no documents
+			return nil
+		}
+		return err
+	}
+	lister, ok := e.kept.Documents.(vector.Lister)
+	if !ok {
+		e.note("documents are not exported: their store does not list them")
+		return nil
+	}
+	for i := range collections {
+		if err := e.collection(ctx, lister, &collections[i]); err != nil && !errors.Is(err, vector.ErrCollectionNotFound) { // deleted meanwhile
+			return fmt.Errorf("collection %s: %w", collections[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// collection writes the documents of a collection.
+func (e *keptExporter) collection(ctx context.Context, lister vector.Lister, c *vector.Collection) error {
+	for p := (vector.ListParams{Limit: keptPage}); ; {
+		page, err := lister.List(ctx, vector.Key{Owner: e.owner, Collection: c.Name}, p)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			p.After = page[i].ID
+			if err := e.write(documentLineOf(c, &page[i])); err != nil {
+				return err
+			}
+			e.end.Documents++
 		}
 	}
 }

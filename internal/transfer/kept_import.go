@@ -15,12 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Limits of the messages that are restored at once.
 const (
-	restoreMessages = 500
-	restoreBytes    = 2 << 20
+	restoreMessages  = 500
+	restoreBytes     = 2 << 20
+	restoreDocuments = 100
 )
 
 // keptImport is the state of an importer in a document with kept data.
@@ -35,6 +37,8 @@ type keptImport struct {
 	pending []history.Message
 	size    int // of pending, in bytes
 	upload  *upload
+	// documents are those of one collection to compare or to add next.
+	documents []*keptDocument
 }
 
 // upload is a blob that is being restored.
@@ -54,6 +58,11 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 			return err
 		}
 	}
+	if item.document == nil || len(m.now.documents) == restoreDocuments || len(m.now.documents) > 0 && m.now.documents[0].collection.Name != item.document.collection.Name {
+		if err := m.flushDocuments(ctx, owner); err != nil {
+			return err
+		}
+	}
 	if item.chunk == nil {
 		if err := m.endUpload(); err != nil {
 			return err
@@ -66,6 +75,10 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 		return m.keptMessage(ctx, *item.message)
 	case item.fact != nil:
 		return m.keptFact(ctx, owner, item.fact)
+	case item.document != nil:
+		m.report.Document.Documents++
+		m.now.documents = append(m.now.documents, item.document)
+		return nil
 	case item.blob != nil:
 		return m.keptBlob(ctx, owner, *item.blob)
 	case item.chunk != nil:
@@ -80,7 +93,7 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 
 // endKept ends a document with kept data.
 func (m *importer) endKept(ctx context.Context) error {
-	return errors.Join(m.flushMessages(ctx), m.endUpload())
+	return errors.Join(m.flushMessages(ctx), m.flushDocuments(ctx, m.saved.Key.Owner), m.endUpload())
 }
 
 // lacks returns the error for data that the target has no store for.
@@ -235,6 +248,62 @@ func (m *importer) keptFact(ctx context.Context, owner string, versions []memory
 		m.report.Written.Facts++
 	}
 	return err
+}
+
+// flushDocuments adds the documents that do not exist.
+func (m *importer) flushDocuments(ctx context.Context, owner string) error {
+	all := m.now.documents
+	if m.now.documents = nil; len(all) == 0 {
+		return nil
+	}
+	s := m.opts.Kept.Documents
+	if s == nil {
+		return lacks("documents")
+	}
+	k := vector.Key{Owner: owner, Collection: all[0].collection.Name}
+	ids := make([]string, len(all))
+	for i, d := range all {
+		ids[i] = d.ID
+	}
+	known, err := s.Get(ctx, k, ids)
+	if err != nil && !errors.Is(err, vector.ErrCollectionNotFound) {
+		return err
+	}
+	existing := make(map[string]*vector.Document, len(known))
+	for i := range known {
+		existing[known[i].ID] = &known[i]
+	}
+	var missing []vector.Document
+	for _, d := range all {
+		e := existing[d.ID]
+		if e == nil {
+			missing = append(missing, d.Document)
+		} else if !equalLines(documentLineOf(&d.collection, e), documentLineOf(&d.collection, &d.Document)) {
+			return m.conflict("document %s of collection %s exists and differs from the document", a2a.Quote(d.ID), a2a.Quote(k.Collection))
+		}
+	}
+	if len(missing) == 0 || !m.write {
+		return m.fits(ctx, k, all[0])
+	}
+	if _, err := s.Add(ctx, k, all[0].write(missing...)); err != nil {
+		return fmt.Errorf("collection %s: %w", a2a.Quote(k.Collection), err)
+	}
+	m.report.Written.Documents += int64(len(missing))
+	return nil
+}
+
+// fits reports a conflict if a collection exists with other settings than those of a document.
+func (m *importer) fits(ctx context.Context, k vector.Key, d *keptDocument) error {
+	all, err := m.opts.Kept.Documents.Collections(ctx, k.Owner)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Name == k.Collection && (c.Metric != d.collection.Metric || c.Dimension != d.collection.Dimension || c.Embedder != d.collection.Embedder) {
+			return m.conflict("collection %s exists with another metric, dimension or embedder", a2a.Quote(k.Collection))
+		}
+	}
+	return nil
 }
 
 func (m *importer) keptBlob(ctx context.Context, owner string, b blob.Info) error {

@@ -2,8 +2,10 @@ package transfer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -11,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Kept are the stores of data that agents keep besides tasks. A nil store is left out.
@@ -18,19 +21,22 @@ type Kept struct {
 	History history.Provider
 	Facts   memory.LongTermStore
 	Blobs   blob.Store
+	// Documents lists its documents ([vector.Lister]) if they shall be exported.
+	Documents vector.Store
 	// State has session states that are not records of the store of tasks.
 	State memory.ShortTerm
 }
 
 // The lines of a document with data that an agent keeps for an owner.
 const (
-	typeKept    lineType = "kept"
-	typeSession lineType = "session"
-	typeMessage lineType = "message"
-	typeFact    lineType = "fact"
-	typeBlob    lineType = "blob"
-	typeChunk   lineType = "chunk"
-	typeState   lineType = "state"
+	typeKept     lineType = "kept"
+	typeSession  lineType = "session"
+	typeMessage  lineType = "message"
+	typeFact     lineType = "fact"
+	typeDocument lineType = "document"
+	typeBlob     lineType = "blob"
+	typeChunk    lineType = "chunk"
+	typeState    lineType = "state"
 )
 
 // keptID is the id of the context of such a document, which no context has.
@@ -82,6 +88,38 @@ type factVersion struct {
 	ReplacedAt time.Time      `json:"replacedAt,omitempty"`
 	ValidFrom  time.Time      `json:"validFrom,omitempty"`
 	ValidTo    time.Time      `json:"validTo,omitempty"`
+}
+
+type documentLine struct {
+	_          struct{}       `wire:"const=type:document,required"`
+	Collection string         `json:"collection" wire:"required"`
+	Metric     string         `json:"metric" wire:"required"`
+	Embedder   string         `json:"embedder,omitempty"`
+	ID         string         `json:"id" wire:"required"`
+	Text       string         `json:"text,omitempty"`
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	// Blocks are the blocks as JSON. Embedding has a float32 per component, little-endian.
+	Blocks    []byte `json:"blocks,omitempty"`
+	Embedding []byte `json:"embedding,omitempty"`
+}
+
+func documentLineOf(c *vector.Collection, d *vector.Document) *documentLine {
+	l := &documentLine{Collection: c.Name, Metric: string(c.Metric), Embedder: c.Embedder, ID: d.ID, Text: d.Text, Metadata: d.Metadata, Blocks: d.Blocks}
+	for _, x := range d.Embedding {
+		l.Embedding = binary.LittleEndian.AppendUint32(l.Embedding, math.Float32bits(x))
+	}
+	return l
+}
+
+func (l *documentLine) document() (*keptDocument, error) {
+	if len(l.Embedding)%4 != 0 {
+		return nil, &wire.Error{Path: "embedding", Rule: "must have four bytes per component"}
+	}
+	d := vector.Document{ID: l.ID, Text: l.Text, Blocks: l.Blocks, Metadata: l.Metadata}
+	for b := l.Embedding; len(b) > 0; b = b[4:] {
+		d.Embedding = append(d.Embedding, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	return &keptDocument{vector.Collection{Name: l.Collection, Metric: vector.Metric(l.Metric), Dimension: len(d.Embedding), Embedder: l.Embedder}, d}, nil
 }
 
 type blobLine struct {

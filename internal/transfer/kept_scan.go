@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // keptItem is a part of a document with kept data, in the order of its lines.
@@ -21,9 +22,22 @@ type keptItem struct {
 	session *history.Session
 	message *history.Message // of the last session
 	fact    []memory.Memory
-	blob    *blob.Info
-	chunk   []byte // of the last blob
-	state   *keptState
+	// document is one of a collection.
+	document *keptDocument
+	blob     *blob.Info
+	chunk    []byte // of the last blob
+	state    *keptState
+}
+
+// keptDocument is a document with the settings of its collection.
+type keptDocument struct {
+	collection vector.Collection
+	vector.Document
+}
+
+// write returns the write of documents of the same collection.
+func (d *keptDocument) write(documents ...vector.Document) vector.WriteParams {
+	return vector.WriteParams{Documents: documents, Metric: d.collection.Metric, Embedder: d.collection.Embedder}
 }
 
 // keptState is a session state.
@@ -69,6 +83,8 @@ func (s *scanner) parseItem(ctx context.Context, t lineType, raw []byte) (err er
 		item.message, err = s.parseMessage(raw)
 	case typeFact:
 		item.fact, err = s.parseFact(raw)
+	case typeDocument:
+		item.document, err = s.parseDocument(raw)
 	case typeBlob:
 		item.blob, err = s.parseBlob(raw)
 	case typeChunk:
@@ -125,6 +141,23 @@ func (s *scanner) parseFact(raw []byte) ([]memory.Memory, error) {
 	s.counted.Facts++
 	_, err := memory.CheckVersions(versions)
 	return versions, err
+}
+
+func (s *scanner) parseDocument(raw []byte) (*keptDocument, error) {
+	var l documentLine
+	if err := wire.Unmarshal(raw, &l); err != nil {
+		return nil, err
+	}
+	s.counted.Documents++
+	d, err := l.document()
+	if err != nil {
+		return nil, err
+	}
+	w, err := vector.NewWrite(vector.Key{Owner: s.context.Owner, Collection: l.Collection}, d.write(d.Document))
+	if err == nil {
+		_, err = w.Admit(nil)
+	}
+	return d, err
 }
 
 func (s *scanner) parseBlob(raw []byte) (*blob.Info, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	contract "github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // parts is a store with the parts that agents keep data in.
@@ -28,10 +29,11 @@ type parts interface {
 	History() history.Provider
 	LongTerm(now func() time.Time) contract.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
+	Vectors(cfg vector.Config) vector.Store
 }
 
 func keptOf(s parts) transfer.Kept {
-	return transfer.Kept{History: s.History(), Facts: s.LongTerm(nil), Blobs: s.Blobs(blob.Config{})}
+	return transfer.Kept{History: s.History(), Facts: s.LongTerm(nil), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{})}
 }
 
 func newMemory(t *testing.T) parts {
@@ -80,6 +82,13 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 	must(err)
 	_, err = k.Facts.Save(t.Context(), scope, "likes tea", contract.SaveParams{TTL: time.Hour})
 	must(err)
+	for n := range 130 {
+		embedded := vector.Document{ID: fmt.Sprint("d", n), Text: "text\n", Embedding: []float32{0.1, float32(n) + 1e-7}, Metadata: map[string]any{"big": json.Number("9007199254740993"), "snake_case": n}, Blocks: []byte("[1,\n2]")}
+		_, err := k.Documents.Add(t.Context(), vector.Key{Owner: owner, Collection: "embedded"}, vector.WriteParams{Documents: []vector.Document{embedded}, Metric: vector.L2, Embedder: "model"})
+		must(err)
+	}
+	_, err = k.Documents.Add(t.Context(), vector.Key{Owner: owner}, vector.WriteParams{Documents: []vector.Document{{ID: "words", Text: "found by words"}}})
+	must(err)
 	for i, size := range []int{0, 3, 192 << 10, 500_000} {
 		p := blob.PutParams{Owner: owner, Name: fmt.Sprint("file ", i), ContentType: "text/plain"}
 		if i%2 == 1 {
@@ -116,7 +125,7 @@ func TestKeptDataIsTransferredBetweenBackends(t *testing.T) {
 			source, target := open[0](t), open[1](t)
 			fillKept(t, keptOf(source), "alice")
 			document := exportKept(t, keptOf(source), "alice")
-			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Blobs: 4}
+			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Documents: 131, Blobs: 4}
 			for _, written := range []transfer.Counts{want, {}} {
 				report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
 				if err != nil || report.Document != want || report.Written != written {
@@ -168,6 +177,14 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 			m.Version, m.Content = 1, "something else"
 			return k.Facts.(contract.Restorer).Restore(t.Context(), []contract.Memory{m})
 		}, "exists and differs from the document"},
+		"a document": {func(k transfer.Kept) error {
+			_, err := k.Documents.Add(t.Context(), vector.Key{Owner: "alice"}, vector.WriteParams{Documents: []vector.Document{{ID: "words", Text: "other words"}}})
+			return err
+		}, `document "words" of collection "default" exists and differs`},
+		"a collection": {func(k transfer.Kept) error {
+			_, err := k.Documents.Add(t.Context(), vector.Key{Owner: "alice", Collection: "embedded"}, vector.WriteParams{Documents: []vector.Document{{ID: "x", Embedding: []float32{1}}}})
+			return err
+		}, `collection "embedded" exists with another metric, dimension or embedder`},
 		"a blob": {func(k transfer.Kept) error {
 			page, err := source.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
 			if err != nil {
@@ -223,6 +240,13 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 		"a session first":     {func(l []string) []string { return slices.Delete(l, 1, 2) }, "type is session, want context"},
 		"no agent":            {func(l []string) []string { l[2] = strings.Replace(l[2], `"agent":"a"`, `"agent":""`, 1); return l }, "agent: must not be empty"},
 		"a message of a fact": {func(l []string) []string { i := find("fact"); return slices.Insert(l, i+1, l[3]) }, "type is message, want fact"},
+		"a document of another dimension": {func(l []string) []string {
+			i := find("document")
+			l[i] = strings.Replace(l[i], `"collection":"default"`, `"collection":""`, 1)
+			l[i+1] = strings.Replace(l[i+1], `"embedding":"`, `"embedding":"AA`, 1)
+			return l
+		}, "embedding"},
+		"a missing document": {func(l []string) []string { i := find("document"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
 		"a wrong ref": {func(l []string) []string {
 			i := find("blob")
 			l[i] = strings.Replace(l[i], `"sha256":"`, `"sha256":"x`, 1)
@@ -290,7 +314,7 @@ func TestInterruptedImportOfKeptDataIsCompletedByAnother(t *testing.T) {
 		target := newMemory(t)
 		k, left := keptOf(target), n
 		f := &failing{k.History, k.History.(history.SessionLister), k.History.(history.Restorer), &left}
-		faulty := transfer.Kept{History: f, Facts: k.Facts, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
+		faulty := transfer.Kept{History: f, Facts: k.Facts, Documents: k.Documents, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
 		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: faulty})
 		if err != nil && !errors.Is(err, errFault) {
 			t.Fatalf("Import() with fault %d = %v", n, err)

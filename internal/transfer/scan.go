@@ -59,10 +59,11 @@ var nextTypes = map[lineType][]lineType{
 	typeHead:     {typeContext, typeRecords, typeKept},
 	typeRecords:  {typeRecord},
 	typeRecord:   {typeRecord, typeEnd},
-	typeKept:     {typeSession, typeFact, typeBlob, typeState},
+	typeKept:     {typeSession, typeFact, typeDocument, typeBlob, typeState},
 	typeSession:  {typeMessage},
-	typeMessage:  {typeMessage, typeSession, typeFact, typeBlob, typeState, typeEnd},
-	typeFact:     {typeFact, typeBlob, typeState, typeEnd},
+	typeMessage:  {typeMessage, typeSession, typeFact, typeDocument, typeBlob, typeState, typeEnd},
+	typeFact:     {typeFact, typeDocument, typeBlob, typeState, typeEnd},
+	typeDocument: {typeDocument, typeBlob, typeState, typeEnd},
 	typeBlob:     {typeChunk, typeBlob, typeState, typeEnd},
 	typeChunk:    {typeChunk, typeBlob, typeState, typeEnd},
 	typeState:    {typeState, typeEnd},
@@ -234,7 +235,7 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 		return s.parseRecord(ctx, raw)
 	case typeKept:
 		return s.parseKept(ctx, raw)
-	case typeSession, typeMessage, typeFact, typeBlob, typeChunk, typeState:
+	case typeSession, typeMessage, typeFact, typeDocument, typeBlob, typeChunk, typeState:
 		return s.parseItem(ctx, t, raw)
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
@@ -421,8 +422,8 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
 	if l != s.counted {
-		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
-			return s.errorf("counts of sessions, messages, facts, blobs or states are not those of the document")
+		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Documents != s.counted.Documents || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
+			return s.errorf("counts of sessions, messages, facts, documents, blobs or states are not those of the document")
 		}
 		if l.Records != s.counted.Records {
 			return s.errorf("count is %d records, but the document has %d", l.Records, s.counted.Records)
