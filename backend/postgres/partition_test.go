@@ -56,7 +56,11 @@ func partitioned(t storetest.T, cfg Config) Config {
 		t.Fatalf("%v", err)
 	}
 	for i := range p.Migrations {
-		p.Migrations[i].SQL = partitionedSchema(p.Migrations[i].SQL)
+		m := &p.Migrations[i]
+		m.SQL = partitionedSchema(m.SQL)
+		if m.WithoutTransaction { // an index on a new table need not be built concurrently
+			m.SQL, m.WithoutTransaction = strings.ReplaceAll(m.SQL, " CONCURRENTLY", ""), false
+		}
 	}
 	db, err := sql.Open("pgx", cfg.URL)
 	if err != nil {
