@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
@@ -82,9 +83,9 @@ func transcripts(backend any) any {
 
 func facts(backend any) any {
 	if s, ok := backend.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok {
-		return s.LongTerm(memory.LongTermConfig{})
+		return s.LongTerm(nil)
 	}
 	return nil
 }

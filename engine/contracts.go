@@ -97,9 +97,9 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 		c.History = p.History()
 	}
 	if p, ok := s.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok && c.Facts == nil {
-		c.Facts = p.LongTerm(memory.LongTermConfig{Now: clock, Embedder: c.Embedder})
+		c.Facts = p.LongTerm(clock)
 	}
 	if p, ok := s.(interface {
 		Blobs(cfg blob.Config) *blob.Blobs

@@ -35,7 +35,7 @@ type callFailure struct {
 // lastingErrors are errors without a code, or that handlers test for, that a repeated call has again.
 var lastingErrors = []error{
 	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
-	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrStateConflict, memory.ErrStateTooLarge,
+	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrNoGraph, memory.ErrStateConflict, memory.ErrStateTooLarge,
 	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
 }
 
@@ -206,7 +206,7 @@ type contractWrite struct {
 	size int   // of the effect in bytes
 	// effect returns the write as an effect. It is nil if the contract is not part of the engine's
 	// store; direct then makes the write at once.
-	effect func(ctx context.Context) (store.Effect, error)
+	effect func() (store.Effect, error)
 	direct func(ctx context.Context, once string) error
 }
 
@@ -217,7 +217,7 @@ func (t *Turn) write(ctx context.Context, w contractWrite) error {
 			c.written = true
 			return fenced(w.direct(ctx, once))
 		}
-		e, err := w.effect(ctx)
+		e, err := w.effect()
 		c.effects, c.size = []store.Effect{e}, w.size
 		return err
 	}})

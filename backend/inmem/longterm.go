@@ -11,12 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// LongTerm returns the long-term memory of the store. The memories of one store share their facts.
-func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+// LongTerm returns the long-term memory of the store. now returns the current time; nil means
+// time.Now. The memories of one store share their facts.
+func (s *Store) LongTerm(now func() time.Time) memory.LongTermStore {
+	if now == nil {
+		now = time.Now
 	}
-	return &longTerm{database: s.database, facts: &s.facts, now: cfg.Now, embeddings: memory.NewEmbeddings(cfg)}
+	return &longTerm{database: s.database, facts: &s.facts, now: now}
 }
 
 // factStore holds the facts of all owners. Its lock is that of the database.
@@ -30,48 +31,31 @@ type scopeFacts struct {
 	byKey map[string]*fact
 }
 
-// fact has its versions, oldest first. A version is replaced, never modified, apart from
-// its expiry and embedding.
+// fact has its versions, oldest first. A version is replaced, never modified.
 type fact struct{ versions []version }
 
 // version is a version of a fact. Its Metadata is nil.
 type version struct {
 	memory.Memory
-	metadata  string             // JSON
-	terms     [3]map[string]bool // by recall.Part
-	embedding memory.Embedding
+	metadata string // JSON
+	stems    map[string]bool
+	grams    map[string]bool
 }
 
 type longTerm struct {
 	*database
-	facts      *factStore
-	now        func() time.Time
-	embeddings *memory.Embeddings
+	facts *factStore
+	now   func() time.Time
 }
 
-// content is what a version consists of apart from its terms.
-type content struct {
-	memory.Memory
-	metadata  string
-	embedding memory.Embedding
-}
-
-func newVersion(c content) version {
-	m := c.Memory
-	m.Entities = slices.Clone(m.Entities)
-	v := version{Memory: m, metadata: c.metadata, embedding: c.embedding}
-	for part := range v.terms {
-		v.terms[part] = make(map[string]bool)
-	}
+func newVersion(m memory.Memory, metadata string) version {
+	v := version{Memory: m, metadata: metadata, stems: make(map[string]bool), grams: make(map[string]bool)}
 	text := recall.Analyze(m.Content)
 	for _, s := range text.Stems {
-		v.terms[recall.Stems][s] = true
+		v.stems[s] = true
 	}
 	for _, g := range recall.Trigrams(text.Words...) {
-		v.terms[recall.Grams][g] = true
-	}
-	for _, name := range m.Entities {
-		v.terms[recall.Links][recall.LinkTerm(name)] = true
+		v.grams[g] = true
 	}
 	return v
 }
@@ -80,7 +64,6 @@ func newVersion(c content) version {
 func (v *version) memory() memory.Memory {
 	m := v.Memory
 	m.Metadata = memory.DecodeMetadata(v.metadata)
-	m.Entities = slices.Clone(v.Entities)
 	return m
 }
 
@@ -136,8 +119,8 @@ func (s *longTerm) remove(scope memory.Scope, f *fact) {
 }
 
 // Save implements memory.LongTerm.
-func (s *longTerm) Save(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (string, error) {
-	next, err := s.newFact(ctx, scope, text, p)
+func (s *longTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (string, error) {
+	next, metadata, err := s.newFact(scope, content, p)
 	if err != nil {
 		return "", err
 	}
@@ -145,31 +128,29 @@ func (s *longTerm) Save(ctx context.Context, scope memory.Scope, text string, p 
 	if err := s.write(ctx); err != nil {
 		return "", err
 	}
-	return s.add(next)
+	return s.add(next, metadata)
 }
 
 // newFact checks the parameters of Save and returns the first version of the fact.
-func (s *longTerm) newFact(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (first content, err error) {
-	if first.Memory, first.metadata, err = memory.NewFact(scope, text, p, s.now()); err != nil {
-		return first, err
-	}
-	if first.embedding, err = s.embeddings.Content(ctx, text); err != nil {
-		return first, err
+func (s *longTerm) newFact(scope memory.Scope, content string, p memory.SaveParams) (first memory.Memory, metadata string, err error) {
+	first, metadata, err = memory.NewFact(scope, content, p, s.now())
+	if err != nil {
+		return first, "", err
 	}
 	id, err := uuid.NewV7()
 	first.ID = id.String()
-	return first, err
+	return first, metadata, err
 }
 
 // add adds a fact, or replaces the newest version of the one with its key. The caller holds the lock.
-func (s *longTerm) add(next content) (id string, err error) {
+func (s *longTerm) add(next memory.Memory, metadata string) (id string, err error) {
 	if f := s.in(next.Scope).named(next.Key); f != nil {
 		if !f.expired(next.UpdatedAt) {
-			return f.head().ID, s.save(f, next)
+			return f.head().ID, s.save(f, next, metadata)
 		}
 		s.remove(next.Scope, f)
 	}
-	s.insert(&fact{versions: []version{newVersion(next)}})
+	s.insert(&fact{versions: []version{newVersion(next, metadata)}})
 	return next.ID, nil
 }
 
@@ -188,14 +169,13 @@ func (s *longTerm) insert(f *fact) {
 }
 
 // save replaces the newest version of a fact by next, unless both are equal.
-func (s *longTerm) save(f *fact, next content) error {
-	replacement, changed, err := memory.Replacement(f.head().Memory, next.Memory)
+func (s *longTerm) save(f *fact, next memory.Memory, metadata string) error {
+	next, changed, err := memory.Replacement(f.head().Memory, next)
 	if err != nil {
 		return err
 	}
-	next.Memory = replacement
-	if changed || f.head().metadata != next.metadata {
-		s.replace(f, next)
+	if changed || f.head().metadata != metadata {
+		s.replace(f, next, metadata)
 	}
 	for i := range f.versions {
 		f.versions[i].ExpiresAt = next.ExpiresAt
@@ -204,42 +184,37 @@ func (s *longTerm) save(f *fact, next content) error {
 }
 
 // replace adds a version that corrects the newest one.
-func (s *longTerm) replace(f *fact, next content) {
+func (s *longTerm) replace(f *fact, next memory.Memory, metadata string) {
 	f.head().ReplacedAt = next.UpdatedAt
-	f.versions = append(f.versions, newVersion(next))
+	f.versions = append(f.versions, newVersion(next, metadata))
 }
 
 // Update implements memory.Editor.
 func (s *longTerm) Update(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams) (memory.Memory, error) {
-	return s.edit(ctx, scope, id, p, func(f *fact, next content) error {
-		s.replace(f, next)
+	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
+		s.replace(f, next, metadata)
 		return nil
 	})
 }
 
 // Supersede implements memory.Editor.
 func (s *longTerm) Supersede(ctx context.Context, scope memory.Scope, id string, at time.Time, p memory.UpdateParams) (memory.Memory, error) {
-	return s.edit(ctx, scope, id, p, func(f *fact, next content) (err error) {
-		if next.Memory, err = memory.Succession(next.Memory, at); err == nil {
+	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
+		next, err := memory.Succession(next, at)
+		if err == nil {
 			f.head().ValidTo = next.ValidFrom
-			f.versions = append(f.versions, newVersion(next))
+			f.versions = append(f.versions, newVersion(next, metadata))
 		}
 		return err
 	})
 }
 
 func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams,
-	apply func(f *fact, next content) error,
+	apply func(f *fact, next memory.Memory, metadata string) error,
 ) (memory.Memory, error) {
 	scope, metadata, err := memory.CheckUpdate(scope, id, p)
 	if err != nil {
 		return memory.Memory{}, err
-	}
-	var embedding memory.Embedding
-	if p.Content != "" {
-		if embedding, err = s.embeddings.Content(ctx, p.Content); err != nil {
-			return memory.Memory{}, err
-		}
 	}
 	now := s.now()
 	defer s.mu.Unlock()
@@ -250,17 +225,14 @@ func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 	if f == nil || f.expired(now) {
 		return memory.Memory{}, memory.ErrFactNotFound
 	}
-	next := content{metadata: metadata, embedding: embedding}
-	if next.Memory, err = memory.NextVersion(f.head().Memory, p, now); err != nil {
+	next, err := memory.NextVersion(f.head().Memory, p, now)
+	if err != nil {
 		return memory.Memory{}, err
 	}
 	if p.Metadata == nil {
-		next.metadata = f.head().metadata
+		metadata = f.head().metadata
 	}
-	if p.Content == "" {
-		next.embedding = f.head().embedding
-	}
-	if err := apply(f, next); err != nil {
+	if err := apply(f, next, metadata); err != nil {
 		return memory.Memory{}, err
 	}
 	return f.head().memory(), nil

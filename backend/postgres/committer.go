@@ -293,6 +293,7 @@ type call struct {
 	row     func(r record) // receives the rows of the result
 	changes []*change      // those of stmtUpdate, in the order of its arguments
 	changed int64          // number of rows that the statement changed
+	planned bool           // planned for its arguments, and neither prepared nor kept
 }
 
 // newCall returns a call without arguments.

@@ -52,10 +52,19 @@ type Config struct {
 	// The store then uses neither prepared statements nor session settings, which costs
 	// about a third of the throughput.
 	Pooler bool
+	// Vectors lets the store keep documents with embeddings; see [Store.Vectors]. It needs the
+	// extension pgvector 0.8 or later, which the first migration creates if the server has it,
+	// and migrations of their own.
+	Vectors bool
+	// HalfVectors builds indexes of embeddings with half precision, which need half the memory.
+	// Searches compute scores from the embeddings as they were stored. Embeddings with more than
+	// 2000 components are always indexed this way, and those with more than 4000 not at all.
+	HalfVectors bool
 	// Logger receives what no call can return. Nil discards it.
 	Logger *slog.Logger
 
-	files fs.FS // has the directory migrations; nil means the embedded one
+	files     fs.FS // has the directories of migrations; nil means the embedded ones
+	indexFrom int64 // number of documents from which a collection gets an index; 0 means indexFrom
 }
 
 // reserved returns the number of connections that client calls leave to commits, claims and
@@ -85,6 +94,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.indexFrom == 0 {
+		c.indexFrom = indexFrom
 	}
 	if c.files == nil {
 		c.files = migrationFiles

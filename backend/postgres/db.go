@@ -34,6 +34,8 @@ type database struct {
 	statements sync.Map     // *statement of sqlkit, by their text
 	groups     callGroups
 	clock      clock
+	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
+	vectorSchema string
 	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
 	unconfirmed atomic.Bool
 
@@ -42,15 +44,21 @@ type database struct {
 	closed bool
 }
 
-// qualify returns a statement with {s} replaced by the name of the schema, and the names of
-// phases by their numbers.
+// qualify returns a statement with {s} and {v} replaced by the names of the schemas of the store and
+// of pgvector, and the names of phases by their numbers.
 func (s *database) qualify(text string) string {
 	if done, ok := s.sqlCache.Load(text); ok {
 		return done.(string)
 	}
-	done := strings.NewReplacer(append([]string{"{s}", pgx.Identifier{s.cfg.Schema}.Sanitize()}, sqlrow.PhaseNames...)...).Replace(text)
+	done := s.replacer().Replace(text)
 	s.sqlCache.Store(text, done)
 	return done
+}
+
+func (s *database) replacer() *strings.Replacer {
+	return strings.NewReplacer(append([]string{
+		"{s}", pgx.Identifier{s.cfg.Schema}.Sanitize(), "{v}", pgx.Identifier{s.vectorSchema}.Sanitize(),
+	}, sqlrow.PhaseNames...)...)
 }
 
 // acquire returns a connection of the pool. It waits up to Config.Timeout for one.

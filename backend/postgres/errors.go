@@ -27,6 +27,7 @@ const (
 	stateAdminShutdown         = "57P01" // terminated by an administrator
 	stateCrashShutdown         = "57P02"
 	stateUndefinedTable        = "42P01"
+	stateDuplicateTable        = "42P07" // also of an index
 	stateInvalidSchema         = "3F000"
 	stateInsufficientPrivilege = "42501"
 	stateInvalidCharacter      = "22021"

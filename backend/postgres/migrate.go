@@ -19,40 +19,72 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations_vector/*.sql
 var migrationFiles embed.FS
 
+// line is a sequence of migrations with a table of its own that records them.
+type line struct {
+	dir, table string
+	// before, which may be nil, runs before the migrations are read.
+	before func(s *migrations, ctx context.Context, db *sql.DB) error
+}
+
+// lines returns the lines of a configuration. Only the first one is part of every schema.
+func (c *Config) lines() []line {
+	all := []line{{dir: "migrations", table: "schema_migrations"}}
+	if c.Vectors {
+		all = append(all, line{"migrations_vector", "schema_migrations_vector", (*migrations).findVectorExtension})
+	}
+	return all
+}
+
 // migrate brings the schema up to date, or rejects one that is not.
-func (s *migrations) migrate(ctx context.Context, cc *pgx.ConnConfig) error {
-	db, p, recorded, err := s.openMigrations(ctx, cc)
+func (s *migrations) migrate(ctx context.Context, cc *pgx.ConnConfig) (err error) {
+	db := s.connect(cc)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, l := range s.cfg.lines() {
+		if err := s.applyMigrations(ctx, db, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect returns a pool for migrations, which the caller must close.
+func (s *migrations) connect(cc *pgx.ConnConfig) *sql.DB {
+	db := stdlib.OpenDB(*s.unset(cc))
+	db.SetMaxOpenConns(2) // the lock, and a statement without transaction
+	return db
+}
+
+// load returns what to migrate. recorded reports whether the table of applied migrations exists.
+func (s *migrations) load(ctx context.Context, db *sql.DB, l line) (p migrate.Params, recorded bool, err error) {
+	if l.before != nil {
+		if err := l.before(s, ctx, db); err != nil {
+			return p, false, err
+		}
+	}
+	if p, err = s.params(l); err != nil {
+		return p, false, err
+	}
+	return p, recorded, db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&recorded)
+}
+
+func (s *migrations) applyMigrations(ctx context.Context, db *sql.DB, l line) error {
+	p, recorded, err := s.load(ctx, db, l)
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.applyMigrations(ctx, db, p, recorded), db.Close())
-}
-
-// openMigrations connects to the database, which the caller must close, and returns what to
-// migrate. recorded reports whether the table of applied migrations exists.
-func (s *migrations) openMigrations(ctx context.Context, cc *pgx.ConnConfig) (db *sql.DB, p migrate.Params, recorded bool, err error) {
-	if p, err = s.migrations(); err != nil {
-		return nil, p, false, err
-	}
-	db = stdlib.OpenDB(*s.unset(cc))
-	db.SetMaxOpenConns(2) // the lock, and a statement without transaction
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", p.Table).Scan(&recorded); err != nil {
-		return nil, p, false, errors.Join(err, db.Close())
-	}
-	return db, p, recorded, nil
-}
-
-func (s *migrations) applyMigrations(ctx context.Context, db *sql.DB, p migrate.Params, recorded bool) (err error) {
 	pending := p.Migrations
 	if recorded {
 		pending, err = migrate.Pending(ctx, db, p)
 	}
 	if err == nil && len(pending) > 0 {
 		if !s.cfg.Migrate {
-			if len(pending) == len(p.Migrations) {
+			switch {
+			case l.before != nil && len(pending) == len(p.Migrations):
+				return a2a.Errorf(a2a.CodeInternal, "schema %s has none of the %d migrations of %s: apply them first", s.cfg.Schema, len(pending), l.dir)
+			case len(pending) == len(p.Migrations):
 				return a2a.Errorf(a2a.CodeInternal, "schema %s is empty: apply its migrations first", s.cfg.Schema)
 			}
 			return a2a.Errorf(a2a.CodeInternal, "schema %s lacks %d of %d migrations, first %s: apply them first",
@@ -78,7 +110,10 @@ func (s *migrations) schemaError(err error) error {
 }
 
 // migrations creates and updates the schema of a store.
-type migrations struct{ *database }
+type migrations struct {
+	*database
+	listing bool // changes nothing, and lists also what cannot be applied now
+}
 
 // migrator applies migrations while replicas are running.
 type migrator struct {

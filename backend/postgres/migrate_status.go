@@ -24,36 +24,47 @@ type Migration struct {
 }
 
 // Migrations returns all migrations that the program knows or the database has, in order. It
-// changes nothing, and the schema need not exist. It uses URL, Schema, Timeout, CommandTimeout
-// and Pooler of cfg. Its errors are those of [Open].
+// changes nothing, and the schema need not exist. It uses URL, Schema, Timeout, CommandTimeout,
+// Pooler and Vectors of cfg. Its errors are those of [Open].
 func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &migrations{&database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}}
+	cfg.Migrate = false
+	s := &migrations{&database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}, true}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout+cfg.CommandTimeout)
 	defer cancel()
-	steps, p, err := s.steps(ctx)
+	all, err := s.list(ctx)
 	if err != nil {
 		return nil, s.openError(ctx, err)
-	}
-	all := make([]Migration, len(steps))
-	for i, step := range steps {
-		all[i] = Migration{Name: step.String(), Script: migrate.Script(p, step.Migration), Applied: step.Applied}
 	}
 	return all, nil
 }
 
-func (s *migrations) steps(ctx context.Context) (steps []migrate.Step, p migrate.Params, err error) {
+func (s *migrations) list(ctx context.Context) (all []Migration, err error) {
 	poolConfig, err := s.poolConfig()
 	if err != nil {
-		return nil, p, err
+		return nil, err
 	}
-	db, p, recorded, err := s.openMigrations(ctx, poolConfig.ConnConfig)
+	db := s.connect(poolConfig.ConnConfig)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, l := range s.cfg.lines() {
+		steps, p, err := s.steps(ctx, db, l)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range steps {
+			all = append(all, Migration{Name: step.String(), Script: migrate.Script(p, step.Migration), Applied: step.Applied})
+		}
+	}
+	return all, nil
+}
+
+func (s *migrations) steps(ctx context.Context, db *sql.DB, l line) (steps []migrate.Step, p migrate.Params, err error) {
+	p, recorded, err := s.load(ctx, db, l)
 	if err != nil {
 		return nil, p, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	if !recorded {
 		for _, m := range p.Migrations {
 			steps = append(steps, migrate.Step{Migration: m})
@@ -64,18 +75,18 @@ func (s *migrations) steps(ctx context.Context) (steps []migrate.Step, p migrate
 	return steps, p, s.schemaError(err)
 }
 
-// migrations returns the parameters of package migrate, with the name of the schema inserted.
-func (s *migrations) migrations() (migrate.Params, error) {
-	known, err := migrate.Load(s.cfg.files, "migrations")
+// params returns the parameters of package migrate for a line, with the names of schemas inserted.
+func (s *migrations) params(l line) (migrate.Params, error) {
+	known, err := migrate.Load(s.cfg.files, l.dir)
 	if err != nil {
 		return migrate.Params{}, err
 	}
 	schema := pgx.Identifier{s.cfg.Schema}.Sanitize()
 	for i := range known {
-		known[i].SQL = strings.ReplaceAll(known[i].SQL, "{s}", schema)
+		known[i].SQL = strings.NewReplacer("{s}", schema, "{v}", pgx.Identifier{s.vectorSchema}.Sanitize()).Replace(known[i].SQL)
 	}
 	return migrate.Params{
-		Migrations: known, Table: schema + ".schema_migrations",
+		Migrations: known, Table: schema + "." + l.table,
 		Lock:        s.lockText(schema),
 		Isolation:   sql.LevelReadCommitted,
 		Placeholder: func(n int) string { return fmt.Sprint("$", n) },

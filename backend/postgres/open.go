@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	err = s.retry(ctx, "open", func(ctx context.Context, c *pgx.Conn) error { return s.checkServer(ctx, c) })
 	if err == nil {
-		err = (&migrations{s.database}).migrate(ctx, poolConfig.ConnConfig)
+		err = (&migrations{database: s.database}).migrate(ctx, poolConfig.ConnConfig)
 	}
 	if err != nil {
 		s.pool.Close()
@@ -74,6 +74,9 @@ func (s *Store) start() {
 	s.stop = cancel
 	s.workers.Go(func() { s.maintain(ctx) })
 	s.workers.Go(func() { s.sendNotifications(ctx) })
+	if s.cfg.Vectors {
+		s.workers.Go(func() { s.vectors.run(ctx) })
+	}
 }
 
 func (s *database) poolConfig() (*pgxpool.Config, error) {

@@ -51,24 +51,23 @@ func partitioned(t storetest.T, cfg Config) Config {
 	if err := cfg.setDefaults(); err != nil {
 		t.Fatalf("%v", err)
 	}
-	p, err := (&migrations{&database{cfg: cfg}}).migrations()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	for i := range p.Migrations {
-		m := &p.Migrations[i]
-		m.SQL = partitionedSchema(m.SQL)
-		if m.WithoutTransaction { // an index on a new table need not be built concurrently
-			m.SQL, m.WithoutTransaction = strings.ReplaceAll(m.SQL, " CONCURRENTLY", ""), false
-		}
-	}
 	db, err := sql.Open("pgx", cfg.URL)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := migrate.Apply(bg, db, p); err != nil {
-		t.Fatalf("migrate: %v", err)
+	m := &migrations{database: &database{cfg: cfg}}
+	for _, l := range cfg.lines() {
+		p, _, err := m.load(bg, db, l)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		for i := range p.Migrations {
+			p.Migrations[i].SQL = partitionedSchema(p.Migrations[i].SQL)
+		}
+		if _, err := migrate.Apply(bg, db, p); err != nil {
+			t.Fatalf("migrate: %v", err)
+		}
 	}
 	return cfg
 }

@@ -44,7 +44,7 @@ func (s *database) prepare(ctx context.Context, conn *pgconn.PgConn, calls []*ca
 		conn.CustomData()[preparedKey] = known
 	}
 	for _, k := range calls {
-		if known[k.statement] {
+		if k.planned || known[k.statement] {
 			continue
 		}
 		if _, err := conn.Prepare(ctx, k.name, s.qualify(k.text), nil); err != nil {
@@ -69,9 +69,12 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 		}
 	}()
 	for _, k := range calls {
-		if s.cfg.Pooler {
+		switch {
+		case k.planned:
+			p.SendQueryParams(s.replacer().Replace(k.text), k.params(), nil, binary1, binary1)
+		case s.cfg.Pooler:
 			p.SendQueryParams(s.qualify(k.text), k.params(), nil, binary1, binary1)
-		} else {
+		default:
 			p.SendQueryPrepared(k.name, k.params(), binary1, binary1)
 		}
 	}

@@ -70,7 +70,7 @@ func emptySchema(t storetest.T, cfg Config) {
 		BEGIN
 			SELECT string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid) INTO used FROM pg_class c
 			WHERE c.relnamespace = '{s}'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-				AND c.relname NOT IN ('schema_migrations', 'heartbeat');
+				AND c.relname NOT LIKE 'schema_migrations%' AND c.relname <> 'heartbeat';
 			IF used IS NOT NULL THEN
 				EXECUTE 'TRUNCATE ' || used;
 			END IF;

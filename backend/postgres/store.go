@@ -27,6 +27,8 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
+	vectors *vectorIndexes
+
 	stop context.CancelFunc // stops maintenance and notifications
 }
 
@@ -42,7 +44,7 @@ func newStore(cfg Config) *Store {
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
-		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks},
+		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
 	}
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -32,6 +33,10 @@ var harness = storetest.Harness{
 }
 
 func TestMain(m *testing.M) {
+	if arg := os.Getenv(childVariable); arg != "" {
+		fmt.Fprintln(os.Stderr, writeVectors(arg))
+		os.Exit(1)
+	}
 	// Opening a store takes the time of many calls: run a quarter of the default number of series,
 	// each four times as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "25")

@@ -20,7 +20,6 @@ const (
 
 // children are the tasks of child processes.
 var children = map[string]func(dir string) error{
-	"facts":   childSavesFacts,
 	"history": childAppends,
 	"graph":   childWritesGraph,
 	"vectors": childWritesVectors,

@@ -97,7 +97,7 @@ func backends() []backend {
 			flags: []string{
 				"database-url", "database-url-file", "did", "schema", "postgres-pool-min", "postgres-pool-max", "postgres-timeout",
 				"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "migration-lock-timeout", "migration-wait",
-				"postgres-pooler", "run-migrations-on-startup",
+				"postgres-pooler", "run-migrations-on-startup", "postgres-vectors", "postgres-half-vectors",
 			},
 			resolve: (*storageFlags).resolvePostgres,
 			open: func(ctx context.Context, s *storage, log *slog.Logger) (store.Store, error) {

@@ -9,7 +9,7 @@ import (
 
 // migrateCmd has the commands about the schema of a store.
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" help:"Apply pending migrations."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply pending migrations, and build missing indexes of documents with embeddings."`
 	Status migrateStatusCmd `cmd:"" help:"List applied and pending migrations."`
 	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL of pending migrations."`
 }
@@ -60,13 +60,18 @@ func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	todo := pending(all)
-	if len(todo) > 0 {
+	if len(todo) > 0 || s.cfg.Vectors {
 		s.cfg.Migrate = true
 		st, err := s.open(ctx, a, nil)
 		if err != nil {
 			return err
 		}
-		if err := st.Close(); err != nil { // closed also when ctx is done
+		if indexer, ok := st.(interface {
+			IndexVectors(ctx context.Context) error
+		}); ok {
+			err = indexer.IndexVectors(ctx)
+		}
+		if err = errors.Join(err, st.Close()); err != nil { // closed also when ctx is done
 			return err
 		}
 	}

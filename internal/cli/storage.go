@@ -40,6 +40,9 @@ type storageFlags struct {
 	MigrationWait        time.Duration `field:"postgres.MigrationWait" envvar:"" group:"PostgreSQL:" help:"Maximum time to retry migrations while other sessions hold locks that they need."`
 
 	Pooler bool `field:"postgres.Pooler" name:"postgres-pooler" envvar:"" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"Set this if a pooler in transaction mode, such as PgBouncer, is in front of the database."`
+
+	Vectors     bool `field:"postgres.Vectors" name:"postgres-vectors" envvar:"" group:"PostgreSQL:" help:"Keep documents with embeddings. Needs the extension pgvector 0.8 or later and migrations of their own."`
+	HalfVectors bool `field:"postgres.HalfVectors" name:"postgres-half-vectors" envvar:"" group:"PostgreSQL:" help:"Index embeddings with half precision, which needs half the memory."`
 }
 
 // storage is the store that the settings select.

@@ -284,11 +284,11 @@ func (f *intercepted) History() history.Provider {
 }
 
 // LongTerm returns the facts of the inner store, nil if it has none.
-func (f *intercepted) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
+func (f *intercepted) LongTerm(now func() time.Time) memory.LongTermStore {
 	if p, ok := f.inner.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok {
-		return p.LongTerm(cfg)
+		return p.LongTerm(now)
 	}
 	return nil
 }

@@ -59,19 +59,19 @@ func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.Se
 		return nil, err
 	}
 	all := make([]vector.Results, len(p.Queries))
-	var words *wordIndex // all lexical queries read the documents once
+	var words *Words // all lexical queries read the documents once
 	for i, embedding := range embeddings {
 		if embedding != nil {
 			all[i].Mode = vector.ModeSemantic
 			all[i].Hits, err = c.semantic(ctx, embedding, p)
 		} else {
 			if words == nil {
-				if words, err = c.words(ctx, p.Filter); err != nil {
+				if words, err = ReadWords(ctx, c.Documents, p.Filter); err != nil {
 					return nil, err
 				}
 			}
 			all[i].Mode = vector.ModeLexical
-			all[i].Hits, err = words.search(p.Queries[i].Text, p)
+			all[i].Hits, err = words.Search(p.Queries[i].Text, p)
 		}
 		if err != nil {
 			return nil, err

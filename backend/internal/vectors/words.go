@@ -12,17 +12,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-// wordIndex has the words of the documents that a filter selects. It implements recall.Index.
-type wordIndex struct{ documents []wordDocument }
+// Words has the words of the documents that a filter selects. It implements recall.Index.
+type Words struct{ documents []wordDocument }
 
 type wordDocument struct {
 	row          *vector.Row
 	stems, grams map[string]bool
 }
 
-func (c *Collection) words(ctx context.Context, f filter.Filter) (*wordIndex, error) {
-	x := &wordIndex{}
-	err := c.Documents.All(ctx, func(r *vector.Row) {
+// ReadWords reads the words of the documents that a filter selects.
+func ReadWords(ctx context.Context, from Documents, f filter.Filter) (*Words, error) {
+	x := &Words{}
+	err := from.All(ctx, func(r *vector.Row) {
 		if !f.Match(memory.DecodeMetadata(r.Metadata)) {
 			return
 		}
@@ -40,7 +41,8 @@ func (c *Collection) words(ctx context.Context, f filter.Filter) (*wordIndex, er
 	return x, err
 }
 
-func (x *wordIndex) search(text string, p *vector.SearchParams) ([]vector.Hit, error) {
+// Search returns the documents that have words of a text, or similar ones.
+func (x *Words) Search(text string, p *vector.SearchParams) ([]vector.Hit, error) {
 	for limit := firstLimit(p); ; limit *= 4 {
 		found, err := recall.Search(x, memory.SearchParams{Query: text, Limit: limit})
 		if err != nil {
@@ -60,7 +62,7 @@ func (x *wordIndex) search(text string, p *vector.SearchParams) ([]vector.Hit, e
 }
 
 // Count implements recall.Index.
-func (x *wordIndex) Count(stems []string) (counts []int, all int, err error) {
+func (x *Words) Count(stems []string) (counts []int, all int, err error) {
 	counts = make([]int, len(stems))
 	for i, s := range stems {
 		for _, d := range x.documents {
@@ -73,7 +75,7 @@ func (x *wordIndex) Count(stems []string) (counts []int, all int, err error) {
 }
 
 // Candidates implements recall.Index.
-func (x *wordIndex) Candidates(part recall.Part, terms []string, n int) ([]memory.Memory, error) {
+func (x *Words) Candidates(part recall.Part, terms []string, n int) ([]memory.Memory, error) {
 	type candidate struct {
 		row   *vector.Row
 		terms int

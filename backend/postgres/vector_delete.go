@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+const (
+	sqlDropCollection = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
+	sqlMarkDeleted    = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint)`
+	sqlDeleted        = `SELECT id FROM {s}.vector_deleted WHERE owner = $1::text`
+	sqlUnmarkDeleted  = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
+	sqlDeleteSome     = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id IN (SELECT d.id FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT 1000)`
+	sqlHasDocuments   = `SELECT 1 WHERE to_regclass('{s}.vector_documents') IS NOT NULL`
+)
+
+// DeleteCollection implements vector.Store.
+func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (removed int, err error) {
+	k, err = k.Check()
+	if err != nil {
+		return 0, err
+	}
+	if err := s.enabled(); err != nil {
+		return 0, err
+	}
+	if removed, err = s.drop(ctx, k); err != nil {
+		return 0, err
+	}
+	// The collection is deleted, whatever happens to its rows: the next deletion continues.
+	_ = s.removeDeleted(ctx, k.Owner)
+	return removed, nil
+}
+
+// drop deletes a collection and leaves its documents, which nothing finds, to removeDeleted.
+func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err error) {
+	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+		removed = 0
+		c, err := readCollection(tx, sqlLockCollection, k)
+		if err != nil || c == nil {
+			return err
+		}
+		removed = int(c.Documents)
+		if _, err := tx.Exec(sqlDropCollection, k.Owner, k.Collection); err != nil {
+			return err
+		}
+		_, err = tx.Exec(sqlMarkDeleted, k.Owner, c.id)
+		return err
+	})
+	return removed, err
+}
+
+// ForgetOwner implements vector.Forgetter. It also removes documents that other replicas wrote if this
+// store keeps none.
+func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed int, err error) {
+	if err := vector.CheckOwner(owner); err != nil {
+		return 0, err
+	}
+	var names []string
+	exists := false
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		names, exists = nil, false
+		err := q.Query(sqlHasDocuments, func(sqlkit.Row) error {
+			exists = true
+			return nil
+		})
+		if err != nil || !exists {
+			return err
+		}
+		return q.Query(sqlCollections, func(r sqlkit.Row) error {
+			names = append(names, r.Text(0))
+			return nil
+		}, owner)
+	})
+	if err != nil || !exists {
+		return 0, err
+	}
+	for _, name := range names {
+		n, err := s.drop(ctx, vector.Key{Owner: owner, Collection: name})
+		if removed += n; err != nil {
+			return removed, err
+		}
+	}
+	return removed, s.removeDeleted(ctx, owner)
+}
+
+// removeDeleted removes the documents of deleted collections of an owner in transactions of bounded
+// size, and their indexes.
+func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
+	var ids []int64
+	err := s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		ids = nil
+		return q.Query(sqlDeleted, func(r sqlkit.Row) error {
+			ids = append(ids, r.Int(0))
+			return nil
+		}, owner)
+	})
+	for _, id := range ids {
+		for more := true; more && err == nil; {
+			err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+				n, err := tx.Exec(sqlDeleteSome, owner, id)
+				if more = n > 0; err != nil || more {
+					return err
+				}
+				_, err = tx.Exec(sqlUnmarkDeleted, owner, id)
+				return err
+			})
+		}
+	}
+	if len(ids) > 0 {
+		s.indexes.notify() // drops indexes of collections that do not exist
+	}
+	return err
+}

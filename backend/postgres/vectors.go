@@ -1,0 +1,244 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+const (
+	whereCollection = ` owner = $1::text AND name = $2::text`
+	whereDocuments  = ` d.owner = $1::text AND d.collection = $2::bigint`
+	documentColumns = ` d.id, d.metadata, d.text, d.blocks, {v}.vector_send(d.embedding) `
+
+	sqlReadCollection = `SELECT name, metric, dimension, embedder, documents, id, indexed FROM {s}.vector_collections WHERE` + whereCollection
+	sqlCollections    = `SELECT name, metric, dimension, embedder, documents, id, indexed FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
+
+	sqlReadDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY ($3::text[])`
+	sqlListDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint`
+	sqlAllDocuments  = `SELECT d.id, d.metadata, d.text, d.blocks FROM {s}.vector_documents d WHERE` + whereDocuments
+)
+
+// Vectors returns the documents of the store, which needs Config.Vectors: otherwise calls return an
+// error with code unsupported_operation. The stores that it returns share their documents.
+//
+// Searches of a small collection compare all documents. A large one gets an index of its own (HNSW):
+// the store builds it in the background if its user owns the tables, else [Store.IndexVectors] and
+// "holdfast migrate up" do.
+func (s *Store) Vectors(cfg vector.Config) vector.Store {
+	return &vectorStore{kit: &kit{s.database}, indexes: s.vectors, cfg: cfg}
+}
+
+type vectorStore struct {
+	kit     *kit
+	indexes *vectorIndexes
+	cfg     vector.Config
+}
+
+var (
+	_ vector.Store         = (*vectorStore)(nil)
+	_ vector.Lister        = (*vectorStore)(nil)
+	_ vector.Forgetter     = (*vectorStore)(nil)
+	_ vector.Transactional = (*vectorStore)(nil)
+)
+
+var errNoVectors = a2a.Errorf(a2a.CodeUnsupported, "vector: documents with embeddings are turned off: set Config.Vectors (--postgres-vectors)")
+
+// enabled returns an error unless the store keeps documents.
+func (s *vectorStore) enabled() error {
+	if !s.kit.cfg.Vectors {
+		return errNoVectors
+	}
+	return nil
+}
+
+// collectionRow is a row of vector_collections.
+type collectionRow struct {
+	vector.Collection
+	id      int64
+	indexed string // the type of the vectors in its index, "" if it has none
+}
+
+// collection returns the description of a collection, nil if c is nil.
+func (c *collectionRow) collection() *vector.Collection {
+	if c == nil {
+		return nil
+	}
+	return &c.Collection
+}
+
+func scanCollection(r sqlkit.Row) *collectionRow {
+	return &collectionRow{
+		vector.Collection{Name: r.Text(0), Metric: vector.Metric(r.Text(1)), Dimension: int(r.Int(2)), Embedder: r.Text(3), Documents: r.Int(4)},
+		r.Int(5), r.Text(6),
+	}
+}
+
+// readCollection returns a collection, nil if it does not exist. text selects it.
+func readCollection(q sqlkit.Querier, text string, k vector.Key) (c *collectionRow, err error) {
+	err = q.Query(text, func(r sqlkit.Row) error {
+		c = scanCollection(r)
+		return nil
+	}, k.Owner, k.Collection)
+	return c, err
+}
+
+// collection returns a collection, nil if it does not exist.
+func (s *vectorStore) collection(ctx context.Context, k vector.Key) (c *collectionRow, err error) {
+	if err := s.enabled(); err != nil {
+		return nil, err
+	}
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) (err error) {
+		c, err = readCollection(q, sqlReadCollection, k)
+		return err
+	})
+	return c, err
+}
+
+// existing is collection, but returns vector.ErrCollectionNotFound.
+func (s *vectorStore) existing(ctx context.Context, k vector.Key) (*collectionRow, error) {
+	c, err := s.collection(ctx, k)
+	if err == nil && c == nil {
+		err = vector.ErrCollectionNotFound
+	}
+	return c, err
+}
+
+// newCollectionID returns an id that no other collection has.
+func newCollectionID() int64 { return 1 + rand.Int64N(math.MaxInt64) } //nolint:gosec // need not be secret
+
+// encodeEmbedding returns the text of a vector of pgvector, "" if there is none.
+func encodeEmbedding(v []float32) string {
+	if len(v) == 0 {
+		return ""
+	}
+	text := append(make([]byte, 0, 12*len(v)), '[')
+	for i, c := range v {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendFloat(text, float64(c), 'g', -1, 32)
+	}
+	return string(append(text, ']'))
+}
+
+// decodeEmbedding decodes the binary form of a vector of pgvector: two numbers of 16 bits, of which
+// the first is the dimension, and the components.
+func decodeEmbedding(b []byte) []float32 {
+	if len(b) < 4 {
+		return nil
+	}
+	v := make([]float32, (len(b)-4)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.BigEndian.Uint32(b[4+4*i:]))
+	}
+	return v
+}
+
+func scanDocument(r sqlkit.Row) *vector.Row {
+	return &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: decodeEmbedding(r.Bytes(4))}
+}
+
+// Get implements vector.Store.
+func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
+	k, err = vector.CheckIDs(k, ids)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.existing(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[string]*vector.Row, len(ids))
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
+			d := scanDocument(r)
+			rows[d.ID] = d
+			return nil
+		}, k.Owner, c.id, ids)
+	})
+	for _, id := range ids {
+		if r := rows[id]; r != nil {
+			all = append(all, r.Document(true))
+		}
+	}
+	return all, err
+}
+
+// Collections implements vector.Store.
+func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
+	if err := vector.CheckOwner(owner); err != nil {
+		return nil, err
+	}
+	if err := s.enabled(); err != nil {
+		return nil, err
+	}
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		all = nil
+		return q.Query(sqlCollections, func(r sqlkit.Row) error {
+			all = append(all, scanCollection(r).Collection)
+			return nil
+		}, owner)
+	})
+	return all, err
+}
+
+// List implements vector.Lister.
+func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
+	k, p, err = vector.CheckList(k, p)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.existing(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		all = nil
+		return q.Query(sqlListDocuments, func(r sqlkit.Row) error {
+			all = append(all, scanDocument(r).Document(true))
+			return nil
+		}, k.Owner, c.id, p.After, p.Limit)
+	})
+	return all, err
+}
+
+// lexicalDocuments reads the documents of a collection without their embeddings. It implements
+// vectors.Documents.
+type lexicalDocuments struct {
+	kit        *kit
+	owner      string
+	collection int64
+}
+
+// Rows implements vectors.Documents.
+func (d lexicalDocuments) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
+	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
+			each(scanDocument(r))
+			return nil
+		}, d.owner, d.collection, ids)
+	})
+}
+
+// All implements vectors.Documents.
+func (d lexicalDocuments) All(ctx context.Context, each func(r *vector.Row)) error {
+	var all []*vector.Row
+	err := d.kit.Read(ctx, func(q sqlkit.Querier) error {
+		all = nil // of an attempt that failed
+		return q.Query(sqlAllDocuments, func(r sqlkit.Row) error {
+			all = append(all, &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3)})
+			return nil
+		}, d.owner, d.collection)
+	})
+	for _, r := range all {
+		each(r)
+	}
+	return err
+}
