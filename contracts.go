@@ -25,6 +25,9 @@ type BlobParams = engine.BlobParams
 // Documents is a collection of documents that are found by meaning. See [Turn.Documents].
 type Documents = engine.Documents
 
+// Graph has entities and relationships between them. See [Turn.Graph].
+type Graph = engine.Graph
+
 // Transcript returns the transcript of the conversation: messages as JSON that the agent keeps,
 // such as those that it exchanges with a model. Appends are committed with the turn, exactly once.
 // Every attempt must make the same calls in the same order; see [Transcript].
@@ -55,3 +58,7 @@ func (t *Turn) Blobs() *Blobs { return t.turn.Blobs() }
 // found by meaning if the agent has an embedder ([Config].Contracts), otherwise by words. Writes are
 // committed with the turn, exactly once, as with [Turn.State]; see [Documents].
 func (t *Turn) Documents(collection string) *Documents { return t.turn.Documents(collection) }
+
+// Graph returns a graph of the task's owner, "" for the default one. Writes are committed with the turn,
+// exactly once, as with [Turn.State]; see [Graph].
+func (t *Turn) Graph(name string) *Graph { return t.turn.Graph(name) }

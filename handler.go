@@ -82,7 +82,8 @@ func Step[T any](ctx context.Context, t *Turn, name string, fn func(context.Cont
 }
 
 // Turn gives a handler the messages to answer and the means to answer them. It is safe for
-// concurrent use. After the handler has returned, its methods return [ErrEnded].
+// concurrent use. After the handler has returned, its methods return [ErrEnded]. It has many methods,
+// because a handler has no other argument.
 type Turn struct {
 	turn  *engine.Turn
 	files *fileReader

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -30,6 +31,8 @@ type Contracts struct {
 	State memory.ShortTerm
 	// Documents stores documents that are found by meaning. It has an embedder of its own.
 	Documents vector.Store
+	// Graphs stores entities and their relationships.
+	Graphs graph.Store
 	// Embedder computes the embeddings of facts and documents in the parts of Config.Store, such as
 	// a client of package embedding. Default: none; they are found by words. Other stores have
 	// embedders of their own.
@@ -71,6 +74,7 @@ type ownContracts struct {
 	blobs   blob.Transactional
 	// documents are those of t.Documents.
 	documents vector.Transactional
+	graphs    graph.Transactional
 }
 
 // own returns the contracts of all, a result of WithParts, that c does not name.
@@ -87,11 +91,14 @@ func (c Contracts) own(all Contracts) (own ownContracts) {
 	if c.Documents == nil {
 		own.documents, _ = all.Documents.(vector.Transactional)
 	}
+	if c.Graphs == nil {
+		own.graphs, _ = all.Graphs.(graph.Transactional)
+	}
 	return own
 }
 
 // WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is that
-// of facts and blobs; nil means time.Now. State remains nil.
+// of facts, graphs and blobs; nil means time.Now. State remains nil.
 func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
 		c.History = p.History()
@@ -112,6 +119,11 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 		Vectors(cfg vector.Config) vector.Store
 	}); ok && c.Documents == nil {
 		c.Documents = p.Vectors(vector.Config{Embedder: c.Embedder})
+	}
+	if p, ok := s.(interface {
+		Graph(now func() time.Time) graph.Complete
+	}); ok && c.Graphs == nil {
+		c.Graphs = p.Graph(clock)
 	}
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -53,15 +54,18 @@ type ForgetReport struct {
 	FactVersions int64 `json:"factVersions"`
 	// Documents are those of package store/vector.
 	Documents int64 `json:"documents"`
-	Blobs     int64 `json:"blobs"`
-	BlobBytes int64 `json:"blobBytes"`
+	// Entities and Relationships are those of graphs. Versions of a relationship count once.
+	Entities      int64 `json:"entities"`
+	Relationships int64 `json:"relationships"`
+	Blobs         int64 `json:"blobs"`
+	BlobBytes     int64 `json:"blobBytes"`
 	// Notes are about data that could not be removed or is removed later.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // total returns the number of removed objects.
 func (r *ForgetReport) total() int64 {
-	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Documents + r.Blobs
+	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Documents + r.Entities + r.Blobs
 }
 
 const (
@@ -72,7 +76,7 @@ const (
 
 // Forget removes all data of a principal: contexts with their tasks, feedback, webhooks and
 // idempotency records, records such as session states and boards, transcripts, facts, documents of
-// store/vector and blobs.
+// store/vector, graphs and blobs.
 // Unless params.Cancel is set, it removes nothing and returns conflict while a task is queued or
 // runs. Revoke the access of the principal first: Forget also removes what is written while it
 // runs, and returns conflict if that does not end.
@@ -120,7 +124,7 @@ func (f *forgetting) run(ctx context.Context) error {
 	f.feedback = feedback.Count()
 	for pass := range forgetPasses {
 		before := f.report.total()
-		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.documents, f.blobs, f.states, f.records} {
+		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.documents, f.graphs, f.blobs, f.states, f.records} {
 			if err := remove(ctx); err != nil {
 				return err
 			}
@@ -410,6 +414,22 @@ func (f *forgetting) documents(ctx context.Context) error {
 		return nil
 	}
 	f.report.Documents += int64(n)
+	return err
+}
+
+func (f *forgetting) graphs(ctx context.Context) error {
+	forgetter, ok := f.Contracts.Graphs.(graph.Forgetter)
+	switch {
+	case ok:
+	case f.Contracts.Graphs == nil:
+		return nil
+	default:
+		f.note("graphs were not removed: their store cannot remove those of a principal")
+		return nil
+	}
+	r, err := forgetter.ForgetOwner(ctx, f.Owner)
+	f.report.Entities += int64(r.Entities)
+	f.report.Relationships += int64(r.Relationships)
 	return err
 }
 

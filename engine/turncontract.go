@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -37,6 +38,7 @@ var lastingErrors = []error{
 	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
 	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrNoGraph, memory.ErrStateConflict, memory.ErrStateTooLarge,
 	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
+	graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge,
 }
 
 // embedderFailed reports whether a call failed before it changed anything, because an embedder failed.

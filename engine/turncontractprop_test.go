@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -31,8 +32,11 @@ var contractKinds = []string{
 
 var documentKinds = []string{"upsert", "upsert", "addDocuments", "deleteDocuments", "searchDocuments", "getDocuments"}
 
+var graphKinds = []string{"addEntities", "addEntities", "relate", "relate", "end", "deleteEntity", "walk"}
+
 // contractParts are the parts of a store.
 type contractParts interface {
+	Graph(now func() time.Time) graph.Complete
 	History() history.Provider
 	LongTerm(now func() time.Time) memory.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
@@ -49,6 +53,10 @@ func vectorsOf(s any) vector.Store {
 }
 
 func (p *process) Vectors(vector.Config) vector.Store { return p.documents }
+
+func (p *process) Graph(now func() time.Time) graph.Complete {
+	return p.Store.(contractParts).Graph(now)
+}
 
 func (p *process) History() history.Provider { return p.Store.(contractParts).History() }
 
@@ -69,6 +77,9 @@ func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, 
 	default:
 		if slices.Contains(documentKinds, o.kind) {
 			return a.onDocuments(ctx, o, text)
+		}
+		if slices.Contains(graphKinds, o.kind) {
+			return a.onGraph(ctx, o, text)
 		}
 		result, err = a.onFacts(ctx, o)
 	}
@@ -130,6 +141,68 @@ func (a *stateAttempt) onFacts(ctx context.Context, o *stateOp) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// onGraph writes entities and relationships that depend on what the handler has read, and reads all of
+// them.
+func (a *stateAttempt) onGraph(ctx context.Context, o *stateOp, text string) (any, error) {
+	g := a.turn.Graph(a.turn.ContextID())
+	id, other := fmt.Sprint("n", o.n%5), fmt.Sprint("n", o.n/5%5)
+	switch o.kind {
+	case "addEntities":
+		entities, _, err := g.Write(ctx, graph.Batch{Entities: []graph.Entity{{ID: id, Label: "N", Properties: map[string]any{"name": text}}, {Label: "M"}}})
+		return len(entities), err
+	case "relate":
+		r := graph.Relationship{ID: fmt.Sprint("r", o.n%7), Source: id, Target: other, Type: "to", Properties: map[string]any{"of": float64(o.id)}}
+		_, ids, err := g.Write(ctx, graph.Batch{Relationships: []graph.Relationship{r, {Source: id, Target: id, Type: "is"}}})
+		if errors.Is(err, graph.ErrEndpointNotFound) || errors.Is(err, graph.ErrConflict) {
+			return "rejected", nil
+		}
+		return len(ids), err
+	case "end":
+		_, _, err := g.Write(ctx, graph.Batch{Ends: []graph.End{{ID: fmt.Sprint("r", o.n%7), At: time.Unix(1, 0)}}})
+		if errors.Is(err, graph.ErrRelationshipNotFound) {
+			return "none", nil
+		}
+		return nil, err
+	case "deleteEntity":
+		return nil, g.Delete(ctx, id)
+	}
+	found, err := g.Neighbors(ctx, graph.NeighborParams{IDs: []string{"n0", "n1", "n2", "n3", "n4"}, Depth: 3, Walk: graph.Walk{Moment: graph.Moment{AnyTime: true}}})
+	return plainGraph(found), err
+}
+
+// plainGraph returns a part of a graph without what depends on time, and without ids that differ between
+// runs.
+func plainGraph(s graph.SubGraph) []string {
+	texts := []string{}
+	for _, e := range s.Entities {
+		texts = append(texts, fmt.Sprintf("%s %s %v", e.ID, e.Label, e.Properties["name"]))
+	}
+	for _, r := range s.Relationships {
+		id, version := r.ID, r.Version
+		if strings.HasPrefix(id, "turn/") {
+			id = "turn"
+		}
+		texts = append(texts, fmt.Sprintf("%s %s %s %v %t %d", id, r.Source, r.Target, r.Properties["of"], r.ValidTo.IsZero(), version))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// contextGraph returns the graph of a context.
+func contextGraph(t *testing.T, s graph.Store, contextID string) []string {
+	t.Helper()
+	k := graph.Key{Owner: alice.ID, Graph: contextID}
+	entities, err := s.FindEntities(t.Context(), k, graph.FindParams{Labels: []string{"M"}, Limit: graph.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Neighbors(t.Context(), k, graph.NeighborParams{IDs: []string{"n0", "n1", "n2", "n3", "n4"}, Depth: 3, Walk: graph.Walk{Moment: graph.Moment{AnyTime: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(plainGraph(found), fmt.Sprint(len(entities), " without relationships"))
 }
 
 // letters is an embedder with a component for each of some letters.
@@ -302,7 +375,7 @@ func contractData(t *testing.T, s contractParts, contextID string) map[string]an
 	if d := vectorsOf(s); d != nil {
 		documents = contextDocuments(t, d, contextID)
 	}
-	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs, "documents": documents}
+	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs, "documents": documents, "graph": contextGraph(t, s.Graph(nil), contextID)}
 }
 
 // foreignStore is a store outside of the agent's database. Calls of a killed process have no effect,
@@ -321,7 +394,7 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 func (f *foreignStore) contracts() engine.Contracts {
 	return engine.Contracts{
 		History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(nil), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f},
-		Documents: &foreignDocuments{vectorsOf(f.contractParts), f},
+		Documents: &foreignDocuments{vectorsOf(f.contractParts), f}, Graphs: &foreignGraphs{f.Graph(nil), f},
 	}
 }
 
@@ -400,6 +473,15 @@ func (d *foreignDocuments) Upsert(ctx context.Context, k vector.Key, p vector.Wr
 
 func (d *foreignDocuments) Delete(ctx context.Context, k vector.Key, ids []string) (int, error) {
 	return onForeign(d.f, func() (int, error) { return d.Store.Delete(ctx, k, ids) })
+}
+
+type foreignGraphs struct {
+	graph.Store
+	f *foreignStore
+}
+
+func (g *foreignGraphs) Write(ctx context.Context, k graph.Key, b graph.Batch) (graph.Result, error) {
+	return onForeign(g.f, func() (graph.Result, error) { return g.Store.Write(ctx, k, b) })
 }
 
 // openForeign opens a store that is not the agent's.

@@ -102,7 +102,7 @@ type stateScript struct {
 
 func newStateScript(r *rand.Rand, documents bool) *stateScript {
 	h := &stateScript{id: newID(), contextID: newID()}
-	kinds := contractKinds
+	kinds := slices.Concat(contractKinds, graphKinds)
 	if documents {
 		kinds = slices.Concat(kinds, documentKinds)
 	}
@@ -232,7 +232,7 @@ func (a *stateAttempt) change(ctx context.Context, o *stateOp) error {
 			result = got.Values
 		}
 	default:
-		if slices.Contains(contractKinds, o.kind) || slices.Contains(documentKinds, o.kind) {
+		if slices.Contains(contractKinds, o.kind) || slices.Contains(documentKinds, o.kind) || slices.Contains(graphKinds, o.kind) {
 			result, err = a.onContract(ctx, o)
 		} else {
 			result, err = a.onBoard(ctx, o, b)

@@ -54,6 +54,8 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 		{"messages", r.Messages},
 		{"facts", r.Facts},
 		{"documents", r.Documents},
+		{"entities", r.Entities},
+		{"relationships", r.Relationships},
 		{"blobs", r.Blobs},
 		{"bytes", r.BlobBytes},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -289,6 +290,16 @@ func (f *intercepted) LongTerm(now func() time.Time) memory.LongTermStore {
 		LongTerm(now func() time.Time) memory.LongTermStore
 	}); ok {
 		return p.LongTerm(now)
+	}
+	return nil
+}
+
+// Graph returns the graphs of the inner store, nil if it has none.
+func (f *intercepted) Graph(now func() time.Time) graph.Complete {
+	if p, ok := f.inner.(interface {
+		Graph(now func() time.Time) graph.Complete
+	}); ok {
+		return p.Graph(now)
 	}
 	return nil
 }

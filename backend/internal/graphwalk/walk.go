@@ -172,7 +172,7 @@ func (x *walker) edges(frontier []string, distance int, direction graph.Directio
 // all reads the relationships of a side at once. complete is false if there are more than the walk may
 // meet, or if they are too large.
 func (x *walker) all(edges []graph.RelationshipRow, side Side, frontier []string, distance int) (_ []graph.RelationshipRow, complete bool, err error) {
-	// As many were met before, from their other ends.
+	// Up to this number were met before, from their other ends.
 	limit, rows, size := x.maxRelationships+1, 0, 0
 	q := EdgeQuery{Side: side, IDs: frontier, Limit: limit, Properties: x.properties}
 	err = x.g.Edges(q, func(r *graph.RelationshipRow) {

@@ -1,0 +1,71 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store/graph"
+)
+
+func TestGraphOfATurn(t *testing.T) {
+	t.Parallel()
+	attempts := 0
+	s, task := onDocuments(t, engine.Contracts{}, func(ctx context.Context, turn *engine.Turn) error {
+		attempts++
+		g := turn.Graph("people")
+		if found, err := g.Neighbors(ctx, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1}); err != nil || len(found.Entities) > 0 {
+			return fmt.Errorf("Neighbors() in an empty graph = %+v, %w", found, err)
+		}
+		entities, relationships, err := g.Write(ctx, graph.Batch{
+			Entities:      []graph.Entity{{ID: "ravi", Label: "Person", Properties: map[string]any{"n": int64(1) << 60}}, {Label: "Project"}},
+			Relationships: []graph.Relationship{{ID: "self", Source: "ravi", Target: "ravi", Type: "knows"}, {Source: "ravi", Target: "ravi", Type: "is"}},
+		})
+		if err != nil || entities[0] != "ravi" || !strings.HasPrefix(entities[1], "turn/") || relationships[0] != "self" || !strings.HasPrefix(relationships[1], "turn/") {
+			return fmt.Errorf("Write() = %q, %q, %w", entities, relationships, err)
+		}
+		var e *graph.EndpointError
+		_, _, err = g.Write(ctx, graph.Batch{Relationships: []graph.Relationship{{Source: entities[1], Target: "missing", Type: "needs"}}})
+		if attempts == 1 && (!errors.As(err, &e) || e.Entity != "missing") || !errors.Is(err, graph.ErrEndpointNotFound) {
+			return fmt.Errorf("Write() to a missing entity = %w", err)
+		}
+		if _, _, err := g.Write(ctx, graph.Batch{Relationships: []graph.Relationship{{ID: "self", Source: "ravi", Target: entities[1], Type: "knows"}}}); !errors.Is(err, graph.ErrConflict) {
+			return fmt.Errorf("Write() with another target = %w", err)
+		}
+		if _, _, err := g.Write(ctx, graph.Batch{Ends: []graph.End{{ID: "missing"}}}); !errors.Is(err, graph.ErrRelationshipNotFound) {
+			return fmt.Errorf("Write() with an unknown end = %w", err)
+		}
+		if _, _, err := g.Write(ctx, graph.Batch{Entities: []graph.Entity{{Label: "a b"}}}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			return fmt.Errorf("Write() of an invalid label = %w", err)
+		}
+		if _, _, err := g.Write(ctx, graph.Batch{Relationships: []graph.Relationship{{ID: "works", Source: "ravi", Target: entities[1], Type: "works_on"}}}); err != nil {
+			return err
+		}
+		path, err := g.ShortestPath(ctx, graph.PathParams{From: entities[1], To: "ravi"})
+		if err != nil || len(path.Entities) != 2 || path.Relationships[0].ID != "works" || fmt.Sprint(path.Entities[1].Properties["n"]) != "1152921504606846976" {
+			return fmt.Errorf("ShortestPath() = %+v, %w", path, err)
+		}
+		if attempts == 1 {
+			return engine.Retry(errors.New("again"))
+		}
+		return turn.Reply(a2a.TextPart{Text: "ok"})
+	})
+	if task.Status.State != a2a.StateCompleted {
+		t.Fatalf("the task is %s: %+v", task.Status.State, task.Status.Message)
+	}
+	all, err := s.Graph(nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID})
+	if want := (graph.Info{Name: "people", Entities: 2, Relationships: 3}); err != nil || len(all) != 1 || all[0] != want {
+		t.Errorf("Graphs() = %+v, %v, want %+v", all, err, want)
+	}
+	report, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: alice.ID})
+	if err != nil || report.Entities != 2 || report.Relationships != 3 {
+		t.Errorf("Forget() = %+v, %v, want 2 entities and 3 relationships", report, err)
+	}
+	if all, err := s.Graph(nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID}); err != nil || len(all) > 0 {
+		t.Errorf("Graphs() after Forget() = %+v, %v, want none", all, err)
+	}
+}
