@@ -18,6 +18,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 )
 
@@ -40,6 +41,11 @@ type Config struct {
 	// CacheKB is the page cache of each reading connection, in KiB. Default 8192. The
 	// connection that writes has twice as much.
 	CacheKB int
+	// IndexMemory limits the memory of the indexes of documents (Vectors), in bytes. If they need
+	// more, those that were not used for the longest time are dropped; a search or a write that needs
+	// one reads it again. The most recently used index remains, whatever its size. Default: an eighth
+	// of the cgroup's memory limit or of the machine's memory, 64 MiB to 1 GiB.
+	IndexMemory int64
 	// MaxPages limits the size of the database, in pages of 4 KiB. A database of this
 	// size is full: changes fail as on a full disk. 0 means no limit.
 	MaxPages int64
@@ -66,14 +72,17 @@ func (c *Config) complete() error {
 	default:
 		errs = append(errs, fmt.Errorf("sqlite: Synchronous is %q, want FULL or NORMAL", c.Synchronous))
 	}
-	if c.Readers < 0 || c.CacheKB < 0 || c.MaxPages < 0 {
-		errs = append(errs, errors.New("sqlite: Readers, CacheKB and MaxPages must not be negative"))
+	if c.Readers < 0 || c.CacheKB < 0 || c.MaxPages < 0 || c.IndexMemory < 0 {
+		errs = append(errs, errors.New("sqlite: Readers, CacheKB, IndexMemory and MaxPages must not be negative"))
 	}
 	if c.Readers == 0 {
 		c.Readers = max(2, runtime.GOMAXPROCS(0))
 	}
 	if c.CacheKB == 0 {
 		c.CacheKB = 8192
+	}
+	if c.IndexMemory == 0 {
+		c.IndexMemory = max(64<<20, min(1<<30, memory.Default()/6)) // memory.Default is three quarters
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -36,6 +36,7 @@ type vectorIndexes struct {
 
 	mu     sync.Mutex
 	byKey  map[vector.Key]*vectorIndex
+	memory vectorMemory
 	closed bool
 	// saves are the goroutines that save snapshots until stop is called.
 	saves sync.WaitGroup
@@ -49,7 +50,7 @@ func newVectorIndexes(k *kit, log *slog.Logger) *vectorIndexes {
 	ctx, stop := context.WithCancel(context.Background())
 	return &vectorIndexes{
 		kit: k, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
-		ctx: ctx, stop: stop, minSnapshot: minSnapshot,
+		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: k.cfg.IndexMemory},
 	}
 }
 
@@ -58,10 +59,11 @@ type vectorIndex struct {
 	key     vector.Key
 	mu      sync.Mutex // held while the index changes
 	state   atomic.Pointer[indexState]
-	changes int // since the last snapshot
+	changes atomic.Int64 // since the last snapshot
 	saving  atomic.Bool
 
 	removals removals
+	use      vectorUse // guarded by the lock of vectorIndexes
 }
 
 // indexState is an index with the state of the collection that it has reached.
@@ -88,7 +90,10 @@ func (s *vectorIndexes) get(k vector.Key) *vectorIndex {
 func (s *vectorIndexes) drop(k vector.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byKey, k)
+	if v := s.byKey[k]; v != nil {
+		s.memory.remove(v)
+		delete(s.byKey, k)
+	}
 }
 
 // current returns a collection and its index with all documents that were stored before, nil if the
@@ -106,6 +111,7 @@ func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionR
 	}
 	v := s.get(k)
 	if state := v.state.Load(); state.reached(c) {
+		s.used(v, state.index)
 		return c, state.index, nil
 	}
 	c, index, err := s.follow(ctx, v)
@@ -132,7 +138,9 @@ func (s *vectorIndexes) follow(ctx context.Context, v *vectorIndex) (*collection
 	if err := s.catchUp(ctx, v, c); err != nil {
 		return nil, nil, err
 	}
-	return c, v.state.Load().index, nil
+	index := v.state.Load().index
+	s.used(v, index)
+	return c, index, nil
 }
 
 // catchUp reads the documents that the index does not have, and removes those that do not exist any
@@ -165,7 +173,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 				return err
 			}
 			state.seq = last
-			v.changes += len(items)
+			v.changes.Add(int64(len(items)))
 		}
 	}
 	if state.removed != c.removed {
@@ -182,10 +190,11 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionRow) (*indexState, error) {
 	cfg := s.cfg
 	cfg.Source = documents{s.kit, v.key.Owner, c.id}
+	cfg.KeepBytes = min(cfg.KeepBytes, s.memory.limit/4)
 	if c.Documents*int64(c.Dimension)*4 > cfg.KeepBytes {
 		cfg.KeepBytes = 0
 	}
-	v.changes = 0
+	v.changes.Store(0)
 	if c.snapshot != 0 {
 		state, err := s.readSnapshot(ctx, v, c, cfg)
 		if state != nil || err != nil {

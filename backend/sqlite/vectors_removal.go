@@ -77,7 +77,7 @@ func (v *vectorIndex) applyRemovals(ctx context.Context, d documents, state *ind
 		if err != nil {
 			return err
 		}
-		v.changes += state.index.Delete(slices.DeleteFunc(ids, func(id string) bool { return kept[id] }))
+		v.changes.Add(int64(state.index.Delete(slices.DeleteFunc(ids, func(id string) bool { return kept[id] }))))
 	} else if err := state.index.Retain(func(keep func(id string)) error { return d.ids(ctx, keep) }); err != nil {
 		return err
 	}

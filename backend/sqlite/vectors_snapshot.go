@@ -49,7 +49,7 @@ func (s *vectorIndexes) readSnapshot(ctx context.Context, v *vectorIndex, c *col
 // maybeSave saves a snapshot in the background if a quarter of the documents has changed since the
 // last one.
 func (s *vectorIndexes) maybeSave(v *vectorIndex, c *collectionRow) {
-	if s.kit.cfg.ReadOnly || v.changeCount() < max(s.minSnapshot, int(c.Documents/4)) || v.saving.Swap(true) {
+	if s.kit.cfg.ReadOnly || v.changes.Load() < max(int64(s.minSnapshot), c.Documents/4) || v.saving.Swap(true) {
 		return
 	}
 	s.mu.Lock()
@@ -80,7 +80,7 @@ func (s *vectorIndexes) close() {
 		return
 	}
 	for _, v := range all {
-		if state := v.state.Load(); state == nil || v.changeCount() == 0 || state.index.Len() < s.minSnapshot {
+		if state := v.state.Load(); state == nil || v.changes.Load() == 0 || state.index.Len() < s.minSnapshot {
 			continue
 		}
 		if err := s.save(context.Background(), v); err != nil {
@@ -89,18 +89,14 @@ func (s *vectorIndexes) close() {
 	}
 }
 
-// changeCount returns the number of changes since the last snapshot.
-func (v *vectorIndex) changeCount() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.changes
-}
-
 // save saves the index of a collection. Until the last transaction, the snapshot before remains
-// valid.
+// valid. It saves nothing if the index has not changed, or was dropped: then it may miss removals.
 func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.changes.Load() == 0 || s.dropped(v) {
+		return nil
+	}
 	state := v.state.Load()
 	meta, err := json.Marshal(snapshotMeta{state.id, state.seq, state.removed})
 	if err != nil {
@@ -126,7 +122,7 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 		return err
 	})
 	if err == nil {
-		v.changes = 0
+		v.changes.Store(0)
 	}
 	return err
 }

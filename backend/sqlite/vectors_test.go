@@ -138,7 +138,7 @@ func TestVectorSnapshotIsRead(t *testing.T) {
 	must(t, s.Close())
 	s, v = reopen("")
 	write(v, documents[:1])
-	if n := s.vectors.get(testCollection).changes; n > 1 {
+	if n := s.vectors.get(testCollection).changes.Load(); n > 1 {
 		t.Errorf("%d documents were read after the snapshot, want 1", n)
 	}
 }

@@ -130,7 +130,7 @@ func (x *Index) Stats() Stats {
 func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	all := x.bytes() + int64(4*len(x.rows.slots)) + upperBytes*int64(len(x.upper))
+	all := x.bytes() + int64(4*len(x.rows.slots)+linkedBytes*x.count+upperBytes*len(x.upper))
 	for _, s := range x.filters.byKey {
 		all += int64(8 * len(s.rows))
 	}

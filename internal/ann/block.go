@@ -46,6 +46,8 @@ type table struct {
 	kept   atomic.Int64
 	blocks []*block
 	size   uint32 // rows in use, including removed ones
+	// idBytes is the size of the ids of these rows.
+	idBytes int64
 }
 
 // room allocates memory for a row. The first block grows, so that a small index is small.
@@ -80,13 +82,20 @@ func (x *table) room(row uint32) {
 // rowBytes returns the number of bytes of a row that room allocates in one piece.
 func (x *table) rowBytes() int { return x.stride + 4 + 4 + 1 }
 
-// bytes returns the memory of the blocks and of kept vectors.
+// bytes returns about the memory of the blocks and of kept vectors.
 func (x *table) bytes() int64 {
-	all := x.kept.Load()
-	for _, b := range x.blocks {
-		all += int64(len(b.state)*x.rowBytes()+8*len(b.vectors)+16*len(b.attrs)) + b.ids.bytes() + b.links.bytes()
+	if len(x.blocks) == 0 {
+		return 0
 	}
-	return all
+	b := x.blocks[0]
+	row := x.rowBytes() + int(unsafe.Sizeof(span{}))
+	if b.vectors != nil {
+		row += 8
+	}
+	if b.attrs != nil {
+		row += 16
+	}
+	return x.kept.Load() + x.idBytes + int64(row*len(b.state)*len(x.blocks))
 }
 
 // grown returns a copy of s with n elements.

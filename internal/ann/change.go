@@ -67,6 +67,7 @@ func (x *Index) add(item *Item) {
 	}
 	b, i := x.block(row)
 	b.ids.set(i, item.ID)
+	x.idBytes += int64(len(item.ID))
 	b.state[i] = statePending
 	b.scale[i], b.norm[i] = x.encode(x.code(row), item.Vector)
 	if b.attrs != nil {
@@ -131,6 +132,7 @@ func (x *Index) compact(rows []uint32) []uint32 {
 // release makes a row free.
 func (x *Index) release(row uint32) {
 	b, i := x.block(row)
+	x.idBytes -= int64(len(x.id(row)))
 	b.ids.set(i, "")
 	b.state[i] = stateFree
 	if b.links.degree != nil {

@@ -46,8 +46,6 @@ func (s *names) compact() {
 	s.text, s.unused = text, 0
 }
 
-func (s *names) bytes() int64 { return int64(cap(s.text) + 8*len(s.spans)) }
-
 // idTable finds the rows of ids. It is a hash table without keys: the rows have them.
 type idTable struct {
 	seed  maphash.Seed

@@ -1,9 +1,6 @@
 package ann
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "encoding/binary"
 
 // linkBytes is the size of a link. Rows with larger numbers have their highest byte elsewhere.
 const linkBytes = 3
@@ -62,7 +59,9 @@ func (l *blockLinks) set(b *block, i int, from []uint32) {
 	}
 }
 
-func (l *blockLinks) bytes() int64 { return int64(len(l.low) + len(l.high) + len(l.degree)) }
-
-// upperBytes is the memory of a row in the upper levels: usually one list, and entries of tables.
-const upperBytes = degree*int64(unsafe.Sizeof(uint32(0))) + 80
+// linkedBytes and upperBytes are the memory of a row of the graph, and of one in the upper levels, which
+// usually has one list and entries of tables.
+const (
+	linkedBytes = baseDegree*linkBytes + 1
+	upperBytes  = degree*4 + 80
+)

@@ -158,6 +158,7 @@ func (x *Index) readRow(d *decoder, row uint32) {
 		return
 	}
 	b.ids.set(i, string(d.bytes(int(n))))
+	x.idBytes += int64(n)
 	d.fill(asBytes(b.codes[i*x.stride:][:x.cfg.Dim]))
 	if b.state[i] == stateDead {
 		x.dead++

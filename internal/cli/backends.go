@@ -62,16 +62,17 @@ func storages() []backend {
 func backends() []backend {
 	return []backend{
 		{
-			kind: "sqlite", label: "SQLite", flags: []string{"data"},
-			resolve: func(_ *storageFlags, _ *app, s *storage, data string) (err error) {
+			kind: "sqlite", label: "SQLite", flags: []string{"data", "index-memory"},
+			resolve: func(f *storageFlags, _ *app, s *storage, data string) (err error) {
 				if data == "" {
 					return errors.New("--data must name a directory")
 				}
+				s.indexes = f.IndexMemory
 				s.data, err = filepath.Abs(data)
 				return err
 			},
 			open: func(ctx context.Context, s *storage, log *slog.Logger) (store.Store, error) {
-				return sqlite.Open(context.WithoutCancel(ctx), sqlite.Config{Dir: s.data, Logger: log})
+				return sqlite.Open(context.WithoutCancel(ctx), sqlite.Config{Dir: s.data, IndexMemory: int64(s.indexes), Logger: log})
 			},
 			openExisting: func(ctx context.Context, s *storage) (store.Store, error) {
 				return sqlite.Open(ctx, sqlite.Config{Dir: s.data, ReadOnly: true})

@@ -22,6 +22,8 @@ type storageFlags struct {
 
 	Storage string `placeholder:"KIND" envvar:"" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
+	IndexMemory size `placeholder:"SIZE" envvar:"" group:"Storage:" help:"Memory for the indexes of documents in SQLite, besides --memory. Those that were not used for the longest time are dropped and read again (default an eighth of the cgroup limit or of the machine's memory, 64MiB to 1GiB)."`
+
 	contractFlags
 	embeddingFlags
 
@@ -50,6 +52,7 @@ type storage struct {
 	backend
 	chosenBy string // the setting that selected the kind, "" for the default
 	data     string // directory, absolute; "" if it has none
+	indexes  size   // memory for indexes of documents; 0 means the default
 	url      string // of the database, masked; "" if it has none
 	dsn      databaseURL
 	cfg      postgres.Config

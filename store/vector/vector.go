@@ -94,7 +94,8 @@ type SearchParams struct {
 	MinScore *float64
 	// GroupBy is the path of a member of the metadata, as in a filter. Of the documents with the
 	// same scalar there, only the closest one is returned. A document without a scalar there is a
-	// group of its own.
+	// group of its own. A search that is not Exact reads up to [MaxGrouped] documents to find
+	// groups; see [Results].
 	GroupBy string
 	// IncludeEmbedding returns the embeddings of documents.
 	IncludeEmbedding bool
@@ -115,6 +116,9 @@ const (
 type Results struct {
 	Mode Mode
 	Hits []Hit
+	// Truncated reports that the closest [MaxGrouped] documents have fewer groups than the limit
+	// and others were not read. An exact search reads them.
+	Truncated bool
 }
 
 // Hit is a document with its score. Its Embedding is nil unless the search includes it.

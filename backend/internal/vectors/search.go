@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 
 	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/store/filter"
@@ -63,7 +64,7 @@ func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.Se
 	for i, embedding := range embeddings {
 		if embedding != nil {
 			all[i].Mode = vector.ModeSemantic
-			all[i].Hits, err = c.semantic(ctx, embedding, p)
+			err = c.semantic(ctx, embedding, p, &all[i])
 		} else {
 			if words == nil {
 				if words, err = ReadWords(ctx, c.Documents, p.Filter); err != nil {
@@ -88,27 +89,28 @@ func firstLimit(p *vector.SearchParams) int {
 	return p.Offset + p.Limit
 }
 
-func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vector.SearchParams) ([]vector.Hit, error) {
-	q := ann.SearchParams{Vector: embedding, Exact: p.Exact}
+// semantic runs a query. If there are groups, it ranks more and more documents until it has enough.
+func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vector.SearchParams, result *vector.Results) error {
+	q := ann.SearchParams{Vector: embedding, Exact: p.Exact, Limit: firstLimit(p)}
 	if !p.Filter.IsZero() {
 		key, err := json.Marshal(p.Filter)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		q.Filter = &ann.Filter{Key: string(key), Match: matcher(p.Filter)}
 	}
-	for q.Limit = firstLimit(p); ; q.Limit *= 4 {
+	most := math.MaxInt
+	if p.GroupBy != "" && !p.Exact {
+		most = max(vector.MaxGrouped, q.Limit)
+	}
+	rows := make(map[string]*vector.Row, q.Limit)
+	for {
 		found, err := c.Index.Search(ctx, q)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		ids := make([]string, len(found))
-		for i, f := range found {
-			ids[i] = f.ID
-		}
-		rows := make(map[string]*vector.Row, len(ids))
-		if err := c.Documents.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
-			return nil, err
+		if err := c.read(ctx, found, rows); err != nil {
+			return err
 		}
 		hits := vector.NewCollector(p)
 		for _, f := range found {
@@ -116,10 +118,24 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 				break
 			}
 		}
-		if hits.Full() || len(found) < q.Limit {
-			return hits.Hits(), nil
+		result.Truncated = !hits.Full() && len(found) == q.Limit && q.Limit == most
+		if hits.Full() || len(found) < q.Limit || result.Truncated {
+			result.Hits = hits.Hits()
+			return nil
+		}
+		q.Limit = min(4*q.Limit, most)
+	}
+}
+
+// read adds the documents that were found to rows.
+func (c *Collection) read(ctx context.Context, found []ann.Result, rows map[string]*vector.Row) error {
+	var ids []string
+	for _, f := range found {
+		if rows[f.ID] == nil {
+			ids = append(ids, f.ID)
 		}
 	}
+	return c.Documents.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r })
 }
 
 // matcher returns the function that evaluates a filter on the metadata of an item.
