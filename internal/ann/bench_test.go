@@ -5,8 +5,13 @@ package ann
 import (
 	"bytes"
 	"flag"
+	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -120,6 +125,105 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkOpen measures the time and the memory to read the snapshot of an index whose links are random,
+// because a graph of a million vectors takes minutes to build and has the same size.
+//
+//	go test -run '^$' -bench Open ./internal/ann -rows 1000000
+func BenchmarkOpen(b *testing.B) {
+	file, err := os.Create(filepath.Join(b.TempDir(), "snapshot"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	if err := randomIndex(b, *benchRows, *benchDim).WriteSnapshot(file, nil); err != nil {
+		b.Fatal(err)
+	}
+	var x *Index
+	var rss, heap int64
+	var busy time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		x = nil
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			b.Fatal(err)
+		}
+		rssBefore, heapBefore := residentMemory(b)
+		cpu := cpuTime(b)
+		b.StartTimer()
+		if x, _, err = ReadSnapshot(file, Config{Dim: *benchDim, Metric: Cosine, Source: &source{}}); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		busy += cpuTime(b) - cpu
+		rss, heap = residentMemory(b)
+		rss, heap = rss-rssBefore, heap-heapBefore
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(*benchRows**benchDim)/1e6, "MB-codes")
+	b.ReportMetric(busy.Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(float64(x.Bytes())/1e6, "MB-index")
+	b.ReportMetric(float64(rss)/1e6, "MB-resident")
+	b.ReportMetric(float64(heap)/1e6, "MB-heap")
+}
+
+// residentMemory returns the memory of the process and its heap after a garbage collection.
+func residentMemory(b *testing.B) (rss, heap int64) {
+	b.Helper()
+	for range 3 { // cleanups of what is unreachable run after a collection
+		debug.FreeOSMemory()
+		time.Sleep(100 * time.Millisecond)
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	status, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(status), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize()), int64(stats.HeapAlloc)
+}
+
+// randomIndex returns an index with random links, whose rows have as many as those of clustered data.
+func randomIndex(b *testing.B, rows, dim int) *Index {
+	b.Helper()
+	const links = 26
+	r := rand.New(rand.NewPCG(*benchSeed, 3))
+	x := newIndex(b, Config{Dim: dim, Metric: Cosine, Source: &source{}})
+	v := make([]float32, dim)
+	for row := range rows {
+		for i := range v {
+			v[i] = float32(int8(r.Uint32()))
+		}
+		if err := x.Load([]Item{{ID: fmt.Sprintf("d%07d", row), Vector: v}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	x.pending = nil
+	var levels [16][]uint32
+	for row := range x.size {
+		top := levelOf(x.id(row))
+		x.insert(placement{row, make([][]uint32, top+1)})
+		for level := range top + 1 {
+			levels[level] = append(levels[level], row)
+		}
+		x.setState(row, stateLinked)
+		x.linked++
+	}
+	for level, of := range levels {
+		for _, row := range of {
+			to := make([]uint32, min(links, maxDegree(level)))
+			for i := range to {
+				to[i] = of[r.IntN(len(of))]
+			}
+			x.setNeighbors(row, level, to)
+		}
+	}
+	return x
 }
 
 func benchSnapshot(b *testing.B, x *Index, items []Item) {

@@ -65,12 +65,15 @@ func (x *table) room(row uint32) {
 	}
 	old := *b
 	m := allocate(b, n*x.rowBytes())
-	b.codes, b.scale, b.norm, b.state = carve[int8](&m, n*x.stride), carve[float32](&m, n), carve[float32](&m, n), carve[state](&m, n)
+	b.codes, b.scale, b.norm = carve[int8](&m, n*x.stride), carve[float32](&m, n), carve[float32](&m, n)
+	spans := carve[span](&m, n)
+	b.state = carve[state](&m, n)
+	copy(spans, old.ids.spans)
+	b.ids.spans = spans
 	copy(b.codes, old.codes)
 	copy(b.scale, old.scale)
 	copy(b.norm, old.norm)
 	copy(b.state, old.state)
-	b.ids.grow(n)
 	if x.cfg.Source == nil || x.cfg.KeepBytes > 0 {
 		b.vectors = grown(b.vectors, n)
 	}
@@ -80,7 +83,7 @@ func (x *table) room(row uint32) {
 }
 
 // rowBytes returns the number of bytes of a row that room allocates in one piece.
-func (x *table) rowBytes() int { return x.stride + 4 + 4 + 1 }
+func (x *table) rowBytes() int { return x.stride + 4 + 4 + 8 + 1 }
 
 // bytes returns about the memory of the blocks and of kept vectors.
 func (x *table) bytes() int64 {
@@ -88,7 +91,7 @@ func (x *table) bytes() int64 {
 		return 0
 	}
 	b := x.blocks[0]
-	row := x.rowBytes() + int(unsafe.Sizeof(span{}))
+	row := x.rowBytes()
 	if b.vectors != nil {
 		row += 8
 	}
@@ -120,7 +123,7 @@ func allocate(b *block, n int) []byte {
 const minRegion = 64 << 10
 
 // carve takes n elements without pointers from the start of m.
-func carve[E int8 | uint8 | float32 | state](m *[]byte, n int) []E {
+func carve[E int8 | uint8 | float32 | state | span](m *[]byte, n int) []E {
 	var e E
 	part := (*m)[:n*int(unsafe.Sizeof(e))]
 	*m = (*m)[len(part):]

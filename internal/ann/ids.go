@@ -15,8 +15,6 @@ type names struct {
 
 type span struct{ at, n uint32 }
 
-func (s *names) grow(n int) { s.spans = grown(s.spans, n) }
-
 // id returns the id of a row. It shares memory with names.
 func (s *names) id(i int) string {
 	p := s.spans[i]

@@ -198,11 +198,18 @@ func (x *Index) checkLinks(d *decoder) {
 		d.fail("entry is missing")
 		return
 	}
+	var inGraph bitset // much smaller than the blocks, as links lead anywhere
+	inGraph.reset(x.size)
+	for row := range x.size {
+		if s := x.state(row); s == stateLinked || s == stateDead {
+			inGraph.add(row)
+		}
+	}
 	var buf linkList
 	for row := range x.size {
 		for level := range x.level(row) + 1 {
 			for _, to := range x.neighbors(row, level, &buf) {
-				if to >= x.size || x.state(to) != stateLinked && x.state(to) != stateDead || x.level(to) < level {
+				if to >= x.size || !inGraph.has(to) || level > 0 && x.level(to) < level {
 					d.fail("link without target")
 					return
 				}
