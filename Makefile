@@ -14,7 +14,7 @@ RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/me
 RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestBlobsSurviveKill|TestBlobStreams|TestLongTermRecall|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
-RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedVectorsSurviveKill|TestAcknowledgedGraphsSurviveKill|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest
+RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedVectorsSurviveKill|TestAcknowledgedGraphsSurviveKill|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery
 RACE_SKIP := $(RACE_SKIP)|TestLargeCollectionsGetAnIndex|TestFiltersSelectAsInMemory
 RACE_SKIP := $(RACE_SKIP)|TestForgetSurvivesKills|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestTranscriptsAndStatesInRedis
 

@@ -188,7 +188,7 @@ func residentMemory(b *testing.B) (rss, heap int64) {
 	return pages * int64(os.Getpagesize()), int64(stats.HeapAlloc)
 }
 
-// randomIndex returns an index with random links, whose rows have as many as those of clustered data.
+// randomIndex returns an index with random links. Their number is that of clustered data.
 func randomIndex(b *testing.B, rows, dim int) *Index {
 	b.Helper()
 	const links = 26

@@ -17,7 +17,7 @@
 // # Memory
 //
 // A vector needs a byte per component, 105 bytes for its links, its id and about 20 bytes. Codes and links
-// of an index with 1,024 rows or more are outside of the heap of Go on Linux, macOS and FreeBSD: the
+// of an index with 1,024 rows or more are outside of the Go heap on Linux, macOS and FreeBSD: the
 // garbage collector neither reads them nor lets the heap grow in proportion to them. [Index.Bytes]
 // counts all of it.
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -18,7 +19,8 @@ type SearchParams struct {
 	// Exact compares the vector with every selected vector instead of codes.
 	Exact bool
 	// Ef is the number of candidates of a walk. More find closer vectors in more time. 0 means at
-	// least 64, 4 times the limit, or 256 more than a large limit.
+	// least 64, 4 times the limit, or 256 more than a large limit, and more if the codes of these do not
+	// distinguish them well enough from others.
 	Ef int
 }
 
@@ -39,8 +41,8 @@ func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
 	if err := ctx.Err(); err != nil || p.Limit <= 0 {
 		return nil, err
 	}
-	q := x.query(p.Vector)
-	if p.Ef == 0 {
+	q, adapt := x.query(p.Vector), p.Ef == 0
+	if adapt {
 		p.Ef = max(defaultEf, min(4*p.Limit, p.Limit+256))
 	}
 	p.Ef = max(p.Ef, p.Limit)
@@ -50,17 +52,53 @@ func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
 			return nil, err
 		}
 		results, err := x.rank(ctx, &q, found, version)
-		// Candidates that the source does not have any more may have displaced others.
-		if err != nil || len(results) >= p.Limit || len(found) < limit {
-			return results[:min(len(results), p.Limit)], err
+		if err != nil {
+			return nil, err
 		}
+		switch {
+		case len(found) < limit:
+		case len(results) < p.Limit: // the source does not have some candidates any more
+			continue
+		case adapt && limit < maxAdapt && !p.Exact && x.doubtful(found, results[p.Limit-1]):
+			continue
+		}
+		return results[:min(len(results), p.Limit)], nil
 	}
 }
+
+// doubtful reports that an item that is not a candidate may be closer than the last result: by its
+// code it is at most as close as any candidate, and its code may be wrong by as much as theirs.
+func (x *Index) doubtful(found []candidate, last Result) bool {
+	if found[0].close == notCompared { // all selected items are candidates
+		return false
+	}
+	least, wrong := math.Inf(1), 0.0
+	for i := range found {
+		if c := &found[i]; c.vector != nil {
+			code := float64(c.close)
+			least, wrong = min(least, code), max(wrong, math.Abs(code-x.exactCloseness(c.Score)))
+		}
+	}
+	return least+wrong > x.exactCloseness(last.Score)
+}
+
+// exactCloseness returns the closeness of a score.
+func (x *Index) exactCloseness(score float64) float64 {
+	if x.cfg.Metric == L2 {
+		distance := 1/score - 1
+		return -distance * distance
+	}
+	return score
+}
+
+// notCompared is the closeness of rows that were selected without a comparison.
+const notCompared = math.MaxFloat32
 
 // candidate is an item whose score is computed from its vector.
 type candidate struct {
 	Result
 	row    uint32
+	close  float32 // by its code
 	norm   float32
 	vector []float32 // nil if it is not kept
 }
@@ -142,7 +180,7 @@ type collector struct {
 }
 
 // keep adds a row without comparing it.
-func (c *collector) keep(row uint32) { c.hits = append(c.hits, hit{0, row}) }
+func (c *collector) keep(row uint32) { c.hits = append(c.hits, hit{notCompared, row}) }
 
 // add adds a row unless it is less close than limit others.
 func (c *collector) add(row uint32) {
@@ -179,7 +217,7 @@ func (c *collector) candidates() []candidate {
 	all := make([]candidate, len(c.hits))
 	for i, h := range c.hits {
 		b, n := c.x.block(h.row)
-		all[i] = candidate{Result: Result{ID: b.ids.id(n)}, row: h.row, norm: b.norm[n], vector: c.x.vector(h.row)}
+		all[i] = candidate{Result: Result{ID: b.ids.id(n)}, row: h.row, close: h.close, norm: b.norm[n], vector: c.x.vector(h.row)}
 		if b.attrs != nil {
 			all[i].Attr = b.attrs[n]
 		}
