@@ -11,6 +11,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/holdfast-dev/holdfast v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/philippgille/chromem-go v0.7.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	golang.org/x/net v0.62.0
