@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
@@ -83,9 +82,9 @@ func transcripts(backend any) any {
 
 func facts(backend any) any {
 	if s, ok := backend.(interface {
-		LongTerm(now func() time.Time) memory.LongTermStore
+		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 	}); ok {
-		return s.LongTerm(nil)
+		return s.LongTerm(memory.LongTermConfig{})
 	}
 	return nil
 }

@@ -104,9 +104,9 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 		c.History = p.History()
 	}
 	if p, ok := s.(interface {
-		LongTerm(now func() time.Time) memory.LongTermStore
+		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 	}); ok && c.Facts == nil {
-		c.Facts = p.LongTerm(clock)
+		c.Facts = p.LongTerm(memory.LongTermConfig{Now: clock, Embedder: c.Embedder})
 	}
 	if p, ok := s.(interface {
 		Blobs(cfg blob.Config) *blob.Blobs

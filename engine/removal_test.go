@@ -28,7 +28,7 @@ type dataStore interface {
 	store.Store
 	History() history.Provider
 	Blobs(cfg blob.Config) *blob.Blobs
-	LongTerm(now func() time.Time) memory.LongTermStore
+	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 }
 
 // onDataStores runs a test on all backends with transcripts and blobs.
@@ -370,7 +370,7 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 				})
 				task := sendWait(t, e, message("x"))
 				data := keep(t, s, task.ContextID, task.Key.ID)
-				facts := s.LongTerm(time.Now)
+				facts := s.LongTerm(memory.LongTermConfig{})
 				_, err := facts.Save(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent"}, "x", memory.SaveParams{TTL: time.Minute})
 				wantError(t, "Save()", err, "")
 				_, err = s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte("x")), blob.PutParams{Owner: alice.ID, TTL: time.Minute})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,8 @@ const (
 	orphanBatch = 1000
 )
 
-// sweep removes one kind of data from the stores of [Contracts]. It has a loop of its own, so that
-// a store which fails or does not answer delays no other kind.
+// sweep removes one kind of data from the stores of [Contracts], or completes it. It has a loop of its
+// own, so that a store which fails or does not answer delays no other kind.
 type sweep struct {
 	*settings
 	runs *runs
@@ -41,7 +42,7 @@ func (s *sweep) run(ctx context.Context, beat func()) {
 	for first := true; ctx.Err() == nil; first = false {
 		if err := s.pass(ctx, beat); err != nil && ctx.Err() == nil && (first || logged == 0 || s.elapsed()-logged >= interval) {
 			logged = s.elapsed()
-			s.log.Warn("removing expired data failed", "kind", s.kind, "error", err)
+			s.logFailure(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,10 +67,20 @@ func (s *sweep) pass(ctx context.Context, beat func()) (err error) {
 			s.runs.yieldStore(ctx, s.elapsed()-batchStarted)
 		}
 	}
-	if total > 0 {
+	if total > 0 && s.kind == sweepEmbeddings {
+		s.log.Info("embeddings of facts computed", "count", total, "duration", s.elapsed()-started)
+	} else if total > 0 {
 		s.log.Info("expired data removed", "kind", s.kind, "count", total, "duration", s.elapsed()-started)
 	}
 	return err
+}
+
+func (s *sweep) logFailure(err error) {
+	if s.kind == sweepEmbeddings {
+		s.log.Warn("computing embeddings of facts failed", "error", err)
+		return
+	}
+	s.log.Warn("removing expired data failed", "kind", s.kind, "error", err)
 }
 
 // Kinds of sweeps.
@@ -79,7 +90,11 @@ const (
 	sweepFacts       = "facts"
 	sweepBlobs       = "blobs"
 	sweepOrphans     = "orphaned blob content"
+	sweepEmbeddings  = "embeddings of facts"
 )
+
+// embedBatch is the number of facts whose embeddings a call computes.
+const embedBatch = 32
 
 // newSweeps returns the sweeps of the configured stores.
 func newSweeps(s *settings, runs *runs, removed *removals) (sweeps []*sweep) {
@@ -100,6 +115,15 @@ func newSweeps(s *settings, runs *runs, removed *removals) (sweeps []*sweep) {
 	}
 	if facts, ok := c.Facts.(memory.Expirer); ok {
 		add(sweepFacts, nil, expire(facts.Expire))
+	}
+	if facts, ok := c.Facts.(memory.Reembedder); ok && c.Embedder != nil {
+		add(sweepEmbeddings, nil, func(ctx context.Context) (int, bool, error) {
+			n, err := facts.EmbedPending(ctx, embedBatch)
+			if errors.Is(err, memory.ErrNoEmbedder) { // a store with none of its own
+				err = nil
+			}
+			return n, n == embedBatch, err
+		})
 	}
 	if blobs, ok := c.Blobs.(blob.Maintenance); ok {
 		add(sweepBlobs, nil, func(ctx context.Context) (int, bool, error) {

@@ -160,9 +160,9 @@ func (b *Blobs) write(ctx context.Context, op, ref string, own func(blob.Transac
 	if err != nil {
 		return err
 	}
-	var effect func() (store.Effect, error)
+	var effect func(ctx context.Context) (store.Effect, error)
 	if o := b.t.r.e.cfg.own.blobs; o != nil {
-		effect = func() (store.Effect, error) { return own(o) }
+		effect = func(context.Context) (store.Effect, error) { return own(o) }
 	}
 	return b.t.write(ctx, contractWrite{op: op, args: []any{ref}, effect: effect, direct: func(ctx context.Context, _ string) error { return direct(ctx, s) }})
 }

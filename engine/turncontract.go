@@ -36,7 +36,7 @@ type callFailure struct {
 // lastingErrors are errors without a code, or that handlers test for, that a repeated call has again.
 var lastingErrors = []error{
 	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
-	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrNoGraph, memory.ErrStateConflict, memory.ErrStateTooLarge,
+	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrStateConflict, memory.ErrStateTooLarge,
 	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
 	graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge,
 }
@@ -208,7 +208,7 @@ type contractWrite struct {
 	size int   // of the effect in bytes
 	// effect returns the write as an effect. It is nil if the contract is not part of the engine's
 	// store; direct then makes the write at once.
-	effect func() (store.Effect, error)
+	effect func(ctx context.Context) (store.Effect, error)
 	direct func(ctx context.Context, once string) error
 }
 
@@ -219,7 +219,7 @@ func (t *Turn) write(ctx context.Context, w contractWrite) error {
 			c.written = true
 			return fenced(w.direct(ctx, once))
 		}
-		e, err := w.effect()
+		e, err := w.effect(ctx)
 		c.effects, c.size = []store.Effect{e}, w.size
 		return err
 	}})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
@@ -38,7 +37,7 @@ var graphKinds = []string{"addEntities", "addEntities", "relate", "relate", "end
 type contractParts interface {
 	Graph(now func() time.Time) graph.Complete
 	History() history.Provider
-	LongTerm(now func() time.Time) memory.LongTermStore
+	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
 }
 
@@ -60,8 +59,8 @@ func (p *process) Graph(now func() time.Time) graph.Complete {
 
 func (p *process) History() history.Provider { return p.Store.(contractParts).History() }
 
-func (p *process) LongTerm(now func() time.Time) memory.LongTermStore {
-	return p.Store.(contractParts).LongTerm(now)
+func (p *process) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
+	return p.Store.(contractParts).LongTerm(cfg)
 }
 
 func (p *process) Blobs(cfg blob.Config) *blob.Blobs { return p.Store.(contractParts).Blobs(cfg) }
@@ -351,7 +350,7 @@ func contractData(t *testing.T, s contractParts, contextID string) map[string]an
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, err := s.LongTerm(nil).Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent", Namespace: contextID}, memory.SearchParams{Limit: 1000})
+	facts, err := s.LongTerm(memory.LongTermConfig{}).Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent", Namespace: contextID}, memory.SearchParams{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +374,7 @@ func contractData(t *testing.T, s contractParts, contextID string) map[string]an
 	if d := vectorsOf(s); d != nil {
 		documents = contextDocuments(t, d, contextID)
 	}
-	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts), "blobs": blobs, "documents": documents, "graph": contextGraph(t, s.Graph(nil), contextID)}
+	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts.Facts), "blobs": blobs, "documents": documents, "graph": contextGraph(t, s.Graph(nil), contextID)}
 }
 
 // foreignStore is a store outside of the agent's database. Calls of a killed process have no effect,
@@ -393,7 +392,7 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 
 func (f *foreignStore) contracts() engine.Contracts {
 	return engine.Contracts{
-		History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(nil), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f},
+		History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(memory.LongTermConfig{}), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f},
 		Documents: &foreignDocuments{vectorsOf(f.contractParts), f}, Graphs: &foreignGraphs{f.Graph(nil), f},
 	}
 }

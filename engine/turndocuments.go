@@ -143,9 +143,9 @@ func (d *Documents) Delete(ctx context.Context, ids ...string) error {
 	if err != nil {
 		return err
 	}
-	var effect func() (store.Effect, error)
+	var effect func(context.Context) (store.Effect, error)
 	if own != nil {
-		effect = func() (store.Effect, error) { return own.DeleteEffect(d.key(), ids) }
+		effect = func(context.Context) (store.Effect, error) { return own.DeleteEffect(d.key(), ids) }
 	}
 	return d.t.write(ctx, contractWrite{op: "documents.delete", args: []any{d.collection, ids}, effect: effect, direct: func(ctx context.Context, _ string) error {
 		_, err := s.Delete(ctx, d.key(), ids)

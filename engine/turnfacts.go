@@ -19,6 +19,9 @@ type RememberParams struct {
 	Key string
 	// Metadata is a JSON object, for filters of Recall.
 	Metadata map[string]any
+	// Entities are names of what the fact is about, up to memory.MaxEntities. Recall finds the facts
+	// of the entities that the query names, and of those that share facts with them.
+	Entities []string
 	// TTL is how long the fact is stored. 0 stores it without limit.
 	TTL time.Duration
 	// ValidFrom and ValidTo limit the time in which the fact is true; see [memory.SaveParams].
@@ -37,8 +40,11 @@ type RecallParams struct {
 	MinScore float64
 	// AsOf returns the facts that were true at this time. The zero time means now.
 	AsOf time.Time
-	// Mode is the kind of search. Default: by words.
+	// Mode is the kind of search. Default: the best one that the agent has: by words and entities
+	// and, if it has an embedder, by meaning.
 	Mode memory.Mode
+	// RecencyHalfLife prefers newer facts; see [memory.SearchParams]. Default: it does not.
+	RecencyHalfLife time.Duration
 }
 
 // scope returns the scope of facts, which belong to the owner and the agent.
@@ -50,6 +56,9 @@ func (t *Turn) factScope(namespace string) memory.Scope {
 // the next commit of the turn, at the latest with its end, exactly once; Recall finds it before. As
 // for [State], every attempt must make the same calls in the same order.
 //
+// If the agent has an embedder, Remember computes the embedding of the fact, which is committed with
+// it. If the embedder fails, the agent computes it later.
+//
 // If the validity of a fact with a key does not fit that of the version to replace, the turn fails.
 // If facts are not in the agent's database, a fact is stored at once. One without a key then gets a
 // key of the call, so that a repeated attempt does not add it again.
@@ -58,10 +67,12 @@ func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) e
 	if c.Contracts.Facts == nil {
 		return unsupported("facts (memory)")
 	}
-	save := memory.SaveParams{TTL: p.TTL, Metadata: p.Metadata, Key: p.Key, ValidFrom: p.ValidFrom, ValidTo: p.ValidTo}
-	var effect func() (store.Effect, error)
+	save := memory.SaveParams{TTL: p.TTL, Metadata: p.Metadata, Key: p.Key, Entities: p.Entities, ValidFrom: p.ValidFrom, ValidTo: p.ValidTo}
+	var effect func(ctx context.Context) (store.Effect, error)
 	if c.own.facts != nil {
-		effect = func() (store.Effect, error) { return c.own.facts.SaveEffect(t.factScope(p.Namespace), content, save) }
+		effect = func(ctx context.Context) (store.Effect, error) {
+			return c.own.facts.SaveEffect(ctx, t.factScope(p.Namespace), content, save)
+		}
 	}
 	return t.write(ctx, contractWrite{op: "facts.save", args: []any{content, p}, size: len(content), effect: effect, direct: func(ctx context.Context, once string) error {
 		if save.Key == "" {
@@ -80,9 +91,11 @@ func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) erro
 		return unsupported("facts (memory)")
 	}
 	for _, id := range ids {
-		var effect func() (store.Effect, error)
+		var effect func(ctx context.Context) (store.Effect, error)
 		if c.own.facts != nil {
-			effect = func() (store.Effect, error) { return c.own.facts.DeleteEffect(t.factScope(namespace), id) }
+			effect = func(context.Context) (store.Effect, error) {
+				return c.own.facts.DeleteEffect(t.factScope(namespace), id)
+			}
 		}
 		err := t.write(ctx, contractWrite{op: "facts.delete", args: []any{namespace, id}, effect: effect, direct: func(ctx context.Context, _ string) error {
 			_, err := c.Contracts.Facts.Delete(ctx, t.factScope(namespace), id)
@@ -102,7 +115,8 @@ type storedFact struct {
 }
 
 // Recall returns the facts that match a query, by falling score. An empty query returns the newest
-// facts. It commits what the turn has remembered.
+// facts. It commits what the turn has remembered. If the embedder of the agent fails, it searches by
+// words and entities, and the semantic scores are 0.
 func (t *Turn) Recall(ctx context.Context, query string, p RecallParams) ([]memory.Memory, error) {
 	facts := t.r.e.cfg.Contracts.Facts
 	if facts == nil {
@@ -111,9 +125,12 @@ func (t *Turn) Recall(ctx context.Context, query string, p RecallParams) ([]memo
 	var stored []storedFact
 	err := t.onContract(ctx, contractCall{kind: queryCall, op: "facts.search", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
 		found, err := facts.Search(ctx, t.factScope(p.Namespace), memory.SearchParams{
-			Query: query, Limit: p.Limit, Filter: p.Filter, MinScore: p.MinScore, AsOf: p.AsOf, Mode: p.Mode,
+			Query: query, Limit: p.Limit, Filter: p.Filter, MinScore: p.MinScore, AsOf: p.AsOf, Mode: p.Mode, RecencyHalfLife: p.RecencyHalfLife,
 		})
-		for _, m := range found {
+		if found.Fallback != "" {
+			t.r.e.log.Warn("facts were searched by words only", "task", t.TaskID(), "reason", found.Fallback)
+		}
+		for _, m := range found.Facts {
 			metadata, err := json.Marshal(m.Metadata)
 			if err != nil {
 				return err

@@ -34,9 +34,9 @@ func (s *Transcript) write(ctx context.Context, op string, messages []history.Me
 	if c.Contracts.History == nil {
 		return unsupported("transcripts (history)")
 	}
-	var effect func() (store.Effect, error)
+	var effect func(ctx context.Context) (store.Effect, error)
 	if c.own.history != nil {
-		effect = func() (store.Effect, error) { return own(c.own.history) }
+		effect = func(context.Context) (store.Effect, error) { return own(c.own.history) }
 	}
 	size := 0
 	for i := range messages {

@@ -270,11 +270,11 @@ func (r *Runner) Transcript(contextID string) []history.Message {
 func (r *Runner) Facts(namespace string) []memory.Memory {
 	r.t.Helper()
 	scope := memory.Scope{Owner: a2a.Anonymous, Namespace: namespace, Agent: r.cfg.Name}
-	all, err := r.contracts().Facts.Search(r.t.Context(), scope, memory.SearchParams{Limit: memory.MaxLimit})
+	found, err := r.contracts().Facts.Search(r.t.Context(), scope, memory.SearchParams{Limit: memory.MaxLimit})
 	if err != nil {
 		r.t.Fatalf("facts of namespace %q = %v", namespace, err)
 	}
-	return all
+	return found.Facts
 }
 
 // Blobs returns up to 1,000 blobs, the oldest first; see [holdfast.Turn.Blobs].

@@ -11,13 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// LongTerm returns the long-term memory of the store. now returns the current time; nil means
-// time.Now. The memories of one store share their facts.
-func (s *Store) LongTerm(now func() time.Time) memory.LongTermStore {
-	if now == nil {
-		now = time.Now
+// LongTerm returns the long-term memory of the store. The memories of one store share their facts.
+func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	return &longTerm{database: s.database, facts: &s.facts, now: now}
+	return &longTerm{database: s.database, facts: &s.facts, now: cfg.Now, embeddings: memory.NewEmbeddings(cfg)}
 }
 
 // factStore holds the facts of all owners. Its lock is that of the database.
@@ -31,31 +30,48 @@ type scopeFacts struct {
 	byKey map[string]*fact
 }
 
-// fact has its versions, oldest first. A version is replaced, never modified.
+// fact has its versions, oldest first. A version is replaced, never modified, apart from
+// its expiry and embedding.
 type fact struct{ versions []version }
 
 // version is a version of a fact. Its Metadata is nil.
 type version struct {
 	memory.Memory
-	metadata string // JSON
-	stems    map[string]bool
-	grams    map[string]bool
+	metadata  string             // JSON
+	terms     [3]map[string]bool // by recall.Part
+	embedding memory.Embedding
 }
 
 type longTerm struct {
 	*database
-	facts *factStore
-	now   func() time.Time
+	facts      *factStore
+	now        func() time.Time
+	embeddings *memory.Embeddings
 }
 
-func newVersion(m memory.Memory, metadata string) version {
-	v := version{Memory: m, metadata: metadata, stems: make(map[string]bool), grams: make(map[string]bool)}
+// content is what a version consists of apart from its terms.
+type content struct {
+	memory.Memory
+	metadata  string
+	embedding memory.Embedding
+}
+
+func newVersion(c content) version {
+	m := c.Memory
+	m.Entities = slices.Clone(m.Entities)
+	v := version{Memory: m, metadata: c.metadata, embedding: c.embedding}
+	for part := range v.terms {
+		v.terms[part] = make(map[string]bool)
+	}
 	text := recall.Analyze(m.Content)
 	for _, s := range text.Stems {
-		v.stems[s] = true
+		v.terms[recall.Stems][s] = true
 	}
 	for _, g := range recall.Trigrams(text.Words...) {
-		v.grams[g] = true
+		v.terms[recall.Grams][g] = true
+	}
+	for _, name := range m.Entities {
+		v.terms[recall.Links][recall.LinkTerm(name)] = true
 	}
 	return v
 }
@@ -64,6 +80,7 @@ func newVersion(m memory.Memory, metadata string) version {
 func (v *version) memory() memory.Memory {
 	m := v.Memory
 	m.Metadata = memory.DecodeMetadata(v.metadata)
+	m.Entities = slices.Clone(v.Entities)
 	return m
 }
 
@@ -119,8 +136,8 @@ func (s *longTerm) remove(scope memory.Scope, f *fact) {
 }
 
 // Save implements memory.LongTerm.
-func (s *longTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (string, error) {
-	next, metadata, err := s.newFact(scope, content, p)
+func (s *longTerm) Save(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (string, error) {
+	next, err := s.newFact(ctx, scope, text, p)
 	if err != nil {
 		return "", err
 	}
@@ -128,29 +145,31 @@ func (s *longTerm) Save(ctx context.Context, scope memory.Scope, content string,
 	if err := s.write(ctx); err != nil {
 		return "", err
 	}
-	return s.add(next, metadata)
+	return s.add(next)
 }
 
 // newFact checks the parameters of Save and returns the first version of the fact.
-func (s *longTerm) newFact(scope memory.Scope, content string, p memory.SaveParams) (first memory.Memory, metadata string, err error) {
-	first, metadata, err = memory.NewFact(scope, content, p, s.now())
-	if err != nil {
-		return first, "", err
+func (s *longTerm) newFact(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (first content, err error) {
+	if first.Memory, first.metadata, err = memory.NewFact(scope, text, p, s.now()); err != nil {
+		return first, err
+	}
+	if first.embedding, err = s.embeddings.Content(ctx, text); err != nil {
+		return first, err
 	}
 	id, err := uuid.NewV7()
 	first.ID = id.String()
-	return first, metadata, err
+	return first, err
 }
 
 // add adds a fact, or replaces the newest version of the one with its key. The caller holds the lock.
-func (s *longTerm) add(next memory.Memory, metadata string) (id string, err error) {
+func (s *longTerm) add(next content) (id string, err error) {
 	if f := s.in(next.Scope).named(next.Key); f != nil {
 		if !f.expired(next.UpdatedAt) {
-			return f.head().ID, s.save(f, next, metadata)
+			return f.head().ID, s.save(f, next)
 		}
 		s.remove(next.Scope, f)
 	}
-	s.insert(&fact{versions: []version{newVersion(next, metadata)}})
+	s.insert(&fact{versions: []version{newVersion(next)}})
 	return next.ID, nil
 }
 
@@ -169,13 +188,14 @@ func (s *longTerm) insert(f *fact) {
 }
 
 // save replaces the newest version of a fact by next, unless both are equal.
-func (s *longTerm) save(f *fact, next memory.Memory, metadata string) error {
-	next, changed, err := memory.Replacement(f.head().Memory, next)
+func (s *longTerm) save(f *fact, next content) error {
+	replacement, changed, err := memory.Replacement(f.head().Memory, next.Memory)
 	if err != nil {
 		return err
 	}
-	if changed || f.head().metadata != metadata {
-		s.replace(f, next, metadata)
+	next.Memory = replacement
+	if changed || f.head().metadata != next.metadata {
+		s.replace(f, next)
 	}
 	for i := range f.versions {
 		f.versions[i].ExpiresAt = next.ExpiresAt
@@ -184,37 +204,42 @@ func (s *longTerm) save(f *fact, next memory.Memory, metadata string) error {
 }
 
 // replace adds a version that corrects the newest one.
-func (s *longTerm) replace(f *fact, next memory.Memory, metadata string) {
+func (s *longTerm) replace(f *fact, next content) {
 	f.head().ReplacedAt = next.UpdatedAt
-	f.versions = append(f.versions, newVersion(next, metadata))
+	f.versions = append(f.versions, newVersion(next))
 }
 
 // Update implements memory.Editor.
 func (s *longTerm) Update(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams) (memory.Memory, error) {
-	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
-		s.replace(f, next, metadata)
+	return s.edit(ctx, scope, id, p, func(f *fact, next content) error {
+		s.replace(f, next)
 		return nil
 	})
 }
 
 // Supersede implements memory.Editor.
 func (s *longTerm) Supersede(ctx context.Context, scope memory.Scope, id string, at time.Time, p memory.UpdateParams) (memory.Memory, error) {
-	return s.edit(ctx, scope, id, p, func(f *fact, next memory.Memory, metadata string) error {
-		next, err := memory.Succession(next, at)
-		if err == nil {
+	return s.edit(ctx, scope, id, p, func(f *fact, next content) (err error) {
+		if next.Memory, err = memory.Succession(next.Memory, at); err == nil {
 			f.head().ValidTo = next.ValidFrom
-			f.versions = append(f.versions, newVersion(next, metadata))
+			f.versions = append(f.versions, newVersion(next))
 		}
 		return err
 	})
 }
 
 func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams,
-	apply func(f *fact, next memory.Memory, metadata string) error,
+	apply func(f *fact, next content) error,
 ) (memory.Memory, error) {
 	scope, metadata, err := memory.CheckUpdate(scope, id, p)
 	if err != nil {
 		return memory.Memory{}, err
+	}
+	var embedding memory.Embedding
+	if p.Content != "" {
+		if embedding, err = s.embeddings.Content(ctx, p.Content); err != nil {
+			return memory.Memory{}, err
+		}
 	}
 	now := s.now()
 	defer s.mu.Unlock()
@@ -225,14 +250,17 @@ func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 	if f == nil || f.expired(now) {
 		return memory.Memory{}, memory.ErrFactNotFound
 	}
-	next, err := memory.NextVersion(f.head().Memory, p, now)
-	if err != nil {
+	next := content{metadata: metadata, embedding: embedding}
+	if next.Memory, err = memory.NextVersion(f.head().Memory, p, now); err != nil {
 		return memory.Memory{}, err
 	}
 	if p.Metadata == nil {
-		metadata = f.head().metadata
+		next.metadata = f.head().metadata
 	}
-	if err := apply(f, next, metadata); err != nil {
+	if p.Content == "" {
+		next.embedding = f.head().embedding
+	}
+	if err := apply(f, next); err != nil {
 		return memory.Memory{}, err
 	}
 	return f.head().memory(), nil

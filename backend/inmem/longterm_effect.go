@@ -1,6 +1,7 @@
 package inmem
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -11,14 +12,14 @@ import (
 var _ memory.Transactional = (*longTerm)(nil)
 
 // SaveEffect implements memory.Transactional.
-func (s *longTerm) SaveEffect(scope memory.Scope, content string, p memory.SaveParams) (store.Effect, error) {
-	next, metadata, err := s.newFact(scope, content, p)
+func (s *longTerm) SaveEffect(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (store.Effect, error) {
+	next, err := s.newFact(ctx, scope, text, p)
 	if err != nil {
 		return nil, err
 	}
 	return &effect{db: s.database, apply: func() (undo func(), err error) {
 		restore := s.restore(s.in(next.Scope).named(next.Key))
-		id, err := s.add(next, metadata)
+		id, err := s.add(next)
 		return func() {
 			if f := s.in(next.Scope).fact(id); f != nil {
 				s.remove(next.Scope, f)

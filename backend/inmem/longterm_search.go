@@ -10,50 +10,50 @@ import (
 )
 
 // Search implements memory.LongTerm.
-func (s *longTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) ([]memory.Memory, error) {
+func (s *longTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (memory.Results, error) {
 	scope, err := scope.Check()
 	if err == nil {
 		p, err = p.Check()
 	}
 	if err != nil {
-		return nil, err
+		return memory.Results{}, err
+	}
+	plan, err := s.embeddings.Plan(ctx, p)
+	if err != nil {
+		return memory.Results{}, err
 	}
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
-		return nil, err
+		return memory.Results{}, err
 	}
-	x := factIndex{visible: s.visible(scope, p), p: p}
-	if p.Query != "" {
-		return recall.Search(x, p)
-	}
-	var found []memory.Memory
-	for _, v := range x.visible {
-		if m := v.memory(); p.Filter.Match(m.Metadata) {
-			m.Score = 1
-			found = append(found, m)
-		}
-	}
-	slices.SortFunc(found, recall.Compare)
-	return found[:min(len(found), p.Limit)], nil
-}
-
-// visible returns the versions that a search may return.
-func (s *longTerm) visible(scope memory.Scope, p memory.SearchParams) (all []*version) {
 	now := s.now()
 	if p.AsOf.IsZero() {
 		p.AsOf = now
 	}
+	x := factIndex{p: p}
 	if in := s.in(scope); in != nil {
 		for _, f := range in.byID {
 			if v := f.at(now, p.AsOf); v != nil {
-				all = append(all, v)
+				x.visible = append(x.visible, v)
 			}
 		}
 	}
-	return all
+	if p.Query != "" {
+		return recall.SearchFacts(x, p, plan)
+	}
+	var r memory.Results
+	for _, v := range x.visible {
+		if m := v.memory(); p.Filter.Match(m.Metadata) {
+			m.Score = 1
+			r.Facts = append(r.Facts, m)
+		}
+	}
+	slices.SortFunc(r.Facts, recall.Compare)
+	r.Facts = r.Facts[:min(len(r.Facts), p.Limit)]
+	return r, nil
 }
 
-// factIndex implements recall.Index.
+// factIndex implements recall.FactIndex. visible are the versions that the search may return.
 type factIndex struct {
 	visible []*version
 	p       memory.SearchParams
@@ -63,7 +63,7 @@ func (x factIndex) Count(stems []string) (counts []int, all int, err error) {
 	counts = make([]int, len(stems))
 	for i, s := range stems {
 		for _, v := range x.visible {
-			if v.stems[s] && counts[i] < recall.MaxCount {
+			if v.terms[recall.Stems][s] && counts[i] < recall.MaxCount {
 				counts[i]++
 			}
 		}
@@ -78,12 +78,9 @@ func (x factIndex) Candidates(part recall.Part, terms []string, n int) ([]memory
 	}
 	var all []candidate
 	for _, v := range x.visible {
-		contained, count := v.stems, 0
-		if part == recall.Grams {
-			contained = v.grams
-		}
+		count := 0
 		for _, t := range terms {
-			if contained[t] {
+			if v.terms[part][t] {
 				count++
 			}
 		}
@@ -102,4 +99,73 @@ func (x factIndex) Candidates(part recall.Part, terms []string, n int) ([]memory
 		found[i] = all[i].Memory
 	}
 	return found, nil
+}
+
+func (x factIndex) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+	nearest := recall.NewNearest(n)
+	for _, v := range x.visible {
+		switch {
+		case v.embedding.Model != e.Model:
+			pending++
+		case v.embedding.Vector != nil && (x.p.Filter.IsZero() || x.p.Filter.Match(memory.DecodeMetadata(v.metadata))):
+			nearest.Add(e.Cosine(v.embedding.Vector), v.UpdatedAt, v.ID, v.memory)
+		}
+	}
+	return nearest.Found(), pending, nil
+}
+
+// EmbedPending implements memory.Reembedder.
+func (s *longTerm) EmbedPending(ctx context.Context, limit int) (int, error) {
+	first, last, err := s.embeddings.Models()
+	if err != nil {
+		return 0, err
+	}
+	pending, err := s.pending(ctx, first, last, limit)
+	if err != nil || len(pending) == 0 {
+		return 0, err
+	}
+	texts := make([]string, len(pending))
+	for i := range pending {
+		texts[i] = pending[i].Content
+	}
+	embeddings, err := s.embeddings.Contents(ctx, texts)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	if err := s.write(ctx); err != nil {
+		return 0, err
+	}
+	for i, m := range pending {
+		f := s.in(m.Scope).fact(m.ID)
+		if f == nil {
+			continue
+		}
+		for v := range f.versions {
+			if f.versions[v].Version == m.Version && f.versions[v].Content == m.Content {
+				f.versions[v].embedding = embeddings[i]
+			}
+		}
+	}
+	return len(pending), nil
+}
+
+// pending returns up to limit versions that a search may find, with a model before first or after last.
+func (s *longTerm) pending(ctx context.Context, first, last string, limit int) (all []memory.Memory, err error) {
+	now := s.now()
+	defer s.mu.RUnlock()
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	for _, in := range s.facts.byScope {
+		for _, f := range in.byID {
+			for i := range f.versions {
+				v := &f.versions[i]
+				if len(all) < limit && v.ReplacedAt.IsZero() && (v.embedding.Model < first || v.embedding.Model > last) && !f.expired(now) {
+					all = append(all, v.Memory)
+				}
+			}
+		}
+	}
+	return all, nil
 }

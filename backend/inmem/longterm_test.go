@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -15,7 +16,7 @@ func TestLongTermRecall(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no source of the standard library: %v", err)
 	}
-	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), New().LongTerm(nil), documents, 100, 1)
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), New().LongTerm(memory.LongTermConfig{}), documents, 100, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

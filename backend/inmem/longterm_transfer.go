@@ -57,7 +57,7 @@ func (s *longTerm) Restore(ctx context.Context, versions []memory.Memory) error 
 	f := new(fact)
 	for i, m := range versions {
 		m.Metadata, m.Score, m.Scores = nil, 0, memory.Scores{}
-		f.versions = append(f.versions, newVersion(m, metadata[i]))
+		f.versions = append(f.versions, newVersion(content{Memory: m, metadata: metadata[i]}))
 	}
 	head := f.head()
 	defer s.mu.Unlock()

@@ -63,7 +63,13 @@ func BenchmarkStateSpeed(b *testing.B) {
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
 func BenchmarkSearchSpeed(b *testing.B) {
-	memorytest.BenchLongTerm(b, openBench(b, Config{}).LongTerm(nil), 1000, nil)
+	memorytest.BenchLongTerm(b, openBench(b, Config{}).LongTerm(memory.LongTermConfig{}), 1000, nil)
+}
+
+// BenchmarkSearchModes searches a scope with 10,000 facts.
+func BenchmarkSearchModes(b *testing.B) {
+	s := openBench(b, Config{})
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000)
 }
 
 func BenchmarkBlobSpeed(b *testing.B) {

@@ -1,15 +1,13 @@
 package postgres
 
 import (
-	"time"
-
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// LongTerm returns the long-term memory of the store. now returns the current time; nil means
-// time.Now. The memories of one store share their facts. Its trigrams are lexemes in the index of
+// LongTerm returns the long-term memory of the store. The memories of one store share their facts.
+// Its trigrams are lexemes in the index of
 // words, so the extension pg_trgm is not needed.
-func (s *Store) LongTerm(now func() time.Time) memory.LongTermStore {
-	return sqlkit.NewLongTerm(&kit{s.database}, now)
+func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
+	return sqlkit.NewLongTerm(&kit{s.database}, cfg)
 }

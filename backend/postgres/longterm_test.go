@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
@@ -18,7 +17,7 @@ func TestLongTermRecall(t *testing.T) {
 		t.Fatalf("no source of the standard library: %v", err)
 	}
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
-	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(nil), documents, 100, 1)
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(memory.LongTermConfig{}), documents, 100, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +38,8 @@ func TestLongTermRanksAsInMemory(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	memorytest.CompareLongTerm(storetest.Wrap(t),
-		func(now func() time.Time) memory.LongTerm { return inmem.New().LongTerm(now) },
-		func(now func() time.Time) memory.LongTerm { return s.LongTerm(now) })
+		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
+		func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
 }
 
 func TestLongTermOnPartitionedTables(t *testing.T) {

@@ -63,7 +63,11 @@ func partitioned(t storetest.T, cfg Config) Config {
 			t.Fatalf("%v", err)
 		}
 		for i := range p.Migrations {
-			p.Migrations[i].SQL = partitionedSchema(p.Migrations[i].SQL)
+			one := &p.Migrations[i]
+			one.SQL = partitionedSchema(one.SQL)
+			if one.WithoutTransaction { // an index on a new table need not be built concurrently
+				one.SQL, one.WithoutTransaction = strings.ReplaceAll(one.SQL, " CONCURRENTLY", ""), false
+			}
 		}
 		if _, err := migrate.Apply(bg, db, p); err != nil {
 			t.Fatalf("migrate: %v", err)

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -17,7 +16,7 @@ func TestLongTermRecall(t *testing.T) {
 		t.Fatalf("no source of the standard library: %v", err)
 	}
 	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(nil), documents, 100, 1)
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(memory.LongTermConfig{}), documents, 100, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +28,14 @@ func TestLongTermRecall(t *testing.T) {
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
 func BenchmarkSearchSpeed(b *testing.B) {
-	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(nil)
+	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(memory.LongTermConfig{})
 	memorytest.BenchLongTerm(b, l, 1000, processorTime)
+}
+
+// BenchmarkSearchModes searches a scope with 10,000 facts.
+func BenchmarkSearchModes(b *testing.B) {
+	s := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"})
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000)
 }
 
 func TestLongTerm(t *testing.T) {
@@ -42,6 +47,6 @@ func TestLongTermRanksAsInMemory(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: t.TempDir()})
 	memorytest.CompareLongTerm(storetest.Wrap(t),
-		func(now func() time.Time) memory.LongTerm { return inmem.New().LongTerm(now) },
-		func(now func() time.Time) memory.LongTerm { return s.LongTerm(now) })
+		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
+		func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
 }

@@ -20,6 +20,7 @@ const (
 
 // children are the tasks of child processes.
 var children = map[string]func(dir string) error{
+	"facts":   childSavesFacts,
 	"history": childAppends,
 	"graph":   childWritesGraph,
 	"vectors": childWritesVectors,

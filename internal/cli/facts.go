@@ -19,7 +19,7 @@ import (
 type memoryCmd struct {
 	List   memoryListCmd   `cmd:"" help:"List facts, by agent and namespace."`
 	Show   memoryShowCmd   `cmd:"" help:"Show a fact with its earlier versions."`
-	Search memorySearchCmd `cmd:"" help:"Find facts by words, the best match first."`
+	Search memorySearchCmd `cmd:"" help:"Find facts by words, entities and meaning, the best match first."`
 	Forget memoryForgetCmd `cmd:"" help:"Delete facts, with all their versions."`
 }
 
@@ -44,16 +44,32 @@ type factView struct {
 	ValidFrom  *time.Time     `json:"validFrom,omitempty"`
 	ValidTo    *time.Time     `json:"validTo,omitempty"`
 	ExpiresAt  *time.Time     `json:"expiresAt,omitempty"`
+	Entities   []string       `json:"entities,omitempty"`
 	Score      float64        `json:"score,omitempty"`
+	Scores     *scoresView    `json:"scores,omitempty"`
 	Versions   []factView     `json:"versions,omitempty"`
 }
 
+// scoresView are the parts of a score in the JSON output.
+type scoresView struct {
+	Lexical  float64 `json:"lexical,omitempty"`
+	Trigram  float64 `json:"trigram,omitempty"`
+	Semantic float64 `json:"semantic,omitempty"`
+	Graph    float64 `json:"graph,omitempty"`
+	Recency  float64 `json:"recency,omitempty"`
+}
+
 func viewFact(m *memory.Memory) factView {
-	return factView{
+	view := factView{
 		ID: m.ID, Agent: m.Scope.Agent, Namespace: m.Scope.Namespace, Key: m.Key, Content: m.Content, Metadata: m.Metadata, Version: m.Version,
 		CreatedAt: m.CreatedAt.UTC(), UpdatedAt: m.UpdatedAt.UTC(), ReplacedAt: timeJSON(m.ReplacedAt),
-		ValidFrom: timeJSON(m.ValidFrom), ValidTo: timeJSON(m.ValidTo), ExpiresAt: timeJSON(m.ExpiresAt), Score: m.Score,
+		ValidFrom: timeJSON(m.ValidFrom), ValidTo: timeJSON(m.ValidTo), ExpiresAt: timeJSON(m.ExpiresAt), Entities: m.Entities, Score: m.Score,
 	}
+	if m.Scores != (memory.Scores{}) {
+		scores := scoresView(m.Scores)
+		view.Scores = &scores
+	}
+	return view
 }
 
 // lister returns the facts as a memory.Lister.
@@ -211,6 +227,9 @@ func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
 			if text := compact(v.Metadata); text != "" {
 				a.out.line("%s", a.out.dim(clean(text)))
 			}
+			if len(v.Entities) > 0 {
+				a.out.line("%s", a.out.dim("about "+clean(strings.Join(v.Entities, ", "))))
+			}
 		}
 		return nil
 	})
@@ -234,6 +253,7 @@ func validityText(m *memory.Memory) string {
 type memorySearchCmd struct {
 	Query string `arg:"" help:"Words to find. Misspelt words match too."`
 	Limit int    `short:"n" default:"10" help:"Maximum number of facts, at most 100."`
+	Mode  string `placeholder:"MODE" help:"Kind of search: lexical (by words), semantic (by meaning), graph (by entities that the query names) or hybrid (all of them). Semantic and hybrid need --embedding-url (default all that are configured)."`
 	scopeFlags
 
 	keptFlags
@@ -246,15 +266,24 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, false, func(k *kept) error {
 		var found []memory.Memory
+		var modes []memory.Mode
+		fallback, pending := "", 0
 		for scope, err := range k.scopes(ctx, &c.scopeFlags) {
 			if err != nil {
 				return err
 			}
-			some, err := k.Facts.Search(ctx, scope, memory.SearchParams{Query: c.Query, Limit: c.Limit})
+			some, err := k.Facts.Search(ctx, scope, memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)})
 			if err != nil {
 				return err
 			}
-			found = append(found, some...)
+			found = append(found, some.Facts...)
+			modes, fallback, pending = some.Modes, cmp.Or(fallback, some.Fallback), pending+some.Pending
+		}
+		if fallback != "" {
+			a.info("%s facts were not searched by meaning: %s", a.err.red("note:"), clean(fallback))
+		}
+		if pending > 0 {
+			a.info("%s %s without embedding; a running server adds them", a.err.red("note:"), plural(int64(pending), "fact"))
 		}
 		slices.SortStableFunc(found, func(x, y memory.Memory) int { return cmp.Compare(y.Score, x.Score) })
 		found = found[:min(len(found), c.Limit)]
@@ -263,7 +292,14 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 			for i := range found {
 				views[i] = viewFact(&found[i])
 			}
-			return a.writeResult(map[string]any{"facts": views})
+			result := map[string]any{"facts": views, "modes": append([]memory.Mode{}, modes...)}
+			if fallback != "" {
+				result["fallback"] = fallback
+			}
+			if pending > 0 {
+				result["pending"] = pending
+			}
+			return a.writeResult(result)
 		}
 		t := factTable(a, true)
 		for i := range found {

@@ -65,12 +65,12 @@ func keepFacts(ctx context.Context, c engine.Contracts, _ store.Store, owner str
 		{"shop", "default", "Deliveries need a signature"},
 	} {
 		scope := memory.Scope{Owner: owner, Agent: f[0], Namespace: f[1]}
-		id, err := c.Facts.Save(ctx, scope, f[2], memory.SaveParams{Key: strings.Fields(f[2])[1], Metadata: map[string]any{"source": "chat"}})
+		id, err := c.Facts.Save(ctx, scope, f[2], memory.SaveParams{Key: strings.Fields(f[2])[1], Metadata: map[string]any{"source": "chat"}, Entities: strings.Fields(f[2])[:1]})
 		if err != nil {
 			return err
 		}
 		if strings.Contains(f[2], "Lisbon") {
-			if _, err := c.Facts.Supersede(ctx, scope, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Porto"}); err != nil {
+			if _, err := c.Facts.Supersede(ctx, scope, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Porto", Entities: []string{"Ravi", "Porto"}}); err != nil {
 				return err
 			}
 		}

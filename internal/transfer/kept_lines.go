@@ -83,6 +83,7 @@ type factVersion struct {
 	Version    int64          `json:"version" wire:"required"`
 	Content    string         `json:"content" wire:"required"`
 	Metadata   map[string]any `json:"metadata,omitempty"`
+	Entities   []string       `json:"entities,omitempty"`
 	CreatedAt  time.Time      `json:"createdAt" wire:"required"`
 	UpdatedAt  time.Time      `json:"updatedAt" wire:"required"`
 	ReplacedAt time.Time      `json:"replacedAt,omitempty"`
@@ -178,7 +179,7 @@ func factLineOf(versions []memory.Memory) *factLine {
 	l := &factLine{Agent: first.Scope.Agent, Namespace: first.Scope.Namespace, ID: first.ID, Key: first.Key, ExpiresAt: first.ExpiresAt}
 	for i := range versions {
 		v := &versions[i]
-		l.Versions = append(l.Versions, factVersion{v.Version, v.Content, v.Metadata, v.CreatedAt, v.UpdatedAt, v.ReplacedAt, v.ValidFrom, v.ValidTo})
+		l.Versions = append(l.Versions, factVersion{v.Version, v.Content, v.Metadata, v.Entities, v.CreatedAt, v.UpdatedAt, v.ReplacedAt, v.ValidFrom, v.ValidTo})
 	}
 	return l
 }
@@ -186,7 +187,7 @@ func factLineOf(versions []memory.Memory) *factLine {
 func (l *factLine) fact(owner string) (versions []memory.Memory) {
 	for _, v := range l.Versions {
 		versions = append(versions, memory.Memory{
-			ID: l.ID, Scope: memory.Scope{Owner: owner, Namespace: l.Namespace, Agent: l.Agent}, Key: l.Key, Content: v.Content, Metadata: v.Metadata,
+			ID: l.ID, Scope: memory.Scope{Owner: owner, Namespace: l.Namespace, Agent: l.Agent}, Key: l.Key, Content: v.Content, Metadata: v.Metadata, Entities: v.Entities,
 			Version: v.Version, CreatedAt: store.Time(v.CreatedAt), UpdatedAt: store.Time(v.UpdatedAt), ReplacedAt: store.Time(v.ReplacedAt),
 			ValidFrom: store.Time(v.ValidFrom), ValidTo: store.Time(v.ValidTo), ExpiresAt: store.Time(l.ExpiresAt),
 		})

@@ -27,13 +27,13 @@ import (
 type parts interface {
 	store.Store
 	History() history.Provider
-	LongTerm(now func() time.Time) contract.LongTermStore
+	LongTerm(cfg contract.LongTermConfig) contract.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
 	Vectors(cfg vector.Config) vector.Store
 }
 
 func keptOf(s parts) transfer.Kept {
-	return transfer.Kept{History: s.History(), Facts: s.LongTerm(nil), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{})}
+	return transfer.Kept{History: s.History(), Facts: s.LongTerm(contract.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{})}
 }
 
 func newMemory(t *testing.T) parts {
@@ -169,7 +169,7 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 			return err
 		}, `session "s2" of agent "a" exists and differs from the document at message 1`},
 		"a fact": {func(k transfer.Kept) error {
-			page, err := source.LongTerm(nil).(contract.Lister).Facts(t.Context(), contract.FactQuery{Owner: "alice"})
+			page, err := source.LongTerm(contract.LongTermConfig{}).(contract.Lister).Facts(t.Context(), contract.FactQuery{Owner: "alice"})
 			if err != nil {
 				return err
 			}

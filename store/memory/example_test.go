@@ -12,7 +12,7 @@ import (
 
 func ExampleLongTerm() {
 	ctx := context.Background()
-	facts := inmem.New().LongTerm(nil)
+	facts := inmem.New().LongTerm(memory.LongTermConfig{})
 	in := memory.Scope{Owner: "did:key:z6Mk", Namespace: "users/ravi", Agent: "assistant"}
 	_, err := facts.Save(ctx, in, "Ravi lives in Pune.", memory.SaveParams{Key: "home", Metadata: map[string]any{"kind": "address"}})
 	if err != nil {
@@ -28,7 +28,7 @@ func ExampleLongTerm() {
 		{Filter: filter.Eq("kind", "address")},
 	} {
 		found, err := facts.Search(ctx, in, p)
-		for _, m := range found {
+		for _, m := range found.Facts {
 			fmt.Printf("%.2f %s\n", m.Score, m.Content)
 		}
 		if err != nil {

@@ -18,9 +18,7 @@ var (
 	// ErrFactConflict: the version of the fact differs from the expected one.
 	ErrFactConflict error = a2a.Errorf(a2a.CodeConflict, "memory: fact version conflict")
 	// ErrNoEmbedder: the search mode needs an embedder.
-	ErrNoEmbedder error = a2a.Errorf(a2a.CodeUnsupported, "memory: mode: no embedder is configured")
-	// ErrNoGraph: the search mode needs a graph store.
-	ErrNoGraph error = a2a.Errorf(a2a.CodeUnsupported, "memory: mode: no graph store is configured")
+	ErrNoEmbedder error = a2a.Errorf(a2a.CodeUnsupported, "memory: mode: no embedder is configured; set EMBEDDING_URL and EMBEDDING_MODEL, or the embedder of the store")
 )
 
 // DefaultNamespace is the namespace of a [Scope] that names none.
@@ -49,6 +47,8 @@ type Memory struct {
 	// Metadata is a JSON object, nil if it is empty. Numbers are float64 or, if a float64 is
 	// not exact, json.Number. It belongs to the caller.
 	Metadata map[string]any
+	// Entities are the names of what the fact is about, in the order of SaveParams.
+	Entities []string
 	// Version is 1 for a new fact. Each change increments it.
 	Version int64
 	// CreatedAt is when the fact was saved, UpdatedAt when this version was.
@@ -77,18 +77,47 @@ type Scores struct {
 	// Trigram is the similarity of the fact's words to words of the query that no fact of the
 	// scope contains, such as misspelt ones.
 	Trigram float64
+	// Semantic is the cosine of the embeddings of query and fact, 0 if it is negative.
+	Semantic float64
+	// Graph is 1/(1+n), where n is the distance of the closest entity of the fact from one that
+	// the query names.
+	Graph float64
+	// Recency is 1 for a new fact. It halves with each SearchParams.RecencyHalfLife.
+	Recency float64
 }
 
 // Mode is a kind of search.
 type Mode string
 
-// The modes. "" means lexical.
+// The modes. "" is the fusion of those that the memory has: lexical and graph and, with an embedder,
+// semantic.
 const (
 	ModeLexical  Mode = "lexical"  // by words, and by their trigrams for unknown words
 	ModeSemantic Mode = "semantic" // by meaning; needs an embedder
-	ModeGraph    Mode = "graph"    // by linked entities; needs a graph store
-	ModeHybrid   Mode = "hybrid"   // all of them
+	ModeGraph    Mode = "graph"    // by entities that the query names, and those up to two steps from them
+	ModeHybrid   Mode = "hybrid"   // all of them; needs an embedder
 )
+
+// MaxDistance is the number of steps from entities of a query to entities of facts that a search
+// finds.
+const MaxDistance = 2
+
+// Embedder computes embeddings. Methods are safe for concurrent use. A vector.Embedder is one.
+type Embedder interface {
+	// Name identifies the model. Embeddings of different names are not compared.
+	Name() string
+	// Embed returns an embedding for each text, all of the same dimension.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// LongTermConfig configures the long-term memory of a store. The zero value is valid.
+type LongTermConfig struct {
+	// Now returns the current time. nil means time.Now.
+	Now func() time.Time
+	// Embedder computes the embeddings of facts and queries. nil means that facts are found by their
+	// words and entities only.
+	Embedder Embedder
+}
 
 // SaveParams are the parameters of Save. The zero value saves a fact that is valid and kept
 // without limit.
@@ -97,6 +126,10 @@ type SaveParams struct {
 	TTL time.Duration
 	// Metadata is a JSON object.
 	Metadata map[string]any
+	// Entities are names of what the fact is about, such as persons and projects, up to
+	// [MaxEntities]. Names are equal if their words have the same stems. Entities of the same fact
+	// are one step from each other.
+	Entities []string
 	// Key names the fact. If the scope has a fact of this name, Save replaces its newest
 	// version. "" adds a fact without a name.
 	Key string
@@ -119,8 +152,25 @@ type SearchParams struct {
 	MinScore float64
 	// AsOf searches the versions that were valid at this time. The zero time means now.
 	AsOf time.Time
-	// Mode is the kind of search.
+	// Mode is the kind of search. "" is the best one that the memory has.
 	Mode Mode
+	// RecencyHalfLife prefers facts with a newer UpdatedAt: a fact gains up to a sixth of the score,
+	// and half of that after this time. 0 does not prefer them.
+	RecencyHalfLife time.Duration
+}
+
+// Results are the facts that a search found.
+type Results struct {
+	Facts []Memory
+	// Modes are the kinds of search whose ranks were fused, without ModeHybrid. It is nil for an
+	// empty query.
+	Modes []Mode
+	// Fallback is the reason why the search used words in place of embeddings, such as an embedder
+	// that does not respond. "" means that it used all that its mode has.
+	Fallback string
+	// Pending is the number of facts in the scope that have no embedding of the model yet, if the
+	// search compared embeddings. They are found by their words and entities.
+	Pending int
 }
 
 // LongTerm stores facts and finds them by their text. Methods are safe for concurrent use.
@@ -132,13 +182,15 @@ type SearchParams struct {
 // also before [Expirer] removes it.
 type LongTerm interface {
 	// Save stores a fact and returns its id. A repeated Save with the same key and the same
-	// content, metadata and validity adds no version, but sets the time of expiry anew.
+	// content, metadata, entities and validity adds no version, but sets the time of expiry anew. If
+	// the memory has an embedder, the embedding of the content is stored with the fact. If the
+	// embedder fails, the fact is stored without; see [Reembedder].
 	Save(ctx context.Context, scope Scope, content string, p SaveParams) (id string, err error)
 	// Search returns the facts that match, by falling score. Facts of the same score are
-	// ordered by UpdatedAt, newest first, then by id. Search returns fewer than the limit only
-	// if no more facts match. It returns ErrNoEmbedder or ErrNoGraph for a mode that lacks its
-	// store.
-	Search(ctx context.Context, scope Scope, p SearchParams) ([]Memory, error)
+	// ordered by UpdatedAt, newest first, then by id. Validity, expiry and filter apply before
+	// ranks: Search returns fewer facts than the limit only if no more match. Every fact with an
+	// embedding matches semantically. Search returns ErrNoEmbedder for a mode that needs one.
+	Search(ctx context.Context, scope Scope, p SearchParams) (Results, error)
 	// Get returns the version of a fact that is valid now, or ErrFactNotFound.
 	Get(ctx context.Context, scope Scope, id string) (Memory, error)
 	// Delete removes a fact with all its versions, and reports whether it existed.
@@ -155,6 +207,8 @@ type UpdateParams struct {
 	Content string
 	// Metadata replaces the metadata. nil keeps that of the newest version.
 	Metadata map[string]any
+	// Entities replace the entities. nil keeps those of the newest version.
+	Entities []string
 	// Version must equal the version of the fact. 0 changes any version.
 	Version int64
 }
@@ -215,12 +269,22 @@ type Expirer interface {
 	Expire(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
 
+// Reembedder computes the embeddings of facts that have none of the present model, because they were
+// saved without an embedder, with another model, by an import, or while the embedder failed.
+type Reembedder interface {
+	// EmbedPending computes the embeddings of up to limit such facts, of all owners, and returns their
+	// number. Fewer than limit means that no more exist. A fact whose content the model rejects
+	// counts too and remains without an embedding. It returns ErrNoEmbedder without an embedder.
+	EmbedPending(ctx context.Context, limit int) (embedded int, err error)
+}
+
 // Transactional is implemented by stores whose writes can be part of a change of a task; see
 // [store.Effect]. The methods return an error if their arguments are invalid.
 type Transactional interface {
-	// SaveEffect saves a fact like Save. Applying it fails if the fact has a key and its validity
-	// does not fit that of the version to replace.
-	SaveEffect(scope Scope, content string, p SaveParams) (store.Effect, error)
+	// SaveEffect saves a fact like Save. It computes the embedding; applying the effect does not.
+	// Applying it fails if the fact has a key and its validity does not fit that of the version to
+	// replace.
+	SaveEffect(ctx context.Context, scope Scope, content string, p SaveParams) (store.Effect, error)
 	// DeleteEffect removes a fact like Delete. A fact that does not exist is no error.
 	DeleteEffect(scope Scope, id string) (store.Effect, error)
 }
@@ -233,4 +297,5 @@ type LongTermStore interface {
 	NamespaceLister
 	Forgetter
 	Expirer
+	Reembedder
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -21,6 +22,8 @@ const (
 	MaxContent        = 32 << 10 // bytes of a content
 	MaxMetadata       = 64 << 10 // bytes of the JSON of the metadata
 	MaxMetadataDepth  = 32       // nested objects and arrays
+	MaxEntities       = 32       // entities of a fact
+	MaxEntity         = 256      // bytes of the name of an entity
 	MaxQuery          = 8 << 10  // bytes of a query
 	DefaultLimit      = 10       // results
 	MaxLimit          = 1000     // results
@@ -96,7 +99,27 @@ func (p SaveParams) Check() error {
 			return err
 		}
 	}
+	if err := CheckEntities(p.Entities); err != nil {
+		return err
+	}
 	return checkText("key", p.Key, MaxFactKey)
+}
+
+// CheckEntities returns an error if names cannot be those of the entities of a fact.
+func CheckEntities(names []string) error {
+	if len(names) > MaxEntities {
+		return invalid("entities", "are %d, limit is %d", len(names), MaxEntities)
+	}
+	for i, name := range names {
+		field := fmt.Sprintf("entities[%d]", i)
+		if err := checkText(field, name, MaxEntity); err != nil {
+			return err
+		}
+		if !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			return invalid(field, "must contain a letter or a digit")
+		}
+	}
+	return nil
 }
 
 // CheckTime returns an error if the year of a time is not from 1 to 9999.
@@ -111,14 +134,12 @@ func CheckTime(field string, t time.Time) error {
 func (p SearchParams) Check() (SearchParams, error) {
 	p.Limit = ClampLimit(p.Limit)
 	switch p.Mode {
-	case "", ModeLexical:
-		p.Mode = ModeLexical
-	case ModeSemantic, ModeHybrid:
-		return p, ErrNoEmbedder
-	case ModeGraph:
-		return p, ErrNoGraph
+	case "", ModeLexical, ModeSemantic, ModeGraph, ModeHybrid:
 	default:
-		return p, invalid("mode", "%s is unknown", a2a.Quote(string(p.Mode)))
+		return p, invalid("mode", "%s is unknown, want lexical, semantic, graph or hybrid", a2a.Quote(string(p.Mode)))
+	}
+	if p.RecencyHalfLife < 0 {
+		return p, invalid("recencyHalfLife", "is %s, must not be negative", p.RecencyHalfLife)
 	}
 	if math.IsNaN(p.MinScore) || p.MinScore < 0 || p.MinScore > 1 {
 		return p, invalid("minScore", "is %g, must be 0 to 1", p.MinScore)
@@ -157,8 +178,8 @@ func (p UpdateParams) Check() error {
 	if p.Version < 0 {
 		return invalid("version", "is %d, must not be negative", p.Version)
 	}
-	if p.Content == "" {
-		return nil
+	if err := CheckEntities(p.Entities); err != nil || p.Content == "" {
+		return err
 	}
 	return CheckContent(p.Content)
 }

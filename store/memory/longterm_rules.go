@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func NewFact(scope Scope, content string, p SaveParams, now time.Time) (m Memory
 	}
 	now = store.Time(now)
 	m = Memory{
-		Scope: scope, Key: p.Key, Content: content, Version: 1, CreatedAt: now, UpdatedAt: now,
+		Scope: scope, Key: p.Key, Content: content, Entities: slices.Clone(p.Entities), Version: 1, CreatedAt: now, UpdatedAt: now,
 		ValidFrom: factTime(p.ValidFrom), ValidTo: factTime(p.ValidTo),
 	}
 	if !m.ValidFrom.IsZero() && m.ValidFrom.Equal(m.ValidTo) {
@@ -65,7 +66,7 @@ func Replacement(old, next Memory) (m Memory, changed bool, err error) {
 	case !next.ValidTo.IsZero() && !next.ValidFrom.Before(next.ValidTo):
 		return next, false, invalid("validTo", "must be after validFrom of the fact")
 	}
-	return next, old.Content != next.Content || !old.ValidFrom.Equal(next.ValidFrom) || !old.ValidTo.Equal(next.ValidTo), nil
+	return next, old.Content != next.Content || !slices.Equal(old.Entities, next.Entities) || !old.ValidFrom.Equal(next.ValidFrom) || !old.ValidTo.Equal(next.ValidTo), nil
 }
 
 // later returns the later of two times, so that the times of versions do not decrease if a
@@ -112,6 +113,9 @@ func NextVersion(old Memory, p UpdateParams, now time.Time) (Memory, error) {
 	next.UpdatedAt = later(old.UpdatedAt, store.Time(now))
 	if p.Content != "" {
 		next.Content = p.Content
+	}
+	if p.Entities != nil {
+		next.Entities = slices.Clone(p.Entities)
 	}
 	return next, nil
 }

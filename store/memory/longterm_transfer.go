@@ -93,7 +93,7 @@ func CheckVersions(versions []Memory) (metadata []string, err error) {
 		if err := CheckContent(v.Content); err != nil {
 			return nil, err
 		}
-		if err := (SaveParams{Key: v.Key, ValidFrom: v.ValidFrom, ValidTo: v.ValidTo}).Check(); err != nil {
+		if err := (SaveParams{Key: v.Key, Entities: v.Entities, ValidFrom: v.ValidFrom, ValidTo: v.ValidTo}).Check(); err != nil {
 			return nil, err
 		}
 		text, err := EncodeMetadata(v.Metadata)

@@ -325,8 +325,8 @@ func effectsExpired(f *fixture) {
 func effectsFacts(f *fixture) {
 	f.history()
 	facts := f.s.(interface {
-		LongTerm(now func() time.Time) memory.LongTermStore
-	}).LongTerm(nil)
+		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+	}).LongTerm(memory.LongTermConfig{})
 	t := facts.(memory.Transactional)
 	scope := memory.Scope{Owner: owner, Agent: "agent"}
 	found := func() []string {
@@ -335,30 +335,30 @@ func effectsFacts(f *fixture) {
 		if err != nil {
 			f.Fatalf("Search() = %v", err)
 		}
-		texts := make([]string, len(all))
-		for i := range all {
-			texts[i] = fmt.Sprint(all[i].Content, " ", all[i].Version)
+		texts := make([]string, len(all.Facts))
+		for i, m := range all.Facts {
+			texts[i] = fmt.Sprint(m.Content, " ", m.Version)
 		}
 		return texts
 	}
 	save := func(content string) store.Effect {
-		return f.effect(t.SaveEffect(scope, content, memory.SaveParams{Key: "color"}))
+		return f.effect(t.SaveEffect(f.ctx, scope, content, memory.SaveParams{Key: "color"}))
 	}
 	k := key("t1")
-	f.wantEffectError(2, history.ErrConflict, withEffects(newTask(k, "c1", at(0)), save("lost"), f.effect(t.SaveEffect(scope, "lost", memory.SaveParams{})), f.fails()))
+	f.wantEffectError(2, history.ErrConflict, withEffects(newTask(k, "c1", at(0)), save("lost"), f.effect(t.SaveEffect(f.ctx, scope, "lost", memory.SaveParams{})), f.fails()))
 	f.equal("facts", found(), []string{})
 	f.commit(withEffects(newTask(k, "c1", at(0)), save("red"), save("green")))
 	f.equal("facts", found(), []string{"green 2"})
 	all, err := facts.Search(f.ctx, scope, memory.SearchParams{})
-	if err != nil || len(all) != 1 {
+	if err != nil || len(all.Facts) != 1 {
 		f.Fatalf("Search() = %+v, %v", all, err)
 	}
-	remove := f.effect(t.DeleteEffect(scope, all[0].ID))
+	remove := f.effect(t.DeleteEffect(scope, all.Facts[0].ID))
 	f.wantEffectError(3, history.ErrConflict, withEffects(changeAt(k, 1), save("blue"), remove, save("lost"), f.fails()))
 	f.equal("facts", found(), []string{"green 2"})
 	f.commit(withEffects(changeAt(k, 1), save("blue"), remove, remove))
 	f.equal("facts", found(), []string{})
-	if _, err := t.SaveEffect(scope, "", memory.SaveParams{}); a2a.CodeOf(err) != a2a.CodeInvalid {
+	if _, err := t.SaveEffect(f.ctx, scope, "", memory.SaveParams{}); a2a.CodeOf(err) != a2a.CodeInvalid {
 		f.Errorf("SaveEffect() without content = %v, want an error of invalid arguments", err)
 	}
 }

@@ -285,11 +285,11 @@ func (f *intercepted) History() history.Provider {
 }
 
 // LongTerm returns the facts of the inner store, nil if it has none.
-func (f *intercepted) LongTerm(now func() time.Time) memory.LongTermStore {
+func (f *intercepted) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
 	if p, ok := f.inner.(interface {
-		LongTerm(now func() time.Time) memory.LongTermStore
+		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 	}); ok {
-		return p.LongTerm(now)
+		return p.LongTerm(cfg)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ const (
 	lengthWeight  = 0.75
 	fusionRank    = 60
 	minSimilarity = 0.3 // of two words by their trigrams
+	recencyWeight = 0.2 // of the recency, relative to all other parts together
 )
 
 // idf returns the weight of a term that n of all texts contain.

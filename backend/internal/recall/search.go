@@ -2,8 +2,10 @@ package recall
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -25,6 +27,7 @@ type Part int
 const (
 	Stems Part = iota
 	Grams
+	Links // entities, as LinkTerm returns them
 )
 
 // Index reads the facts that a search may return: those in its scope that are valid at its time
@@ -39,16 +42,44 @@ type Index interface {
 	Candidates(part Part, terms []string, n int) ([]memory.Memory, error)
 }
 
-// Search returns the facts that match a query, which is not empty. p was checked.
+// FactIndex is an Index of facts that also have embeddings.
+type FactIndex interface {
+	Index
+	// Nearest returns up to n of the facts that match the filter of the search and have an embedding
+	// of the model, those with the greatest cosine. pending is the number of facts without an
+	// embedding of the model.
+	Nearest(e memory.Embedding, n int) (found []Near, pending int, err error)
+}
+
+// Near is a fact with the cosine of its embedding and that of the query.
+type Near struct {
+	memory.Memory
+	Cosine float64
+}
+
+// Search returns the facts whose words match a query, which is not empty. p was checked.
 func Search(ix Index, p memory.SearchParams) ([]memory.Memory, error) {
-	q := query{ix: ix, p: p, text: Analyze(p.Query)}
-	if q.stems = distinct(q.text.Stems, maxTerms); len(q.stems) == 0 {
-		return nil, nil
-	}
+	q := query{ix: ix, p: p, plan: memory.Plan{Lexical: true}}
+	r, err := q.search()
+	return r.Facts, err
+}
+
+// SearchFacts returns the facts that match a query, which is not empty. p was checked, and has the time
+// of the search in AsOf.
+func SearchFacts(ix FactIndex, p memory.SearchParams, plan memory.Plan) (memory.Results, error) {
+	q := query{ix: ix, facts: ix, p: p, plan: plan}
+	return q.search()
+}
+
+func (q *query) search() (memory.Results, error) {
+	p := q.p
+	r := memory.Results{Modes: q.plan.Modes(), Fallback: q.plan.Fallback}
+	q.text = Analyze(p.Query)
+	q.stems = distinct(q.text.Stems, maxTerms)
 	for n := max(minCandidates, p.Limit); ; n *= 8 {
 		facts, more, err := q.candidates(n)
 		if err != nil {
-			return nil, err
+			return memory.Results{}, err
 		}
 		found := q.rank(facts)
 		if len(found) < p.Limit && more {
@@ -59,54 +90,102 @@ func Search(ix Index, p memory.SearchParams) ([]memory.Memory, error) {
 		if end >= 0 {
 			found = found[:end]
 		}
-		return found, nil
+		r.Facts, r.Pending = found, q.pending
+		return r, nil
 	}
 }
 
 // query is a search with the words of its query.
 type query struct {
 	ix    Index
+	facts FactIndex // nil if there are no facts with embeddings
 	p     memory.SearchParams
+	plan  memory.Plan
 	text  Text
 	stems []string // distinct
 
 	weights []weighted // of the stems; nil before they are counted
 	known   bool       // a fact contains one of the stems
 	unknown []string   // the words whose stems no fact contains
+	pending int        // facts without an embedding
 }
 
 // candidate is a fact with its text.
 type candidate struct {
 	memory.Memory
-	text Text
+	text   Text
+	cosine float64 // if near
+	near   bool
+	linked float64 // 1/(1+distance), 0 if no entity of the query is near
 }
 
 // candidates returns up to n facts of each part, and whether more exist.
 func (q *query) candidates(n int) (all []candidate, more bool, err error) {
-	seen := make(map[string]bool)
+	c := &candidates{at: make(map[string]int), n: n}
+	if q.plan.Lexical && len(q.stems) > 0 {
+		if err := q.addLexical(c); err != nil {
+			return nil, false, err
+		}
+	}
+	if q.plan.Embedding != nil {
+		found, pending, err := q.facts.Nearest(*q.plan.Embedding, n)
+		if err != nil {
+			return nil, false, err
+		}
+		q.pending, c.more = pending, c.more || len(found) >= n
+		for i := range found {
+			one := c.add(found[i].Memory)
+			one.cosine, one.near = found[i].Cosine, true
+		}
+	}
+	if q.plan.Graph {
+		if err := q.addLinked(c); err != nil {
+			return nil, false, err
+		}
+	}
+	return c.all, c.more, nil
+}
+
+// candidates are the facts that a search ranks.
+type candidates struct {
+	all  []candidate
+	at   map[string]int // by id
+	n    int            // of each part
+	more bool           // a part has more
+}
+
+// add adds a fact and returns its candidate, which is valid until the next call.
+func (c *candidates) add(m memory.Memory) *candidate {
+	i, ok := c.at[m.ID]
+	if !ok {
+		i = len(c.all)
+		c.at[m.ID], c.all = i, append(c.all, candidate{Memory: m, text: Analyze(m.Content)})
+	}
+	return &c.all[i]
+}
+
+// addLexical adds facts with words of the query, or with similar ones.
+func (q *query) addLexical(c *candidates) error {
 	add := func(part Part, terms []string) error {
-		found, err := q.ix.Candidates(part, terms, n)
-		more = more || len(found) >= n
-		for _, m := range found {
-			if !seen[m.ID] {
-				seen[m.ID] = true
-				all = append(all, candidate{m, Analyze(m.Content)})
-			}
+		found, err := q.ix.Candidates(part, terms, c.n)
+		c.more = c.more || len(found) >= c.n
+		for i := range found {
+			c.add(found[i])
 		}
 		return err
 	}
 	if err := add(Stems, q.stems); err != nil {
-		return nil, false, err
+		return err
 	}
 	if q.weights == nil {
-		if err := q.weigh(all, !more); err != nil {
-			return nil, false, err
+		if err := q.weigh(c.all, !c.more); err != nil {
+			return err
 		}
 	}
 	if len(q.unknown) > 0 {
-		err = add(Grams, Trigrams(q.unknown...))
+		return add(Grams, Trigrams(q.unknown...))
 	}
-	return all, more, err
+	return nil
 }
 
 // weigh counts the facts that contain each stem. A word that none contains is compared by its
@@ -169,12 +248,47 @@ func (q *query) rank(all []candidate) []memory.Memory {
 		}
 		parts = append(parts, scores)
 	}
+	if q.plan.Embedding != nil {
+		parts = append(parts, near(all, facts))
+	}
+	if q.plan.Graph {
+		scores := make([]float64, len(all))
+		for i := range all {
+			facts[i].Scores.Graph, scores[i] = all[i].linked, all[i].linked
+		}
+		parts = append(parts, scores)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
 	for i, s := range fuse(parts...) {
 		facts[i].Score = s
+		if q.p.RecencyHalfLife > 0 && s > 0 {
+			facts[i].Scores.Recency = recency(q.p.AsOf.Sub(facts[i].UpdatedAt), q.p.RecencyHalfLife)
+			facts[i].Score = (s + recencyWeight*facts[i].Scores.Recency) / (1 + recencyWeight)
+		}
 	}
 	facts = slices.DeleteFunc(facts, func(m memory.Memory) bool { return m.Score == 0 })
 	slices.SortFunc(facts, Compare)
 	return facts
+}
+
+// near sets the semantic scores of facts, and returns values in the order of their cosines. Each fact
+// with an embedding has a rank, whatever its cosine.
+func near(all []candidate, facts []memory.Memory) []float64 {
+	values := make([]float64, len(all))
+	for i := range all {
+		if all[i].near {
+			facts[i].Scores.Semantic = min(1, max(0, all[i].cosine))
+			values[i] = 2 + all[i].cosine
+		}
+	}
+	return values
+}
+
+// recency returns 1 for a new fact, and a half for each half-life of its age.
+func recency(age, halfLife time.Duration) float64 {
+	return math.Exp2(-max(0, age.Seconds()) / halfLife.Seconds())
 }
 
 // Compare is the order of results: by score, then the newest first, then by id.

@@ -15,7 +15,7 @@ import (
 const (
 	// The condition of sqlFactAt on replaced_at is written so that memory_facts_recent, which has
 	// the versions of a scope by time, does not serve it.
-	sqlFactHead    = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.head = 1`
+	sqlFactHead    = `SELECT` + factColumns + `, f.model, f.embedding FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.head = 1`
 	sqlFactAt      = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.replaced_at <= 0 AND f.expires_at > $5::bigint AND f.valid_from <= $6::bigint AND f.valid_to > $6::bigint`
 	sqlFactHistory = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.expires_at > $5::bigint ORDER BY f.version`
 	sqlEndValidity = `UPDATE {s}.memory_facts AS f SET head = 0, valid_to = $6::bigint WHERE` + whereNewest
@@ -35,9 +35,10 @@ const noBound = math.MaxInt64
 
 // LongTerm is the long-term memory of a database.
 type LongTerm struct {
-	db   DB
-	now  func() time.Time
-	text *textIndex
+	db         DB
+	now        func() time.Time
+	text       *textIndex
+	embeddings *memory.Embeddings
 }
 
 var (
@@ -45,23 +46,23 @@ var (
 	_ memory.Transactional = (*LongTerm)(nil)
 )
 
-// NewLongTerm returns the long-term memory of a database. now returns the current time; nil means
-// time.Now.
-func NewLongTerm(db DB, now func() time.Time) *LongTerm {
-	if now == nil {
-		now = time.Now
+// NewLongTerm returns the long-term memory of a database.
+func NewLongTerm(db DB, cfg memory.LongTermConfig) *LongTerm {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	text := &sqliteIndex
 	if db.Dialect() == PostgreSQL {
 		text = &postgresIndex
 	}
-	return &LongTerm{db, now, text}
+	return &LongTerm{db, cfg.Now, text, memory.NewEmbeddings(cfg)}
 }
 
 // factRow is a version of a fact with the JSON of its metadata.
 type factRow struct {
 	memory.Memory
-	metadata string
+	metadata  string
+	embedding memory.Embedding // not read by scanFact
 }
 
 // lower and upper return a time as a column; unlike the zero time, such a column has no bound.
@@ -89,11 +90,11 @@ func fromMillis(ms int64) time.Time {
 
 func scanFact(scope memory.Scope, r Row) factRow {
 	scope.Namespace = r.Text(0)
-	f := factRow{memory.Memory{
+	f := factRow{Memory: memory.Memory{
 		Scope: scope, ID: r.Text(1), Key: r.Text(2), Content: r.Text(3), Metadata: memory.DecodeMetadata(r.Text(4)), Version: r.Int(5),
 		CreatedAt: fromMillis(r.Int(6)), UpdatedAt: fromMillis(r.Int(7)),
-		ValidFrom: fromMillis(r.Int(9)), ValidTo: fromMillis(r.Int(10)), ExpiresAt: fromMillis(r.Int(11)),
-	}, r.Text(4)}
+		ValidFrom: fromMillis(r.Int(9)), ValidTo: fromMillis(r.Int(10)), ExpiresAt: fromMillis(r.Int(11)), Entities: decodeEntities(r.Text(12)),
+	}, metadata: r.Text(4)}
 	if at := r.Int(8); at != 0 {
 		f.ReplacedAt = fromMillis(at)
 	}
@@ -113,6 +114,7 @@ func factArgs(scope memory.Scope, id string, more ...any) []any {
 func head(q Querier, scope memory.Scope, id string, now time.Time) (f factRow, found bool, err error) {
 	err = q.Query(sqlFactHead, func(r Row) error {
 		f, found = scanFact(scope, r), true
+		f.embedding = memory.Embedding{Model: r.Text(13), Vector: memory.DecodeVector(r.Bytes(14))}
 		return nil
 	}, factArgs(scope, id)...)
 	return f, found && !f.expired(now), err
@@ -120,9 +122,9 @@ func head(q Querier, scope memory.Scope, id string, now time.Time) (f factRow, f
 
 // insert adds a version.
 func (l *LongTerm) insert(tx Tx, f factRow) error {
-	terms := l.db.Dialect().document(f.Scope, recall.Analyze(f.Content))
+	terms := l.db.Dialect().document(f.Scope, recall.Analyze(f.Content), f.Entities)
 	args := factArgs(f.Scope, f.ID, f.Version, f.Key, f.Content, f.metadata, f.CreatedAt.UnixMilli(), f.UpdatedAt.UnixMilli(), 0,
-		lower(f.ValidFrom), upper(f.ValidTo), upper(f.ExpiresAt))
+		lower(f.ValidFrom), upper(f.ValidTo), upper(f.ExpiresAt), encodeEntities(f.Entities), f.embedding.Model, memory.EncodeVector(f.embedding.Vector))
 	if l.text.index == "" {
 		_, err := tx.Exec(l.text.insert, append(args, terms)...)
 		return err
@@ -136,7 +138,7 @@ func (l *LongTerm) insert(tx Tx, f factRow) error {
 
 // Save implements memory.LongTerm.
 func (l *LongTerm) Save(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (id string, err error) {
-	first, err := l.newFact(scope, content, p)
+	first, err := l.newFact(ctx, scope, content, p)
 	if err != nil {
 		return "", err
 	}
@@ -148,8 +150,8 @@ func (l *LongTerm) Save(ctx context.Context, scope memory.Scope, content string,
 }
 
 // SaveEffect implements memory.Transactional.
-func (l *LongTerm) SaveEffect(scope memory.Scope, content string, p memory.SaveParams) (store.Effect, error) {
-	first, err := l.newFact(scope, content, p)
+func (l *LongTerm) SaveEffect(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (store.Effect, error) {
+	first, err := l.newFact(ctx, scope, content, p)
 	if err != nil {
 		return nil, err
 	}
@@ -159,15 +161,17 @@ func (l *LongTerm) SaveEffect(scope memory.Scope, content string, p memory.SaveP
 	}}, nil
 }
 
-// newFact checks the parameters of Save and returns the first version of the fact.
-func (l *LongTerm) newFact(scope memory.Scope, content string, p memory.SaveParams) (factRow, error) {
-	first, metadata, err := memory.NewFact(scope, content, p, l.now())
-	if err != nil {
-		return factRow{}, err
+// newFact checks the parameters of Save and returns the first version of the fact, with its embedding.
+func (l *LongTerm) newFact(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (f factRow, err error) {
+	if f.Memory, f.metadata, err = memory.NewFact(scope, content, p, l.now()); err != nil {
+		return f, err
+	}
+	if f.embedding, err = l.embeddings.Content(ctx, content); err != nil {
+		return f, err
 	}
 	id, err := uuid.NewV7()
-	first.ID = id.String()
-	return factRow{first, metadata}, err
+	f.ID = id.String()
+	return f, err
 }
 
 // save adds a fact, or replaces the newest version of the one with its key.
@@ -221,7 +225,7 @@ func (l *LongTerm) saveOver(tx Tx, old, next factRow) (done bool, err error) {
 		return false, err
 	}
 	if changed || old.metadata != next.metadata {
-		if done, err = l.succeed(tx, l.text.replace, old, factRow{replacement, next.metadata}, replacement.UpdatedAt); !done {
+		if done, err = l.succeed(tx, l.text.replace, old, factRow{replacement, next.metadata, next.embedding}, replacement.UpdatedAt); !done {
 			return false, err
 		}
 	}
@@ -255,6 +259,12 @@ func (l *LongTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 	if err != nil {
 		return memory.Memory{}, err
 	}
+	var embedding memory.Embedding
+	if p.Content != "" {
+		if embedding, err = l.embeddings.Content(ctx, p.Content); err != nil {
+			return memory.Memory{}, err
+		}
+	}
 	now := store.Time(l.now())
 	err = l.db.Write(ctx, func(tx Tx) error {
 		for range maxConflicts {
@@ -265,9 +275,12 @@ func (l *LongTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 			if !found {
 				return memory.ErrFactNotFound
 			}
-			next := factRow{metadata: metadata}
+			next := factRow{metadata: metadata, embedding: embedding}
 			if p.Metadata == nil {
 				next.metadata = old.metadata
+			}
+			if p.Content == "" {
+				next.embedding = old.embedding
 			}
 			if next.Memory, err = memory.NextVersion(old.Memory, p, now); err != nil {
 				return err

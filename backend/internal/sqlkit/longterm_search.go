@@ -20,13 +20,17 @@ const (
 const firstBatch = 200
 
 // Search implements memory.LongTerm.
-func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (found []memory.Memory, err error) {
+func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (found memory.Results, err error) {
 	scope, err = scope.Check()
 	if err == nil {
 		p, err = p.Check()
 	}
 	if err != nil {
-		return nil, err
+		return found, err
+	}
+	plan, err := l.embeddings.Plan(ctx, p)
+	if err != nil {
+		return found, err
 	}
 	now := l.now()
 	if p.AsOf.IsZero() {
@@ -35,16 +39,16 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 	err = l.db.Read(ctx, func(q Querier) (err error) {
 		s := factSearch{q: q, dialect: l.db.Dialect(), text: l.text, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
 		if p.Query == "" {
-			found, err = s.recent()
+			found.Facts, err = s.recent()
 		} else {
-			found, err = recall.Search(&s, p)
+			found, err = recall.SearchFacts(&s, p, plan)
 		}
 		return err
 	})
 	return found, err
 }
 
-// factSearch is one search. It implements recall.Index.
+// factSearch is one search. It implements recall.FactIndex.
 type factSearch struct {
 	q       Querier
 	dialect Dialect
@@ -125,4 +129,22 @@ func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found 
 	}
 }
 
-var _ recall.Index = (*factSearch)(nil)
+// Nearest implements recall.FactIndex. It compares all embeddings of the scope.
+func (s *factSearch) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+	nearest := recall.NewNearest(n)
+	err = s.q.Query(sqlEmbedded, func(r Row) error {
+		if r.Text(13) != e.Model {
+			pending++
+			return nil
+		}
+		vector := memory.DecodeVector(r.Bytes(14))
+		if len(vector) != len(e.Vector) || !s.p.Filter.IsZero() && !s.p.Filter.Match(memory.DecodeMetadata(r.Text(4))) {
+			return nil
+		}
+		nearest.Add(e.Cosine(vector), fromMillis(r.Int(7)), r.Text(1), func() memory.Memory { return scanFact(s.scope, r).Memory })
+		return nil
+	}, s.args()...)
+	return nearest.Found(), pending, err
+}
+
+var _ recall.FactIndex = (*factSearch)(nil)

@@ -15,9 +15,9 @@ const (
 	whereScope   = ` f.owner = $1::text AND f.agent = $2::text AND f.namespace = $3::text`
 	whereFact    = whereScope + ` AND f.id = $4::text`
 	whereNewest  = whereFact + ` AND f.version = $5::bigint AND f.head = 1`
-	factColumns  = ` f.namespace, f.id, f.key, f.content, f.metadata, f.version, f.created_at, f.updated_at, f.replaced_at, f.valid_from, f.valid_to, f.expires_at`
-	insertColumn = `owner, agent, namespace, id, version, head, key, content, metadata, created_at, updated_at, replaced_at, valid_from, valid_to, expires_at`
-	insertValues = `$1::text, $2::text, $3::text, $4::text, $5::bigint, 1, $6::text, $7::text, $8::text, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint`
+	factColumns  = ` f.namespace, f.id, f.key, f.content, f.metadata, f.version, f.created_at, f.updated_at, f.replaced_at, f.valid_from, f.valid_to, f.expires_at, f.entities`
+	insertColumn = `owner, agent, namespace, id, version, head, key, content, metadata, created_at, updated_at, replaced_at, valid_from, valid_to, expires_at, entities, model, embedding`
+	insertValues = `$1::text, $2::text, $3::text, $4::text, $5::bigint, 1, $6::text, $7::text, $8::text, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::text, $16::text, $17::bytea`
 	// whereFound selects the versions that a search may return, at two times, among those with
 	// terms: versions that were replaced have none. A condition for these would let the planner
 	// walk memory_facts_recent.
@@ -40,7 +40,7 @@ var sqliteIndex = textIndex{
 	insert: `INSERT INTO {s}.memory_facts (` + insertColumn + `) VALUES (` + insertValues + `)`,
 	index: `INSERT INTO memory_index (rowid, terms)
 		SELECT f.pk, $6::text FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint`,
-	replace:    `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint WHERE` + whereNewest,
+	replace:    `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, embedding = NULL WHERE` + whereNewest,
 	unindex:    `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereNewest + `)`,
 	remove:     `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.expires_at <= $5::bigint)`,
 	removeUpTo: `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereScope + ` AND f.id <= $4::text)`,
@@ -60,8 +60,8 @@ const wherePostgres = ` f.terms @@ $6::text::tsquery AND f.owner = $1::text COLL
 	AND f.namespace = $3::text COLLATE "POSIX"` + whereFound
 
 var postgresIndex = textIndex{
-	insert:  `INSERT INTO {s}.memory_facts (` + insertColumn + `, terms) VALUES (` + insertValues + `, $15::text::tsvector)`,
-	replace: `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, terms = '' WHERE` + whereNewest,
+	insert:  `INSERT INTO {s}.memory_facts (` + insertColumn + `, terms) VALUES (` + insertValues + `, $18::text::tsvector)`,
+	replace: `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, embedding = NULL, terms = '' WHERE` + whereNewest,
 	count:   `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + wherePostgres + ` LIMIT $7::bigint) s`,
 	candidates: `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + wherePostgres + `
 		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint`,
@@ -75,11 +75,21 @@ func scopePrefix(s memory.Scope) string {
 }
 
 // marks are the letters between the prefix of a term and its text.
-var marks = [...]string{recall.Stems: "w", recall.Grams: "g"}
+var marks = [...]string{recall.Stems: "w", recall.Grams: "g", recall.Links: "e"}
+
+// linkTerms returns hashes of the terms of entities, which have several words.
+func linkTerms(terms []string) []string {
+	hashed := make([]string, len(terms))
+	for i, t := range terms {
+		sum := sha256.Sum256([]byte(t))
+		hashed[i] = hex.EncodeToString(sum[:8])
+	}
+	return hashed
+}
 
 // document returns the terms of a fact as text: a document for SQLite, a tsvector for PostgreSQL,
 // in which stems have positions so that they are counted.
-func (d Dialect) document(s memory.Scope, text recall.Text) string {
+func (d Dialect) document(s memory.Scope, text recall.Text, entities []string) string {
 	stem, gram, prefix := "%s%s%s ", "%s%s%s ", scopePrefix(s)
 	if d == PostgreSQL {
 		stem, gram = "'%s%s%s':%d ", "'%s%s%s' "
@@ -92,11 +102,21 @@ func (d Dialect) document(s memory.Scope, text recall.Text) string {
 	for _, g := range recall.Trigrams(text.Words...) {
 		fmt.Fprintf(&b, gram, prefix, marks[recall.Grams], g)
 	}
+	links := make([]string, len(entities))
+	for i, name := range entities {
+		links[i] = recall.LinkTerm(name)
+	}
+	for _, l := range linkTerms(links) {
+		fmt.Fprintf(&b, gram, prefix, marks[recall.Links], l)
+	}
 	return b.String()
 }
 
 // match returns the condition for one of terms.
 func (d Dialect) match(s memory.Scope, part recall.Part, terms []string) string {
+	if part == recall.Links {
+		terms = linkTerms(terms)
+	}
 	quote, or := `"`, " OR "
 	if d == PostgreSQL {
 		quote, or = "'", " | "
@@ -139,6 +159,10 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: list of an owner", sqlFactList},
 		{"fact: exists", sqlFactExists},
 		{"fact: id of a key", sqlFactKey},
+		{"facts: embeddings of the scope", sqlEmbedded},
+		{"facts: embeddings of models before", sqlPendingBefore},
+		{"facts: embeddings of models after", sqlPendingAfter},
+		{"fact: set the embedding", sqlSetEmbedding},
 	}
 	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo}} {
 		if s.Text != "" {

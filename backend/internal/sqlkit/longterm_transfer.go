@@ -28,7 +28,7 @@ func (l *LongTerm) Facts(ctx context.Context, q memory.FactQuery) (page memory.F
 	err = l.db.Read(ctx, func(on Querier) error {
 		page = memory.FactPage{}
 		return on.Query(sqlFactList, func(r Row) error {
-			m := scanFact(memory.Scope{Owner: q.Owner, Agent: r.Text(12)}, r).Memory
+			m := scanFact(memory.Scope{Owner: q.Owner, Agent: r.Text(13)}, r).Memory
 			if !q.Matches(m.Scope) {
 				return nil // after the selected ones
 			}
@@ -48,7 +48,7 @@ func (l *LongTerm) Restore(ctx context.Context, versions []memory.Memory) error 
 		return err
 	}
 	return l.db.Write(ctx, func(tx Tx) error {
-		f := factRow{versions[0], metadata[0]}
+		f := factRow{Memory: versions[0], metadata: metadata[0]}
 		if err := claimRestored(tx, f); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (l *LongTerm) Restore(ctx context.Context, versions []memory.Memory) error 
 			return err
 		}
 		for i := range versions[1:] {
-			old, next := factRow{versions[i], metadata[i]}, factRow{versions[i+1], metadata[i+1]}
+			old, next := factRow{Memory: versions[i], metadata: metadata[i]}, factRow{Memory: versions[i+1], metadata: metadata[i+1]}
 			end, at := l.text.replace, old.ReplacedAt
 			if at.IsZero() {
 				end, at = sqlEndValidity, old.ValidTo

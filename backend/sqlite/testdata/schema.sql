@@ -28,6 +28,7 @@ CREATE INDEX history_sessions_owner ON history_sessions (owner, updated_minute);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
+CREATE INDEX memory_facts_model ON memory_facts (model) WHERE replaced_at + 0 = 0;
 CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
 CREATE INDEX memory_keys_id ON memory_keys (owner, agent, namespace, id);
 CREATE INDEX records_expiring ON records (expires_at) WHERE expires_at > 0;
@@ -242,7 +243,7 @@ CREATE TABLE memory_facts (
   replaced_at INTEGER NOT NULL,
   valid_from  INTEGER NOT NULL,
   valid_to    INTEGER NOT NULL,
-  expires_at  INTEGER NOT NULL,
+  expires_at  INTEGER NOT NULL, entities TEXT NOT NULL DEFAULT '[]', model TEXT NOT NULL DEFAULT '', embedding BLOB,
   UNIQUE (owner, agent, namespace, id, version)
 );
 CREATE VIRTUAL TABLE memory_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");

@@ -13,11 +13,14 @@ import (
 
 // LongTermHarness describes a store of facts to the suite.
 type LongTermHarness struct {
-	// Open returns an empty store that reads the time from now. The suite does not close it:
-	// use t.Cleanup. Tests of optional interfaces are skipped if it does not implement them.
-	Open func(t storetest.T, now func() time.Time) memory.LongTerm
+	// Open returns an empty store with a configuration. The suite does not close it: use t.Cleanup.
+	// Tests of optional interfaces are skipped if it does not implement them.
+	Open func(t storetest.T, cfg memory.LongTermConfig) memory.LongTerm
+	// Reconfigure returns a store with another configuration and the data of s. It is nil if stores
+	// cannot share data.
+	Reconfigure func(t storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm
 	// Reopen closes a store and opens its data again. It is nil if the store is not durable.
-	Reopen func(t storetest.T, s memory.LongTerm, now func() time.Time) memory.LongTerm
+	Reopen func(t storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm
 	// Steps is the number of random calls that are compared with a model. Default 400.
 	Steps int
 }
@@ -33,21 +36,26 @@ func LongTermOf(h storetest.Harness) LongTermHarness {
 		transferable
 		s store.Store
 	}
-	over := func(s store.Store, now func() time.Time) memory.LongTerm {
+	over := func(s store.Store, cfg memory.LongTermConfig) memory.LongTerm {
 		return &opened{s.(interface {
-			LongTerm(now func() time.Time) memory.LongTermStore
-		}).LongTerm(now).(transferable), s}
+			LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+		}).LongTerm(cfg).(transferable), s}
 	}
-	out := LongTermHarness{Open: func(t storetest.T, now func() time.Time) memory.LongTerm {
-		s := h.Open(t)
-		t.Cleanup(func() { _ = s.Close() })
-		return over(s, now)
-	}}
+	out := LongTermHarness{
+		Open: func(t storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
+			s := h.Open(t)
+			t.Cleanup(func() { _ = s.Close() })
+			return over(s, cfg)
+		},
+		Reconfigure: func(_ storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
+			return over(m.(*opened).s, cfg)
+		},
+	}
 	if h.Reopen != nil {
-		out.Reopen = func(t storetest.T, m memory.LongTerm, now func() time.Time) memory.LongTerm {
+		out.Reopen = func(t storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
 			s := h.Reopen(t, m.(*opened).s)
 			t.Cleanup(func() { _ = s.Close() })
-			return over(s, now)
+			return over(s, cfg)
 		}
 	}
 	return out
@@ -67,6 +75,9 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 	}{
 		{"contract", longTermContract()},
 		{"search", longTermSearch()},
+		{"meaning", longTermMeaning()},
+		{"embedder", longTermEmbedder()},
+		{"entities", longTermEntities()},
 		{"versions", longTermVersions()},
 		{"filters", longTermFilters()},
 		{"isolation", longTermIsolation()},
@@ -85,7 +96,7 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 				t.Run(test.name, func(t storetest.T) {
 					t.Parallel()
 					clock := &longTermClock{at: longTermStart}
-					test.run(&longTermFixture{T: t, h: h, clock: clock, s: h.Open(t, clock.now), in: memory.Scope{Owner: "ada", Namespace: "users/ravi", Agent: "agent"}})
+					test.run(&longTermFixture{T: t, h: h, clock: clock, s: h.Open(t, memory.LongTermConfig{Now: clock.now}), in: memory.Scope{Owner: "ada", Namespace: "users/ravi", Agent: "agent"}})
 				})
 			}
 		})
@@ -154,19 +165,27 @@ func (f *longTermFixture) save(content string, p memory.SaveParams) string {
 
 func (f *longTermFixture) search(p memory.SearchParams) []memory.Memory {
 	f.Helper()
-	found, err := f.s.Search(f.ctx(), f.in, p)
+	return f.results(p).Facts
+}
+
+func (f *longTermFixture) results(p memory.SearchParams) memory.Results {
+	f.Helper()
+	r, err := f.s.Search(f.ctx(), f.in, p)
 	if err != nil {
 		f.Fatalf("Search(%q) = %v", p.Query, err)
 	}
+	found := r.Facts
 	for i, m := range found {
 		if m.Score < 0 || m.Score > 1 || i > 0 && m.Score > found[i-1].Score {
 			f.Errorf("Search(%q): score of result %d = %g, want 0 to 1 and not above the score before", p.Query, i, m.Score)
 		}
-		if m.Scores.Lexical < 0 || m.Scores.Lexical > 1 || m.Scores.Trigram < 0 || m.Scores.Trigram > 1 {
-			f.Errorf("Search(%q): scores of result %d = %+v, want 0 to 1", p.Query, i, m.Scores)
+		for _, s := range []float64{m.Scores.Lexical, m.Scores.Trigram, m.Scores.Semantic, m.Scores.Graph, m.Scores.Recency} {
+			if s < 0 || s > 1 {
+				f.Errorf("Search(%q): scores of result %d = %+v, want 0 to 1", p.Query, i, m.Scores)
+			}
 		}
 	}
-	return found
+	return r
 }
 
 // contents returns the contents of facts.

@@ -13,7 +13,7 @@ import (
 
 // CompareLongTerm tests that two stores rank facts alike: random searches return the same
 // contents with the same scores. The stores of Holdfast do; others need not.
-func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.LongTerm) {
+func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memory.LongTerm) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -21,7 +21,7 @@ func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.Lo
 	clock := &longTermClock{at: longTermStart}
 	var stores [2]memory.LongTerm
 	for i := range stores {
-		stores[i] = open[i](clock.now)
+		stores[i] = open[i](memory.LongTermConfig{Now: clock.now, Embedder: new(model)})
 	}
 	in := memory.Scope{Owner: "ada", Agent: "agent"}
 	vocabulary := strings.Fields("garden gardens gardening tea teas coffee cofee kettle battle cattle river driver drive 東京 über uber running runner ran plan planned plane planet")
@@ -34,6 +34,9 @@ func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.Lo
 	}
 	for i := range 90 { // fewer than candidates, whose choice may differ
 		content, p := fmt.Sprintf("%s n%d", text(1+random.IntN(12)), i), memory.SaveParams{Metadata: map[string]any{"n": i}}
+		for range random.IntN(3) {
+			p.Entities = append(p.Entities, text(1+random.IntN(2)))
+		}
 		if random.IntN(10) == 0 {
 			p.TTL = 20 * time.Second
 		}
@@ -52,14 +55,18 @@ func CompareLongTerm(t storetest.T, open ...func(now func() time.Time) memory.Lo
 		if random.IntN(4) == 0 {
 			p.Filter = filter.Gte("n", random.IntN(90))
 		}
+		p.Mode = []memory.Mode{"", memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid}[random.IntN(5)]
+		if random.IntN(4) == 0 {
+			p.RecencyHalfLife = time.Minute
+		}
 		var lists [2][]string
 		for i, s := range stores {
 			found, err := s.Search(t.Context(), in, p)
 			if err != nil {
 				t.Fatalf("Search(%q) = %v", p.Query, err)
 			}
-			for _, m := range found {
-				lists[i] = append(lists[i], fmt.Sprintf("%s %.9f %.9f %.9f", m.Content, m.Score, m.Scores.Lexical, m.Scores.Trigram))
+			for _, m := range found.Facts {
+				lists[i] = append(lists[i], fmt.Sprintf("%s %.9f %.9f", m.Content, m.Score, m.Scores))
 			}
 		}
 		if diff := diffOf(lists[0], lists[1]); diff != "" {

@@ -1,7 +1,9 @@
 package memorytest
 
 import (
+	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -97,4 +99,55 @@ func saveAll(b *testing.B, s memory.LongTerm, texts []string, scope func(i int) 
 		})
 	}
 	group.Wait()
+}
+
+// noise is an embedder of random embeddings with 384 components, which depend on the text.
+type noise struct{}
+
+func (noise) Name() string { return "noise" }
+
+func (noise) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	all := make([][]float32, len(texts))
+	for i, text := range texts {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(text))
+		random := rand.New(rand.NewPCG(h.Sum64(), 3))
+		all[i] = make([]float32, 384)
+		for c := range all[i] {
+			all[i][c] = float32(random.NormFloat64())
+		}
+	}
+	return all, nil
+}
+
+// BenchModes measures searches of one scope in each mode, and prints the time of a search by words,
+// with the same queries, beside the others. The embeddings are random, with 384 components.
+func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTerm, facts int) {
+	documents, err := Documents()
+	if err != nil {
+		b.Skipf("no source of the standard library: %v", err)
+	}
+	words := strings.Fields(strings.Join(documents, " "))
+	random := rand.New(rand.NewPCG(1, 2))
+	s, scope := open(memory.LongTermConfig{Embedder: noise{}}), memory.Scope{Owner: "owner", Agent: "agent"}
+	texts := make([]string, facts)
+	for i := range texts {
+		start := random.IntN(len(words) - 20)
+		texts[i] = strings.Join(words[start:start+20], " ")
+	}
+	saveAll(b, s, texts, func(int) memory.Scope { return scope })
+	for _, mode := range []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid} {
+		b.Run(string(mode), func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				query, start := strings.Join(strings.Fields(texts[random.IntN(facts)])[7:12], " "), time.Now()
+				if _, err := s.Search(b.Context(), scope, memory.SearchParams{Query: query, Mode: mode}); err != nil {
+					b.Fatalf("Search(%q) = %v", query, err)
+				}
+				times = append(times, time.Since(start))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-us")
+		})
+	}
 }

@@ -206,7 +206,7 @@ func testInvalidParams(f *longTermFixture) {
 		}
 	}
 	for name, p := range map[string]memory.SearchParams{
-		"query": {Query: long(memory.MaxQuery + 1)}, "query ": {Query: "a\x00"}, "mode": {Mode: "magic"}, "minScore": {MinScore: 1.1},
+		"query": {Query: long(memory.MaxQuery + 1)}, "query ": {Query: "a\x00"}, "mode": {Mode: "magic"}, "minScore": {MinScore: 1.1}, "recencyHalfLife": {RecencyHalfLife: -1},
 	} {
 		_, err := f.s.Search(f.ctx(), f.in, p)
 		f.mustReject("Search", name, err)
@@ -330,15 +330,16 @@ func longTermDurability() []longTermTest {
 		if f.h.Reopen == nil {
 			f.Skipf("the store is not durable")
 		}
+		model := f.embed()
 		for i := range 30 {
-			f.save(fmt.Sprintf("fact number%d about gardens", i), memory.SaveParams{Key: fmt.Sprint(i % 20), TTL: time.Duration(i+1) * time.Hour, Metadata: map[string]any{"i": i}})
+			f.save(fmt.Sprintf("fact number%d about gardens", i), memory.SaveParams{Key: fmt.Sprint(i % 20), TTL: time.Duration(i+1) * time.Hour, Metadata: map[string]any{"i": i}, Entities: []string{fmt.Sprint("Garden ", i%5)}})
 		}
-		queries := []memory.SearchParams{{}, {Query: "number7"}, {Query: "gardens", Limit: 30}, {Query: "gardns"}}
+		queries := []memory.SearchParams{{}, {Query: "number7"}, {Query: "gardens", Limit: 30}, {Query: "gardns"}, {Query: "number5 tea", Mode: memory.ModeSemantic}, {Query: "garden 3", Mode: memory.ModeGraph}}
 		var want [][]memory.Memory
 		for _, q := range queries {
 			want = append(want, f.search(q))
 		}
-		f.s = f.h.Reopen(f.T, f.s, f.clock.now)
+		f.s = f.h.Reopen(f.T, f.s, memory.LongTermConfig{Now: f.clock.now, Embedder: model})
 		for i, q := range queries {
 			if diff := diffOf(want[i], f.search(q)); diff != "" || len(want[i]) == 0 {
 				f.Errorf("Search(%q) after reopen found %d facts (-want +got):\n%s", q.Query, len(want[i]), diff)

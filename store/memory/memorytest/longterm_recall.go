@@ -160,7 +160,7 @@ func (r *Recall) add(ctx context.Context, s memory.LongTerm, words []string, id 
 	if err != nil {
 		return err
 	}
-	if rank := slices.IndexFunc(found, func(m memory.Memory) bool { return m.ID == id }); rank >= 0 {
+	if rank := slices.IndexFunc(found.Facts, func(m memory.Memory) bool { return m.ID == id }); rank >= 0 {
 		r.At10 += 1 / float64(queries)
 		r.MRR += 1 / float64(rank+1) / float64(queries)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -73,11 +74,13 @@ func longTermSearch() []longTermTest {
 			f.save("Le café est fermé.", memory.SaveParams{})
 			f.mustFind(memory.SearchParams{Query: "CAFE"}, "Le café est fermé.")
 		}},
-		{"other modes name the missing part", func(f *longTermFixture) {
-			for mode, want := range map[memory.Mode]error{memory.ModeSemantic: memory.ErrNoEmbedder, memory.ModeHybrid: memory.ErrNoEmbedder, memory.ModeGraph: memory.ErrNoGraph} {
-				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: "x", Mode: mode})
-				if !errors.Is(err, want) || a2a.CodeOf(err) != a2a.CodeUnsupported {
-					f.Errorf("Search() with mode %s = %v, want %v", mode, err, want)
+		{"modes that need an embedder name the setting", func(f *longTermFixture) {
+			for _, mode := range []memory.Mode{memory.ModeSemantic, memory.ModeHybrid} {
+				for _, query := range []string{"x", ""} {
+					_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: query, Mode: mode})
+					if !errors.Is(err, memory.ErrNoEmbedder) || a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "EMBEDDING_URL") {
+						f.Errorf("Search() with mode %s = %v, want ErrNoEmbedder", mode, err)
+					}
 				}
 			}
 		}},

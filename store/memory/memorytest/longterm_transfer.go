@@ -129,8 +129,8 @@ func testRestoredFacts(f *longTermFixture) {
 		f.Errorf("History() of the restored fact: %v, -want +got:\n%s", err, diff)
 	}
 	for query, want := range map[string]int{"third": 1, "second": 0, "first": 0} {
-		found, err := f.s.Search(f.ctx(), scope, memory.SearchParams{Query: query, MinScore: 0.01})
-		if err != nil || len(found) != want {
+		found, err := f.s.Search(f.ctx(), scope, memory.SearchParams{Query: query, MinScore: 0.01, Mode: memory.ModeLexical})
+		if err != nil || len(found.Facts) != want {
 			f.Errorf("Search(%q) = %+v, %v, want %d facts", query, found, err, want)
 		}
 	}
@@ -187,7 +187,7 @@ func testInvalidVersions(f *longTermFixture) {
 			f.Errorf("Restore() of %s = %v, want invalid_params", name, err)
 		}
 	}
-	if all, err := f.s.Search(f.ctx(), memory.Scope{Owner: f.in.Owner, Namespace: f.in.Namespace, Agent: "elsewhere"}, memory.SearchParams{}); err != nil || len(all) != 0 {
+	if all, err := f.s.Search(f.ctx(), memory.Scope{Owner: f.in.Owner, Namespace: f.in.Namespace, Agent: "elsewhere"}, memory.SearchParams{}); err != nil || len(all.Facts) != 0 {
 		f.Errorf("Search() = %+v, %v, want nothing", all, err)
 	}
 }
