@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 )
 
 // Graph returns the graphs of the store. now returns the current time; nil means time.Now.
@@ -238,4 +239,9 @@ func (s *graphStore) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, erro
 		}
 		return c.revert, err
 	}}, nil
+}
+
+// QueryCypher implements graph.CypherCapable.
+func (s *graphStore) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	return cypher.Execute(ctx, s, k, p)
 }

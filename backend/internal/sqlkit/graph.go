@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 )
 
 // Graphs are the graphs of a database.
@@ -17,7 +18,10 @@ type Graphs struct {
 	now func() time.Time
 }
 
-var _ graph.Complete = (*Graphs)(nil)
+var (
+	_ graph.Complete      = (*Graphs)(nil)
+	_ graph.CypherCapable = (*Graphs)(nil)
+)
 
 // NewGraphs returns the graphs of a database. now returns the current time; nil means time.Now.
 func NewGraphs(db DB, now func() time.Time) *Graphs {
@@ -317,4 +321,9 @@ func (g *Graphs) History(ctx context.Context, k graph.Key, id string) (all []gra
 		err = graph.ErrRelationshipNotFound
 	}
 	return all, err
+}
+
+// QueryCypher implements graph.CypherCapable.
+func (g *Graphs) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	return cypher.Execute(ctx, g, k, p)
 }

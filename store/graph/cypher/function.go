@@ -21,6 +21,8 @@ type function struct {
 	args []kind
 	// result is the kind of the result, if it is always the same.
 	result kind
+	// notAGE: Apache AGE lacks the function, or has another one of this name.
+	notAGE bool
 	eval   func(x *execution, e *call, args []any) (any, error)
 }
 

@@ -9,6 +9,8 @@ import (
 // printer writes parts of queries as text.
 type printer struct {
 	b strings.Builder
+	// age writes what Apache AGE does not accept; nil for the language itself.
+	age *ageWriter
 }
 
 func sameExpr(a, b expr) bool { return printed(a) == printed(b) }
@@ -35,7 +37,12 @@ func (p *printer) list(items []expr) {
 }
 
 // name writes a name in backquotes.
-func (p *printer) name(s string) { p.text("`", strings.ReplaceAll(s, "`", "``"), "`") }
+func (p *printer) name(s string) {
+	if p.age != nil {
+		p.age.checkName(s)
+	}
+	p.text("`", strings.ReplaceAll(s, "`", "``"), "`")
+}
 
 func (p *printer) names(before string, names []string) {
 	for _, n := range names {
@@ -50,7 +57,7 @@ func (p *printer) literal(v any) {
 	case nil:
 		p.text("null")
 	case string:
-		p.str(v)
+		ageString(&p.b, v)
 	case float64:
 		s := strconv.FormatFloat(v, 'g', -1, 64)
 		if !strings.ContainsAny(s, ".e") {
@@ -60,23 +67,6 @@ func (p *printer) literal(v any) {
 	default:
 		p.text(fmt.Sprint(v))
 	}
-}
-
-func (p *printer) str(s string) {
-	p.text("'")
-	for _, r := range s {
-		switch {
-		case r == '\'' || r == '\\':
-			p.text(`\`, string(r))
-		case r >= ' ' && r < 0x7f && r != '$':
-			p.b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&p.b, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&p.b, `\u%04x`, r)
-		}
-	}
-	p.text("'")
 }
 
 // operator writes an operand, op, and an operand, in brackets.
@@ -89,6 +79,9 @@ func (p *printer) operator(a expr, op string, b expr) {
 }
 
 func (p *printer) expr(e expr) {
+	if p.age != nil && p.age.expr(p, e) {
+		return
+	}
 	switch e := e.(type) {
 	case *literal:
 		p.literal(e.value)

@@ -3,9 +3,11 @@ package cypher
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -46,7 +48,7 @@ func normal(v any) (value any, ok bool) {
 	case int:
 		return int64(v), true
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		if v == math.Trunc(v) && v >= -1<<63 && v < 1<<63 {
 			return int64(v), true
 		}
 		return v, true
@@ -54,8 +56,8 @@ func normal(v any) (value any, ok bool) {
 		if i, err := v.Int64(); err == nil {
 			return i, true
 		}
-		f, err := v.Float64()
-		return f, err == nil
+		f, err := v.Float64() // infinite if it is out of range
+		return f, err == nil || errors.Is(err, strconv.ErrRange)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

@@ -42,16 +42,18 @@ type Harness struct {
 	Short bool
 }
 
-// Of returns the harness of the graphs of a backend.
+// Of returns the harness of the graphs of a backend, which execute queries.
 func Of(h storetest.Harness) Harness {
 	type opened struct {
 		graph.Complete
+		graph.CypherCapable
 		s store.Store
 	}
 	over := func(s store.Store, now func() time.Time) graph.Store {
-		return &opened{s.(interface {
+		g := s.(interface {
 			Graph(now func() time.Time) graph.Complete
-		}).Graph(now), s}
+		}).Graph(now)
+		return &opened{g, g.(graph.CypherCapable), s}
 	}
 	out := Harness{Open: func(t storetest.T, now func() time.Time) graph.Store {
 		s := h.Open(t)
@@ -77,7 +79,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 500
 	}
-	all := slices.Concat(contractTests(), walkTests(), timeTests(), transferTests(), inputTests(), raceTests(), randomTests())
+	all := slices.Concat(contractTests(), walkTests(), timeTests(), transferTests(), cypherTests(), inputTests(), raceTests(), randomTests())
 	if !h.Short {
 		all = append(all, largeTests()...)
 	}

@@ -30,6 +30,19 @@ type broken struct {
 	deletes func(ok bool) bool
 	forgets func(s graph.Complete, owner string) (graph.ForgetReport, error)
 	failed  func(err error) error
+	cypher  func(k *graph.Key, p *graph.CypherParams)
+	result  func(r *graph.CypherResult)
+}
+
+func (b *broken) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	if b.cypher != nil {
+		b.cypher(&k, &p)
+	}
+	r, err := b.Complete.(graph.CypherCapable).QueryCypher(ctx, b.in(k), p)
+	if b.result != nil {
+		b.result(&r)
+	}
+	return r, err
 }
 
 func (b *broken) in(k graph.Key) graph.Key {
@@ -122,38 +135,46 @@ func (b *broken) ForgetOwner(ctx context.Context, owner string) (graph.ForgetRep
 }
 
 var mutants = map[string]broken{
-	"ignores the owner":               {key: func(k *graph.Key) { k.Owner = "x" }},
-	"ignores the graph":               {key: func(k *graph.Key) { k.Graph = "x" }},
-	"ignores case of owners":          {key: func(k *graph.Key) { k.Owner = strings.ToLower(k.Owner) }},
-	"writes entities first":           {parts: true},
-	"ignores ends":                    {batch: func(b *graph.Batch) { b.Ends = nil }},
-	"ignores deleted entities":        {batch: func(b *graph.Batch) { b.DeleteEntities = nil }},
-	"ignores deleted relationships":   {batch: func(b *graph.Batch) { b.DeleteRelationships = nil }},
-	"accepts missing ends":            {batch: addEnds},
-	"ignores the interval":            {batch: eachEdge(func(r *graph.Relationship) { r.ValidTo = time.Time{} })},
-	"drops properties":                {batch: eachEdge(func(r *graph.Relationship) { r.Properties = nil })},
-	"turns relationships":             {batch: eachEdge(func(r *graph.Relationship) { r.Source, r.Target = r.Target, r.Source })},
-	"hides errors":                    {failed: func(error) error { return nil }},
-	"returns other errors":            {failed: func(error) error { return errors.New("other") }},
-	"walks too far":                   {params: func(p *graph.NeighborParams) { p.Depth = min(p.Depth+1, graph.MaxDepth) }},
-	"walks one step":                  {params: func(p *graph.NeighborParams) { p.Depth = min(p.Depth, 1) }},
-	"ignores the limit of entities":   {params: func(p *graph.NeighborParams) { p.MaxEntities = max(p.MaxEntities, 1000) }},
-	"ignores the limit of edges":      {params: func(p *graph.NeighborParams) { p.MaxRelationships = max(p.MaxRelationships, 10_000) }},
-	"returns induced relationships":   {params: func(p *graph.NeighborParams) { p.Induced = true }},
-	"returns no induced ones":         {params: func(p *graph.NeighborParams) { p.Induced = false }},
-	"returns more than ids":           {params: func(p *graph.NeighborParams) { p.IDsOnly = false }},
-	"ignores the direction":           {walk: func(w *graph.Walk) { w.Direction = "" }},
-	"swaps directions":                {walk: swap},
-	"ignores types":                   {walk: func(w *graph.Walk) { w.Types = nil }},
-	"ignores labels":                  {walk: func(w *graph.Walk) { w.Labels = nil }},
-	"ignores filters of entities":     {walk: func(w *graph.Walk) { w.Entities = filter.Filter{} }},
-	"ignores filters of edges":        {walk: func(w *graph.Walk) { w.Relationships = filter.Filter{} }},
-	"ignores when it was valid":       {walk: func(w *graph.Walk) { w.Moment.AsOf = time.Time{} }},
-	"ignores when it was known":       {walk: func(w *graph.Walk) { w.Moment.KnownAt = time.Time{} }},
-	"always selects any time":         {walk: func(w *graph.Walk) { w.Moment.AnyTime = true }},
-	"omits the start":                 {sub: func(s *graph.SubGraph) { s.Entities = s.Entities[min(1, len(s.Entities)):] }},
-	"hides that a limit was reached":  {sub: func(s *graph.SubGraph) { s.Truncated = false }},
-	"orders relationships in reverse": {sub: func(s *graph.SubGraph) { slices.Reverse(s.Relationships) }},
+	"queries read the graph of another owner": {cypher: func(k *graph.Key, _ *graph.CypherParams) { k.Owner = "other" }},
+	"queries ignore params": {cypher: func(_ *graph.Key, p *graph.CypherParams) {
+		p.Params = map[string]any{"text": "", "p": nil, "missing": 1}
+	}},
+	"queries ignore their limit":           {cypher: func(_ *graph.Key, p *graph.CypherParams) { p.MaxRows = 0 }},
+	"queries ignore their timeout":         {cypher: func(_ *graph.Key, p *graph.CypherParams) { p.Timeout, p.MaxSteps = 0, 1000 }, result: func(r *graph.CypherResult) { r.Columns = nil }},
+	"queries do not report truncated rows": {result: func(r *graph.CypherResult) { r.Truncated = false }},
+	"queries return integers as floats":    {result: floats},
+	"ignores the owner":                    {key: func(k *graph.Key) { k.Owner = "x" }},
+	"ignores the graph":                    {key: func(k *graph.Key) { k.Graph = "x" }},
+	"ignores case of owners":               {key: func(k *graph.Key) { k.Owner = strings.ToLower(k.Owner) }},
+	"writes entities first":                {parts: true},
+	"ignores ends":                         {batch: func(b *graph.Batch) { b.Ends = nil }},
+	"ignores deleted entities":             {batch: func(b *graph.Batch) { b.DeleteEntities = nil }},
+	"ignores deleted relationships":        {batch: func(b *graph.Batch) { b.DeleteRelationships = nil }},
+	"accepts missing ends":                 {batch: addEnds},
+	"ignores the interval":                 {batch: eachEdge(func(r *graph.Relationship) { r.ValidTo = time.Time{} })},
+	"drops properties":                     {batch: eachEdge(func(r *graph.Relationship) { r.Properties = nil })},
+	"turns relationships":                  {batch: eachEdge(func(r *graph.Relationship) { r.Source, r.Target = r.Target, r.Source })},
+	"hides errors":                         {failed: func(error) error { return nil }},
+	"returns other errors":                 {failed: func(error) error { return errors.New("other") }},
+	"walks too far":                        {params: func(p *graph.NeighborParams) { p.Depth = min(p.Depth+1, graph.MaxDepth) }},
+	"walks one step":                       {params: func(p *graph.NeighborParams) { p.Depth = min(p.Depth, 1) }},
+	"ignores the limit of entities":        {params: func(p *graph.NeighborParams) { p.MaxEntities = max(p.MaxEntities, 1000) }},
+	"ignores the limit of edges":           {params: func(p *graph.NeighborParams) { p.MaxRelationships = max(p.MaxRelationships, 10_000) }},
+	"returns induced relationships":        {params: func(p *graph.NeighborParams) { p.Induced = true }},
+	"returns no induced ones":              {params: func(p *graph.NeighborParams) { p.Induced = false }},
+	"returns more than ids":                {params: func(p *graph.NeighborParams) { p.IDsOnly = false }},
+	"ignores the direction":                {walk: func(w *graph.Walk) { w.Direction = "" }},
+	"swaps directions":                     {walk: swap},
+	"ignores types":                        {walk: func(w *graph.Walk) { w.Types = nil }},
+	"ignores labels":                       {walk: func(w *graph.Walk) { w.Labels = nil }},
+	"ignores filters of entities":          {walk: func(w *graph.Walk) { w.Entities = filter.Filter{} }},
+	"ignores filters of edges":             {walk: func(w *graph.Walk) { w.Relationships = filter.Filter{} }},
+	"ignores when it was valid":            {walk: func(w *graph.Walk) { w.Moment.AsOf = time.Time{} }},
+	"ignores when it was known":            {walk: func(w *graph.Walk) { w.Moment.KnownAt = time.Time{} }},
+	"always selects any time":              {walk: func(w *graph.Walk) { w.Moment.AnyTime = true }},
+	"omits the start":                      {sub: func(s *graph.SubGraph) { s.Entities = s.Entities[min(1, len(s.Entities)):] }},
+	"hides that a limit was reached":       {sub: func(s *graph.SubGraph) { s.Truncated = false }},
+	"orders relationships in reverse":      {sub: func(s *graph.SubGraph) { slices.Reverse(s.Relationships) }},
 	"repeats a relationship": {sub: func(s *graph.SubGraph) {
 		s.Relationships = append(s.Relationships, s.Relationships[:min(1, len(s.Relationships))]...)
 	}},
@@ -233,5 +254,15 @@ func TestSuiteDetectsDefects(t *testing.T) {
 				t.Error("the suite passes")
 			}
 		})
+	}
+}
+
+func floats(r *graph.CypherResult) {
+	for _, row := range r.Rows {
+		for i := range row {
+			if n, ok := row[i].(int64); ok {
+				row[i] = float64(n)
+			}
+		}
 	}
 }

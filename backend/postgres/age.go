@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
+)
+
+// ErrNoAGE is the error of [Store.AGE] if the database lacks the extension or the user the rights to use
+// it. Its text describes the remedy.
+var ErrNoAGE error = a2a.Errorf(a2a.CodeUnsupported, "postgres: Apache AGE cannot be used")
+
+// AGE has the graphs of a store with a copy of each in Apache AGE, which executes queries in openCypher.
+//
+// The tables of [Store.Graph] contain the graphs with all versions of relationships, and serve all calls but
+// queries. Each write changes the copy in its transaction. A copy has the newest version of each
+// relationship, in a graph of AGE with a label for each label of entities and type of
+// relationships. The names of labels and types must differ within a graph.
+//
+// The first write through AGE copies what the graph contains. Writes through [Store.Graph] do not change
+// the copy; call [AGE.Rebuild] after them.
+type AGE struct {
+	graph.Complete
+	database *database
+	now      func() time.Time
+	// writing serializes the writes of this process to a graph, by the hash of its name.
+	writing [64]sync.Mutex
+	seed    maphash.Seed
+}
+
+var (
+	_ graph.Complete      = (*AGE)(nil)
+	_ graph.CypherCapable = (*AGE)(nil)
+)
+
+// AGE returns the graphs of the store with copies in Apache AGE. now returns the current time; nil means
+// time.Now. It returns [ErrNoAGE] if the database cannot be used.
+func (s *Store) AGE(ctx context.Context, now func() time.Time) (*AGE, error) {
+	if now == nil {
+		now = time.Now
+	}
+	a := &AGE{Complete: sqlkit.NewGraphs(&kit{s.database}, now), database: s.database, now: now, seed: maphash.MakeSeed()}
+	return a, a.check(ctx)
+}
+
+const sqlAGE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'age'),
+	EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'ag_catalog' AND pg_catalog.has_schema_privilege(oid, 'USAGE')),
+	pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`
+
+func (a *AGE) check(ctx context.Context) error {
+	var installed, usage, create bool
+	err := a.database.readCall(ctx, "age", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, sqlAGE, pgx.QueryExecModeExec).Scan(&installed, &usage, &create)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !installed:
+		return noAGE("the extension is not installed in the database: run CREATE EXTENSION age as superuser")
+	case !usage:
+		return noAGE("the user lacks a right: run GRANT USAGE ON SCHEMA ag_catalog")
+	case !create:
+		return noAGE("the user lacks a right: run GRANT CREATE ON DATABASE")
+	}
+	return nil
+}
+
+func noAGE(reason string) error {
+	return a2a.Wrap(a2a.CodeUnsupported, ErrNoAGE, "postgres: Apache AGE: %s", reason)
+}
+
+// Name returns the name of the graph of AGE that has the copy of a graph: "holdfast_", 8 digits for the
+// schema, "_", and 32 digits for owner and graph.
+func (a *AGE) Name(k graph.Key) string {
+	return agePrefix(a.database.cfg.Schema) + digest(k.Owner+"\x00"+cmp.Or(k.Graph, graph.DefaultGraph), 32)
+}
+
+func agePrefix(schema string) string { return "holdfast_" + digest(schema, 8) + "_" }
+
+func digest(text string, digits int) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:digits]
+}
+
+// ageDB is a kit whose transactions also change the copy of a graph.
+type ageDB struct {
+	*kit
+	age   *AGE
+	key   graph.Key
+	after func(g *ageGraph) error
+}
+
+// Write implements sqlkit.DB.
+func (d *ageDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
+	mutex := &d.age.writing[maphash.String(d.age.seed, d.age.Name(d.key))%uint64(len(d.age.writing))]
+	mutex.Lock()
+	defer mutex.Unlock()
+	return d.kit.Write(ctx, func(tx sqlkit.Tx) error {
+		g, err := d.age.lock(tx, d.key)
+		if err == nil {
+			err = f(tx)
+		}
+		if err != nil {
+			return err
+		}
+		return d.after(g)
+	})
+}
+
+// changing returns the graphs with transactions that call after at their end.
+func (a *AGE) changing(k graph.Key, after func(g *ageGraph) error) *sqlkit.Graphs {
+	return sqlkit.NewGraphs(&ageDB{&kit{a.database}, a, k, after}, a.now)
+}
+
+const sqlLockAGE = `SELECT 1 FROM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))`
+
+// lock excludes other transactions that change the copy of a graph.
+func (a *AGE) lock(tx sqlkit.Tx, k graph.Key) (*ageGraph, error) {
+	g := &ageGraph{kitWrite: tx.(*kitWrite), key: k, name: a.Name(k)} //nolint:forcetypeassert // of this database
+	g.key.Graph = cmp.Or(k.Graph, graph.DefaultGraph)
+	return g, g.Query(sqlLockAGE, func(sqlkit.Row) error { return nil }, g.name)
+}
+
+// AddEntities implements graph.Writer.
+func (a *AGE) AddEntities(ctx context.Context, k graph.Key, entities []graph.Entity) ([]string, error) {
+	result, err := a.Write(ctx, k, graph.Batch{Entities: entities})
+	return result.Entities, err
+}
+
+// AddRelationships implements graph.Writer.
+func (a *AGE) AddRelationships(ctx context.Context, k graph.Key, relationships []graph.Relationship) ([]string, error) {
+	result, err := a.Write(ctx, k, graph.Batch{Relationships: relationships})
+	return result.Relationships, err
+}
+
+// DeleteEntity implements graph.Writer.
+func (a *AGE) DeleteEntity(ctx context.Context, k graph.Key, id string) (bool, error) {
+	result, err := a.Write(ctx, k, graph.Batch{DeleteEntities: []string{id}})
+	return result.DeletedEntities > 0, err
+}
+
+// DeleteRelationship implements graph.Writer.
+func (a *AGE) DeleteRelationship(ctx context.Context, k graph.Key, id string) (bool, error) {
+	result, err := a.Write(ctx, k, graph.Batch{DeleteRelationships: []string{id}})
+	return result.DeletedRelationships > 0, err
+}
+
+// Write implements graph.Writer.
+func (a *AGE) Write(ctx context.Context, k graph.Key, b graph.Batch) (graph.Result, error) {
+	b = b.WithIDs()
+	w, err := graph.NewWrite(k, b, a.now())
+	if err != nil {
+		return graph.Result{}, err
+	}
+	return a.changing(k, func(g *ageGraph) error { return g.apply(w) }).Write(ctx, k, b)
+}
+
+// WriteEffect implements graph.Transactional.
+func (a *AGE) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
+	b = b.WithIDs()
+	w, err := graph.NewWrite(k, b, a.now())
+	if err != nil {
+		return nil, err
+	}
+	effect, err := a.Complete.WriteEffect(k, b)
+	if err != nil {
+		return nil, err
+	}
+	return sqlkit.NewEffect(&kit{a.database}, func(tx sqlkit.Tx) error {
+		g, err := a.lock(tx, k)
+		if err == nil {
+			err = effect.Apply(tx)
+		}
+		if err != nil {
+			return err
+		}
+		return g.apply(w)
+	}), nil
+}
+
+// Restore implements graph.Restorer.
+func (a *AGE) Restore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
+	r, err := graph.NewRestored(k, entities, versions)
+	if err != nil {
+		return err
+	}
+	w := &graph.Write{Key: r.Key, Entities: r.Entities}
+	for _, rows := range r.Relationships {
+		w.Relationships = append(w.Relationships, rows[len(rows)-1])
+	}
+	return a.changing(k, func(g *ageGraph) error { return g.apply(w) }).Restore(ctx, k, entities, versions)
+}
+
+// Rebuild makes the copy of a graph again.
+func (a *AGE) Rebuild(ctx context.Context, k graph.Key) error {
+	if _, err := k.Check(); err != nil {
+		return err
+	}
+	db := &ageDB{&kit{a.database}, a, k, (*ageGraph).rebuild}
+	return db.Write(ctx, func(sqlkit.Tx) error { return nil })
+}
+
+// DeleteGraph implements graph.Forgetter. It empties the copy first, so that queries find nothing. The
+// names of its labels remain in AGE.
+func (a *AGE) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetReport, error) {
+	if _, err := k.Check(); err != nil {
+		return graph.ForgetReport{}, err
+	}
+	db := &ageDB{&kit{a.database}, a, k, (*ageGraph).empty}
+	if err := db.Write(ctx, func(sqlkit.Tx) error { return nil }); err != nil {
+		return graph.ForgetReport{}, err
+	}
+	report, err := a.Complete.DeleteGraph(ctx, k)
+	if err != nil {
+		return report, err
+	}
+	// Entities that were added meanwhile may remain.
+	db.after = (*ageGraph).rebuild
+	return report, db.Write(ctx, func(sqlkit.Tx) error { return nil })
+}
+
+// ForgetOwner implements graph.Forgetter.
+func (a *AGE) ForgetOwner(ctx context.Context, owner string) (report graph.ForgetReport, err error) {
+	for {
+		infos, err := a.Graphs(ctx, graph.ListParams{Owner: owner, Limit: graph.MaxLimit})
+		if err != nil || len(infos) == 0 {
+			break
+		}
+		for _, info := range infos {
+			part, err := a.DeleteGraph(ctx, graph.Key{Owner: owner, Graph: info.Name})
+			report.Entities += part.Entities
+			report.Relationships += part.Relationships
+			if err != nil {
+				return report, err
+			}
+		}
+	}
+	rest, err := a.Complete.ForgetOwner(ctx, owner)
+	report.Entities += rest.Entities
+	report.Relationships += rest.Relationships
+	return report, err
+}
