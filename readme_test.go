@@ -25,19 +25,23 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 
 func TestMemoryPageShowsTheExamples(t *testing.T) {
 	t.Parallel()
-	wantExamples(t, "docs/memory.md", "example_state_test.go")
+	wantExamples(t, "docs/memory.md", "example_state_test.go", "examples/librarian/main.go")
 }
 
-// wantExamples checks that each function in a page is in a file of examples. It returns the page.
-func wantExamples(t *testing.T, name, source string) string {
+// wantExamples checks that each function in a page is in one of some files of examples. It returns the page.
+func wantExamples(t *testing.T, name string, sources ...string) string {
 	t.Helper()
 	page, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
+	var examples []byte
+	for _, source := range sources {
+		content, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples = append(examples, content...)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(blocks) == 0 {
