@@ -19,12 +19,18 @@ import (
 
 // Limits.
 const (
-	// MinChunk and MaxChunk are the bounds of [Config].ChunkSize, in bytes.
-	MinChunk, MaxChunk = 100, 32 << 10
+	// MinChunk is the smallest [Config].ChunkSize, in bytes.
+	MinChunk = 100
+	// MaxChunk is the largest [Config].ChunkSize, in bytes.
+	MaxChunk = 32 << 10
 	// MaxChunks is the number of chunks of a document.
 	MaxChunks = vector.MaxWrite
-	// MaxID limits ids, titles and URLs of documents, in bytes.
-	MaxID, MaxTitle, MaxURL = vector.MaxName - 8, 1024, 4096
+	// MaxID limits ids of documents, in bytes.
+	MaxID = vector.MaxName - 8
+	// MaxTitle limits titles of documents, in bytes.
+	MaxTitle = 1024
+	// MaxURL limits URLs of documents, in bytes.
+	MaxURL = 4096
 	// MaxQuestion limits questions, in bytes.
 	MaxQuestion = vector.MaxText
 )

@@ -160,8 +160,8 @@ func TestStoppedServer(t *testing.T) {
 	if _, err := p.Count(ctx, testKey); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 700*time.Millisecond {
 		t.Errorf("Count() with a deadline of 100ms = %v after %v", err, time.Since(began))
 	}
-	if err := s.Health(bg); a2a.CodeOf(err) != a2a.CodeUnavailable {
-		t.Errorf("Health() of a stopped server = %v, want an error with code unavailable", err)
+	if err := s.Ping(bg); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("Ping() of a stopped server = %v, want an error with code unavailable", err)
 	}
 	wg.Wait()
 	if took := time.Since(began); took > 4*time.Second {
@@ -176,7 +176,7 @@ func TestStoppedServer(t *testing.T) {
 	if got := strings.Join(all(t, p, testKey), " "); got != `"first" "second"` {
 		t.Errorf("messages = %s, want each once", got)
 	}
-	must(t, s.Health(bg))
+	must(t, s.Ping(bg))
 }
 
 // lossy forwards connections to a server. While it loses answers, it closes a connection as soon as

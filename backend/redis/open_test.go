@@ -139,10 +139,10 @@ func TestOpenReportsUnsuitableServers(t *testing.T) {
 		t.Errorf("Open() with a canceled context = %v", err)
 	}
 	s := open(t, Config{URL: "redis://:right-secret@" + secured.addr()})
-	must(t, s.Health(t.Context()))
+	must(t, s.Ping(t.Context()))
 	must(t, s.Close())
-	if err := s.Health(t.Context()); a2a.CodeOf(err) != a2a.CodeUnavailable {
-		t.Errorf("Health() of a closed store = %v, want an error with code unavailable", err)
+	if err := s.Ping(t.Context()); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("Ping() of a closed store = %v, want an error with code unavailable", err)
 	}
 	if _, err := s.History().Count(t.Context(), testKey); a2a.CodeOf(err) != a2a.CodeUnavailable {
 		t.Errorf("Count() of a closed store = %v, want an error with code unavailable", err)

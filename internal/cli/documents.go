@@ -217,7 +217,7 @@ func (a *app) documentText(ctx context.Context, file string) (string, error) {
 }
 
 type documentsSearchCmd struct {
-	Query string `arg:"" help:"What to find, such as a question."`
+	Query string `arg:"" help:"Text to search for, such as a question."`
 	Limit int    `short:"n" default:"5" help:"Maximum number of documents, at most 100."`
 	collectionFlag
 

@@ -237,7 +237,7 @@ func (p NeighborParams) Check(k Key) (Key, NeighborParams, error) {
 	if p.MaxRelationships, err = checkLimit("maxRelationships", p.MaxRelationships, DefaultRelationships, MaxRelationships); err != nil {
 		return k, p, err
 	}
-	p.Walk, err = p.Walk.check()
+	p.Walk, err = p.check()
 	return k, p, err
 }
 
@@ -256,7 +256,7 @@ func (p PathParams) Check(k Key) (Key, PathParams, error) {
 	if p.MaxDepth, err = checkLimit("maxDepth", p.MaxDepth, MaxDepth, MaxDepth); err != nil {
 		return k, p, err
 	}
-	p.Walk, err = p.Walk.check()
+	p.Walk, err = p.check()
 	return k, p, err
 }
 

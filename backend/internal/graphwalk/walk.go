@@ -142,6 +142,7 @@ func (x *walker) passed(ids []string) (passed []string, err error) {
 func (x *walker) edges(frontier []string, distance int, direction graph.Direction) (edges []graph.RelationshipRow, err error) {
 	sides := []Side{Source, Target}
 	switch direction {
+	case graph.Both:
 	case graph.Out:
 		sides = sides[:1]
 	case graph.In:

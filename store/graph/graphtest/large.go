@@ -77,7 +77,7 @@ func testHub(f *fixture) {
 	p := graph.NeighborParams{IDs: []string{"hub"}, Depth: 1, MaxRelationships: 1500}
 	_, ids, truncated := f.neighbors(p)
 	f.equal("1500 of 2700", []any{len(ids), ids[0], ids[1499], truncated}, []any{1500, "r0000", "r1499", true})
-	p.Walk.Relationships, p.MaxRelationships = filter.Eq("even", true), 1200
+	p.Relationships, p.MaxRelationships = filter.Eq("even", true), 1200
 	_, ids, truncated = f.neighbors(p)
 	if len(ids) != 1200 || !truncated {
 		f.Errorf("1200 of 1350 = %d relationships, truncated %t", len(ids), truncated)
