@@ -176,7 +176,7 @@ func onAllStores(t *testing.T, test func(t *testing.T, name string, s store.Stor
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)
-		s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Schema: pgtest.Schema(t, url), Migrate: true})
+		s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Schema: pgtest.Schema(t, url), Migrate: true, Vectors: true})
 		if err != nil {
 			t.Fatalf("Open() = %v", err)
 		}

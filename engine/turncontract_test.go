@@ -175,7 +175,7 @@ func TestRefusedEffectFailsTheTurn(t *testing.T) {
 			t.Errorf("the turn failed after %v: the commit was retried", took)
 		}
 		data := contractData(t, s.(contractParts), task.ContextID)
-		if diff := cmp.Diff(map[string]any{"transcript": []string{}, "facts": []string{}, "blobs": []string{}}, data); diff != "" {
+		if diff := cmp.Diff(noData(), data); diff != "" {
 			t.Errorf("data of the context (-want +got):\n%s", diff)
 		}
 	})

@@ -190,6 +190,11 @@ func plainGraph(s graph.SubGraph) []string {
 	return texts
 }
 
+// noData is the data of a context without any; see contractData.
+func noData() map[string]any {
+	return map[string]any{"transcript": []string{}, "facts": []string{}, "blobs": []string{}, "documents": []string{}, "graph": []string{"0 without relationships"}}
+}
+
 // contextGraph returns the graph of a context.
 func contextGraph(t *testing.T, s graph.Store, contextID string) []string {
 	t.Helper()

@@ -17,7 +17,7 @@ func TestLongTermRecall(t *testing.T) {
 		t.Fatalf("no source of the standard library: %v", err)
 	}
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
-	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(memory.LongTermConfig{}), documents, 100, 1)
+	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(memory.LongTermConfig{}), documents, 25, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

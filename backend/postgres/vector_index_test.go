@@ -98,7 +98,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	}{{vector.Cosine, 32, false, "vector"}, {vector.Dot, 32, true, "halfvec"}, {vector.L2, 32, false, "vector"}, {vector.Cosine, 2100, false, "halfvec"}} {
 		t.Run(fmt.Sprintf("%s %d", test.metric, test.dim), func(t *testing.T) {
 			t.Parallel()
-			n, from := 3000, int64(2000)
+			n, from := 1500, int64(1000)
 			if test.dim > maxIndexed {
 				n, from = 300, 200
 			}

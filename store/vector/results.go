@@ -21,7 +21,8 @@ func (m Metric) Score(query, embedding []float32) float64 {
 	case L2:
 		return 1 / (1 + math.Sqrt(squares))
 	default:
-		return max(-1, min(1, dot/math.Sqrt(a*b)))
+		// Rounded, so that vectors of the same direction have the same score.
+		return max(-1, min(1, float64(float32(dot/math.Sqrt(a*b)))))
 	}
 }
 
