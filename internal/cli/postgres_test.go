@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,7 +168,6 @@ func TestMigrationsRunOnlyIfAllowed(t *testing.T) {
 func TestMigrateUpStatusPlan(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	c := connectTo(t, url)
 	t.Run("up", func(t *testing.T) {
 		t.Parallel()
 		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
@@ -188,7 +188,7 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		}
 		startServer(t, environ)
 	})
-	// The output of plan can be run with another tool.
+	// The output of plan can be run with another tool, such as psql.
 	t.Run("plan", func(t *testing.T) {
 		t.Parallel()
 		environ := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + pgtest.Schema(t, url)}
@@ -196,8 +196,10 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		if code != 0 || stderr != "" {
 			t.Fatalf("migrate plan = %d, %q", code, stderr)
 		}
-		if _, err := c.Exec(t.Context(), script); err != nil {
-			t.Fatalf("%v in\n%s", err, script)
+		psql := exec.Command("psql", "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--file", "-", url)
+		psql.Stdin = strings.NewReader(script)
+		if out, err := psql.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s in\n%s", err, out, script)
 		}
 		if code, out, _ := run(t, "", environ, "migrate", "status", "--json"); code != 0 || !strings.Contains(out, `"pending":[]`) {
 			t.Errorf("migrate status after the script = %d, %s, want nothing pending", code, out)
