@@ -15,7 +15,7 @@ RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|Test
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestBlobsSurviveKill|TestBlobStreams|TestLongTermRecall|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedVectorsSurviveKill|TestAcknowledgedGraphsSurviveKill|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery
-RACE_SKIP := $(RACE_SKIP)|TestLargeCollectionsGetAnIndex|TestFiltersSelectAsInMemory
+RACE_SKIP := $(RACE_SKIP)|TestLargeCollectionsGetAnIndex|TestVectorsWithIndexes|TestFiltersSelectAsInMemory
 RACE_SKIP := $(RACE_SKIP)|TestForgetSurvivesKills|TestStorageCheckOnPostgres|InAGE|TestTransferThroughPostgres|TestBlobsInS3|TestTranscriptsAndStatesInRedis
 
 .DEFAULT_GOAL := help
