@@ -35,12 +35,13 @@ func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
 }
 
-// ended returns the error of a context that is done: last or errNoAnswer if limit has ended it.
+// ended returns the error of a call with a context of limit: that of the context of the caller if it
+// is done, errNoAnswer if the time of the call or of an attempt ended, or else last.
 func ended(ctx context.Context, last error) error {
-	switch {
-	case !errors.Is(context.Cause(ctx), errNoAnswer):
+	switch done := ctx.Err() != nil; {
+	case done && !errors.Is(context.Cause(ctx), errNoAnswer):
 		return ctx.Err()
-	case last == nil:
+	case done && last == nil, errors.Is(last, context.DeadlineExceeded):
 		return errNoAnswer
 	}
 	return last

@@ -91,8 +91,8 @@ func (c *client) info(ctx context.Context, on *goredis.Client) (map[string]strin
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	text, err := on.Info(ctx).Result()
-	if ctx.Err() != nil {
-		return nil, ended(ctx, nil)
+	if err := ended(ctx, err); err != nil {
+		return nil, err
 	}
 	values := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -100,7 +100,7 @@ func (c *client) info(ctx context.Context, on *goredis.Client) (map[string]strin
 			values[name] = value
 		}
 	}
-	return values, err
+	return values, nil
 }
 
 // Oldest supported version.
@@ -139,10 +139,7 @@ func (c *client) eachMaster(ctx context.Context, f func(ctx context.Context, on 
 	} else {
 		err = f(ctx, c.single)
 	}
-	if ctx.Err() != nil {
-		return ended(ctx, nil)
-	}
-	return err
+	return ended(ctx, err)
 }
 
 // Ping returns an error if the server, or a master of the cluster, does not respond.
