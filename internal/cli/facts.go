@@ -264,7 +264,14 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 1 || c.Limit > maxPage {
 		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
 	}
+	p := memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)}
+	if _, err := p.Check(); err != nil {
+		return err
+	}
 	return c.with(ctx, a, false, func(k *kept) error {
+		if k.Embedder == nil && p.Mode.NeedsEmbedder() { // also if no scope exists
+			return memory.ErrNoEmbedder
+		}
 		var found []memory.Memory
 		var modes []memory.Mode
 		fallback, pending := "", 0
@@ -272,7 +279,7 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			some, err := k.Facts.Search(ctx, scope, memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)})
+			some, err := k.Facts.Search(ctx, scope, p)
 			if err != nil {
 				return err
 			}

@@ -89,7 +89,7 @@ func (e *Embeddings) Plan(ctx context.Context, p SearchParams) (Plan, error) {
 		Graph:   p.Mode != ModeSemantic && p.Mode != ModeLexical,
 	}
 	switch {
-	case e.embedder == nil && (p.Mode == ModeSemantic || p.Mode == ModeHybrid):
+	case e.embedder == nil && p.Mode.NeedsEmbedder():
 		return plan, ErrNoEmbedder
 	case e.embedder == nil || p.Mode == ModeLexical || p.Mode == ModeGraph || p.Query == "":
 		return plan, nil

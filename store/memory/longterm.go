@@ -98,6 +98,9 @@ const (
 	ModeHybrid   Mode = "hybrid"   // all of them; needs an embedder
 )
 
+// NeedsEmbedder reports whether a search in this mode returns [ErrNoEmbedder] without an embedder.
+func (m Mode) NeedsEmbedder() bool { return m == ModeSemantic || m == ModeHybrid }
+
 // MaxDistance is the number of steps from entities of a query to entities of facts that a search
 // finds.
 const MaxDistance = 2
