@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
@@ -17,7 +18,7 @@ import (
 // exportCmd exports contexts to a file.
 type exportCmd struct {
 	Context string `required:"" xor:"what" placeholder:"ID" help:"Export this context."`
-	All     bool   `required:"" xor:"what" help:"Export all data of the owner: contexts, records, transcripts, facts and blobs."`
+	All     bool   `required:"" xor:"what" help:"Export all data of the owner: contexts, records, transcripts, facts, documents, graphs and blobs."`
 	Data    string `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" help:"SQLite data directory; a server may be using it."`
 	Owner   string `placeholder:"PRINCIPAL" default:"anonymous" help:"Owner of the contexts (default ${default}, the owner on servers without tokens)."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
@@ -73,7 +74,7 @@ func keptIn(main store.Store, others *openContracts) transfer.Kept {
 	c := others.Contracts
 	c.Embedder = nil // documents keep their embeddings, and those without have none
 	c = c.WithParts(main, nil)
-	return transfer.Kept{History: c.History, Facts: c.Facts, Documents: c.Documents, Blobs: c.Blobs, State: c.State}
+	return transfer.Kept{History: c.History, Facts: c.Facts, Documents: c.Documents, Graphs: c.Graphs, Blobs: c.Blobs, State: c.State}
 }
 
 func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
@@ -115,7 +116,7 @@ func describeCounts(n transfer.Counts) string {
 	for _, more := range []struct {
 		n    int64
 		what string
-	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Documents, "document"}, {n.Blobs, "blob"}, {n.States, "state"}} {
+	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Documents, "document"}, {n.Entities, "entity"}, {n.Relationships, "relationship"}, {n.Blobs, "blob"}, {n.States, "state"}} {
 		if more.n > 0 {
 			text += ", " + plural(more.n, more.what)
 		}
@@ -126,6 +127,9 @@ func describeCounts(n transfer.Counts) string {
 func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

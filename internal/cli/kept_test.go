@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -30,7 +31,7 @@ func keepCmd(ts *testscript.TestScript, _ bool, args []string) {
 // keepData stores data of each kind that agents keep.
 func keepData(ctx context.Context, s store.Store, owner string) error {
 	c := engine.Contracts{}.WithParts(s, nil)
-	for _, step := range []func(context.Context, engine.Contracts, store.Store, string) error{keepTranscripts, keepFacts, keepBlobs, keepRecords} {
+	for _, step := range []func(context.Context, engine.Contracts, store.Store, string) error{keepTranscripts, keepFacts, keepGraphs, keepBlobs, keepRecords} {
 		if err := step(ctx, c, s, owner); err != nil {
 			return err
 		}
@@ -76,6 +77,29 @@ func keepFacts(ctx context.Context, c engine.Contracts, _ store.Store, owner str
 		}
 	}
 	return nil
+}
+
+func keepGraphs(ctx context.Context, c engine.Contracts, _ store.Store, owner string) error {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, err := c.Graphs.Write(ctx, graph.Key{Owner: owner}, graph.Batch{
+		Entities: []graph.Entity{
+			{ID: "ravi", Label: "Person", Properties: map[string]any{"name": "Ravi", "age": 41}},
+			{ID: "ada", Label: "Person", Properties: map[string]any{"name": "Ada"}},
+			{ID: "x", Label: "Project", Properties: map[string]any{"name": "Project X"}},
+		},
+		Relationships: []graph.Relationship{
+			{ID: "ravi-x", Source: "ravi", Type: "works_on", Target: "x", ValidFrom: from, Properties: map[string]any{"role": "lead"}},
+			{ID: "ada-x", Source: "ada", Type: "works_on", Target: "x", ValidFrom: from},
+			{ID: "ravi-ada", Source: "ravi", Type: "knows", Target: "ada"},
+		},
+	})
+	if err == nil {
+		_, err = c.Graphs.Write(ctx, graph.Key{Owner: owner}, graph.Batch{Ends: []graph.End{{ID: "ada-x", At: from.AddDate(0, 1, 0)}}})
+	}
+	if err == nil {
+		_, err = c.Graphs.AddEntities(ctx, graph.Key{Owner: owner, Graph: "places"}, []graph.Entity{{ID: "porto", Label: "City"}})
+	}
+	return err
 }
 
 func keepBlobs(ctx context.Context, c engine.Contracts, _ store.Store, owner string) error {

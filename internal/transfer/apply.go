@@ -204,7 +204,7 @@ func (m *importer) checkDuplicate(sum string) error {
 		case "":
 			return m.conflict("the input has different records of owner %s; import them separately", a2a.Quote(key.Owner))
 		case keptID:
-			return m.conflict("the input has different transcripts, facts, blobs or states of owner %s; import them separately", a2a.Quote(key.Owner))
+			return m.conflict("the input has different transcripts, facts, documents, graphs, blobs or states of owner %s; import them separately", a2a.Quote(key.Owner))
 		}
 		return m.conflict("the input has different documents of context %s of owner %s; import them separately", a2a.Quote(key.ID), a2a.Quote(key.Owner))
 	}

@@ -2,8 +2,8 @@
 //
 // # Concepts
 //
-// A document is one context with all its tasks, or the records of an owner, in JSON Lines. Each line is an object; its
-// member type says what the line contains. A file may contain several documents.
+// A document is one context with all its tasks, the records of an owner, or the data that agents keep
+// for an owner, in JSON Lines. Each line is an object; its member type says what the line contains. A file may contain several documents.
 // docs/export.md specifies the format.
 //
 // [Export] writes a document, [Import] reads the documents of a file. Both preserve ids, times
@@ -14,7 +14,8 @@
 //   - Import writes nothing before it has checked all of its input: counts, order, SHA-256,
 //     that each task equals the fold of its events, and that nothing conflicts with the store.
 //   - Repeating an interrupted import finishes it. Repeating a finished import changes nothing.
-//   - Memory is bounded by the largest task, not by the number of tasks.
+//   - Memory is bounded by the largest task, not by the number of tasks, and by the ids of the entities
+//     of the largest graph.
 //
 // A document does not contain idempotency keys, leases, webhooks, or the steps of finished
 // turns.

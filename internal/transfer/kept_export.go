@@ -22,12 +22,12 @@ const (
 	chunkSize = 192 << 10
 )
 
-// ExportKept writes a document with the transcripts, facts, documents, blobs and states of an owner to w, if
-// there are any. Servers may use the stores at the same time: sessions that are written to
+// ExportKept writes a document with the transcripts, facts, documents, graphs, blobs and states of an owner
+// to w, if there are any. Servers may use the stores at the same time: sessions that are written to
 // meanwhile may be missing. Notes of the report are about stores that cannot list their data.
 func ExportKept(ctx context.Context, w io.Writer, k Kept, owner string) (Report, error) {
 	e := &keptExporter{exporter: &exporter{out: w, key: store.ContextKey{Owner: owner}, sum: sha256.New()}, kept: k, owner: owner}
-	for _, part := range []func(context.Context) error{e.transcripts, e.facts, e.documents, e.blobs, e.states} {
+	for _, part := range []func(context.Context) error{e.transcripts, e.facts, e.documents, e.graphs, e.blobs, e.states} {
 		if err := part(ctx); err != nil {
 			return e.report, err
 		}
@@ -35,7 +35,10 @@ func ExportKept(ctx context.Context, w io.Writer, k Kept, owner string) (Report,
 	if !e.started {
 		return e.report, nil
 	}
-	e.report.Document.add(Counts{Sessions: e.end.Sessions, Messages: e.end.Messages, Facts: e.end.Facts, Documents: e.end.Documents, Blobs: e.end.Blobs, States: e.end.States})
+	e.report.Document.add(Counts{
+		Sessions: e.end.Sessions, Messages: e.end.Messages, Facts: e.end.Facts, Documents: e.end.Documents,
+		Entities: e.end.Entities, Relationships: e.end.Relationships, Blobs: e.end.Blobs, States: e.end.States,
+	})
 	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
 	return e.report, e.line(&e.end)
 }

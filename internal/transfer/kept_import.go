@@ -39,6 +39,7 @@ type keptImport struct {
 	upload  *upload
 	// documents are those of one collection to compare or to add next.
 	documents []*keptDocument
+	graph     graphBatch
 }
 
 // upload is a blob that is being restored.
@@ -63,6 +64,11 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 			return err
 		}
 	}
+	if item.graph == nil {
+		if err := m.flushGraph(ctx, owner); err != nil {
+			return err
+		}
+	}
 	if item.chunk == nil {
 		if err := m.endUpload(); err != nil {
 			return err
@@ -79,6 +85,8 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 		m.report.Document.Documents++
 		m.now.documents = append(m.now.documents, item.document)
 		return nil
+	case item.graph != nil:
+		return m.keptGraph(ctx, owner, item.graph)
 	case item.blob != nil:
 		return m.keptBlob(ctx, owner, *item.blob)
 	case item.chunk != nil:
@@ -93,7 +101,7 @@ func (m *importer) kept(ctx context.Context, owner string, item keptItem) error 
 
 // endKept ends a document with kept data.
 func (m *importer) endKept(ctx context.Context) error {
-	return errors.Join(m.flushMessages(ctx), m.flushDocuments(ctx, m.saved.Key.Owner), m.endUpload())
+	return errors.Join(m.flushMessages(ctx), m.flushDocuments(ctx, m.saved.Key.Owner), m.flushGraph(ctx, m.saved.Key.Owner), m.endUpload())
 }
 
 // lacks returns the error for data that the target has no store for.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -23,20 +24,25 @@ type Kept struct {
 	Blobs   blob.Store
 	// Documents lists its documents ([vector.Lister]) if they shall be exported.
 	Documents vector.Store
+	// Graphs lists its graphs and their versions ([graph.Lister], [graph.Historian]) if they shall be
+	// exported.
+	Graphs graph.Store
 	// State has session states that are not records of the store of tasks.
 	State memory.ShortTerm
 }
 
 // The lines of a document with data that an agent keeps for an owner.
 const (
-	typeKept     lineType = "kept"
-	typeSession  lineType = "session"
-	typeMessage  lineType = "message"
-	typeFact     lineType = "fact"
-	typeDocument lineType = "document"
-	typeBlob     lineType = "blob"
-	typeChunk    lineType = "chunk"
-	typeState    lineType = "state"
+	typeKept         lineType = "kept"
+	typeSession      lineType = "session"
+	typeMessage      lineType = "message"
+	typeFact         lineType = "fact"
+	typeDocument     lineType = "document"
+	typeEntity       lineType = "entity"
+	typeRelationship lineType = "relationship"
+	typeBlob         lineType = "blob"
+	typeChunk        lineType = "chunk"
+	typeState        lineType = "state"
 )
 
 // keptID is the id of the context of such a document, which no context has.

@@ -24,6 +24,7 @@ type keptItem struct {
 	fact    []memory.Memory
 	// document is one of a collection.
 	document *keptDocument
+	graph    *keptGraph
 	blob     *blob.Info
 	chunk    []byte // of the last blob
 	state    *keptState
@@ -53,6 +54,7 @@ type keptScan struct {
 	blob    blob.Info
 	content hash.Hash // of the blob, nil without one
 	size    int64
+	graph   *graphScan
 }
 
 // parseKept starts a document of kept data.
@@ -85,6 +87,10 @@ func (s *scanner) parseItem(ctx context.Context, t lineType, raw []byte) (err er
 		item.fact, err = s.parseFact(raw)
 	case typeDocument:
 		item.document, err = s.parseDocument(raw)
+	case typeEntity:
+		item.graph, err = s.parseEntity(raw)
+	case typeRelationship:
+		item.graph, err = s.parseRelationship(raw)
 	case typeBlob:
 		item.blob, err = s.parseBlob(raw)
 	case typeChunk:

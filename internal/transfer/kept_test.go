@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	contract "github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -30,10 +31,11 @@ type parts interface {
 	LongTerm(cfg contract.LongTermConfig) contract.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
 	Vectors(cfg vector.Config) vector.Store
+	Graph(now func() time.Time) graph.Complete
 }
 
 func keptOf(s parts) transfer.Kept {
-	return transfer.Kept{History: s.History(), Facts: s.LongTerm(contract.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{})}
+	return transfer.Kept{History: s.History(), Facts: s.LongTerm(contract.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
 }
 
 func newMemory(t *testing.T) parts {
@@ -89,6 +91,7 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 	}
 	_, err = k.Documents.Add(t.Context(), vector.Key{Owner: owner}, vector.WriteParams{Documents: []vector.Document{{ID: "words", Text: "found by words"}}})
 	must(err)
+	fillGraphs(t, k, owner, 20)
 	for i, size := range []int{0, 3, 192 << 10, 500_000} {
 		p := blob.PutParams{Owner: owner, Name: fmt.Sprint("file ", i), ContentType: "text/plain"}
 		if i%2 == 1 {
@@ -97,6 +100,28 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 		_, err := k.Blobs.Put(t.Context(), strings.NewReader(strings.Repeat("x", size)), p)
 		must(err)
 	}
+}
+
+// fillGraphs stores two graphs, one of some size and with versions of relationships.
+func fillGraphs(t *testing.T, k transfer.Kept, owner string, size int) {
+	t.Helper()
+	write := func(name string, b graph.Batch) {
+		t.Helper()
+		if _, err := k.Graphs.Write(t.Context(), graph.Key{Owner: owner, Graph: name}, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	properties := map[string]any{"name": "Ravi <&>", "big": json.Number("9007199254740993"), "snake_case": []any{1.5, nil, "\n"}}
+	var b graph.Batch
+	for n := range size {
+		b.Entities = append(b.Entities, graph.Entity{ID: fmt.Sprint("e", n), Label: "Person", Properties: properties})
+		b.Relationships = append(b.Relationships, graph.Relationship{ID: fmt.Sprint("r", n), Source: fmt.Sprint("e", n), Target: fmt.Sprint("e", n*7%size), Type: "knows"})
+	}
+	write("", b)
+	from := time.Date(2020, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	write("", graph.Batch{Relationships: []graph.Relationship{{ID: "r1", Source: "e1", Target: "e7", Type: "knows", ValidFrom: from, Properties: properties}}})
+	write("", graph.Batch{Ends: []graph.End{{ID: "r1", At: from.AddDate(1, 0, 0)}, {ID: "r2"}}})
+	write("places", graph.Batch{Entities: []graph.Entity{{ID: "e1", Label: "City"}}, Relationships: []graph.Relationship{{ID: "r1", Source: "e1", Target: "e1", Type: "near"}}})
 }
 
 func exportKept(t *testing.T, k transfer.Kept, owner string) string {
@@ -125,7 +150,7 @@ func TestKeptDataIsTransferredBetweenBackends(t *testing.T) {
 			source, target := open[0](t), open[1](t)
 			fillKept(t, keptOf(source), "alice")
 			document := exportKept(t, keptOf(source), "alice")
-			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Documents: 131, Blobs: 4}
+			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Documents: 131, Entities: 21, Relationships: 21, Blobs: 4}
 			for _, written := range []transfer.Counts{want, {}} {
 				report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
 				if err != nil || report.Document != want || report.Written != written {
@@ -185,6 +210,16 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 			_, err := k.Documents.Add(t.Context(), vector.Key{Owner: "alice", Collection: "embedded"}, vector.WriteParams{Documents: []vector.Document{{ID: "x", Embedding: []float32{1}}}})
 			return err
 		}, `collection "embedded" exists with another metric, dimension or embedder`},
+		"an entity": {func(k transfer.Kept) error {
+			_, err := k.Graphs.AddEntities(t.Context(), graph.Key{Owner: "alice"}, []graph.Entity{{ID: "e19", Label: "Person"}})
+			return err
+		}, `entity "e19" of graph "default" exists and differs`},
+		"a relationship": {func(k transfer.Kept) error {
+			_, err := k.Graphs.Write(t.Context(), graph.Key{Owner: "alice", Graph: "places"}, graph.Batch{
+				Entities: []graph.Entity{{ID: "e1", Label: "City"}}, Relationships: []graph.Relationship{{ID: "r1", Source: "e1", Target: "e1", Type: "far"}},
+			})
+			return err
+		}, `relationship "r1" of graph "places" exists and differs`},
 		"a blob": {func(k transfer.Kept) error {
 			page, err := source.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
 			if err != nil {
@@ -246,7 +281,25 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 			l[i+1] = strings.Replace(l[i+1], `"embedding":"`, `"embedding":"AA`, 1)
 			return l
 		}, "embedding"},
-		"a missing document": {func(l []string) []string { i := find("document"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
+		"a missing document":      {func(l []string) []string { i := find("document"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
+		"a missing entity":        {func(l []string) []string { i := find("entity"); return slices.Delete(l, i, i+1) }, "source is \"e0\", must be an entity of the graph on a line before"},
+		"a repeated entity":       {func(l []string) []string { i := find("entity"); return slices.Insert(l, i, l[i]) }, "entity \"e0\" of graph \"default\" is repeated"},
+		"a missing relationship":  {func(l []string) []string { i := find("relationship"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
+		"a repeated relationship": {func(l []string) []string { i := find("relationship"); return slices.Insert(l, i, l[i]) }, "relationship \"r0\" follows relationship \"r0\""},
+		"a wrong version": {func(l []string) []string {
+			i := find("relationship")
+			l[i] = strings.Replace(l[i], `"version":1`, `"version":2`, 1)
+			return l
+		}, "version: is 2, want 1"},
+		"a wrong label": {func(l []string) []string {
+			i := find("entity")
+			l[i] = strings.Replace(l[i], `"label":"`, `"label":"1`, 1)
+			return l
+		}, "label: is \"1Person\""},
+		"a graph twice": {func(l []string) []string {
+			i := find("blob")
+			return slices.Insert(l, i, strings.Replace(l[find("entity")], `"e0"`, `"new"`, 1))
+		}, "graph is \"default\", must not follow \"places\""},
 		"a wrong ref": {func(l []string) []string {
 			i := find("blob")
 			l[i] = strings.Replace(l[i], `"sha256":"`, `"sha256":"x`, 1)
@@ -305,6 +358,45 @@ func (b *failingBlobs) Restore(ctx context.Context, owner string, info blob.Info
 	return b.Restorer.Restore(ctx, owner, info, r)
 }
 
+type failingGraphs struct {
+	graph.Complete
+	f *failing
+}
+
+func (g *failingGraphs) Restore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
+	if err := g.f.fault(); err != nil {
+		return err
+	}
+	return g.Complete.Restore(ctx, k, entities, versions)
+}
+
+// growing is a store of graphs in which a relationship to a new entity appears after the entities were
+// listed.
+type growing struct{ graph.Complete }
+
+func (g *growing) FindRelationships(ctx context.Context, k graph.Key, p graph.FindRelationshipParams) ([]graph.Relationship, error) {
+	if p.After == "" {
+		_, err := g.Write(ctx, k, graph.Batch{
+			Entities: []graph.Entity{{ID: "a new one", Label: "Person"}}, Relationships: []graph.Relationship{{ID: "new", Source: "e1", Target: "a new one", Type: "knows"}},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return g.Complete.FindRelationships(ctx, k, p)
+}
+
+func TestExportOfAGraphThatGrowsIsComplete(t *testing.T) {
+	t.Parallel()
+	source, target := newMemory(t), newMemory(t)
+	fillGraphs(t, keptOf(source), "alice", graph.MaxWrite)
+	document := exportKept(t, transfer.Kept{Graphs: &growing{source.Graph(nil)}}, "alice")
+	importDocument(t, target, document, transfer.ImportOptions{Kept: keptOf(target)})
+	if got, want := exportKept(t, keptOf(target), "alice"), exportKept(t, keptOf(source), "alice"); got != want {
+		t.Errorf("the import differs from the source")
+	}
+}
+
 func TestInterruptedImportOfKeptDataIsCompletedByAnother(t *testing.T) {
 	t.Parallel()
 	source := newMemory(t)
@@ -314,7 +406,7 @@ func TestInterruptedImportOfKeptDataIsCompletedByAnother(t *testing.T) {
 		target := newMemory(t)
 		k, left := keptOf(target), n
 		f := &failing{k.History, k.History.(history.SessionLister), k.History.(history.Restorer), &left}
-		faulty := transfer.Kept{History: f, Facts: k.Facts, Documents: k.Documents, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
+		faulty := transfer.Kept{History: f, Facts: k.Facts, Documents: k.Documents, Graphs: &failingGraphs{k.Graphs.(graph.Complete), f}, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
 		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: faulty})
 		if err != nil && !errors.Is(err, errFault) {
 			t.Fatalf("Import() with fault %d = %v", n, err)

@@ -91,18 +91,20 @@ type recordLine struct {
 }
 
 type endLine struct {
-	_         struct{} `wire:"const=type:end,required"`
-	Tasks     int64    `json:"tasks" wire:"required"`
-	Steps     int64    `json:"steps" wire:"required"`
-	Events    int64    `json:"events" wire:"required"`
-	Feedback  int64    `json:"feedback" wire:"required"`
-	Records   int64    `json:"records,omitempty"`
-	Sessions  int64    `json:"sessions,omitempty"`
-	Messages  int64    `json:"messages,omitempty"`
-	Facts     int64    `json:"facts,omitempty"`
-	Documents int64    `json:"documents,omitempty"`
-	Blobs     int64    `json:"blobs,omitempty"`
-	States    int64    `json:"states,omitempty"`
+	_             struct{} `wire:"const=type:end,required"`
+	Tasks         int64    `json:"tasks" wire:"required"`
+	Steps         int64    `json:"steps" wire:"required"`
+	Events        int64    `json:"events" wire:"required"`
+	Feedback      int64    `json:"feedback" wire:"required"`
+	Records       int64    `json:"records,omitempty"`
+	Sessions      int64    `json:"sessions,omitempty"`
+	Messages      int64    `json:"messages,omitempty"`
+	Facts         int64    `json:"facts,omitempty"`
+	Documents     int64    `json:"documents,omitempty"`
+	Entities      int64    `json:"entities,omitempty"`
+	Relationships int64    `json:"relationships,omitempty"`
+	Blobs         int64    `json:"blobs,omitempty"`
+	States        int64    `json:"states,omitempty"`
 	// SHA256 is the checksum of all previous lines of the document, with their line breaks.
 	SHA256 string `json:"sha256" wire:"required"`
 }

@@ -2,17 +2,19 @@ package transfer
 
 // Counts are numbers of records by kind.
 type Counts struct {
-	Contexts  int64 `json:"contexts"`
-	Tasks     int64 `json:"tasks"`
-	Events    int64 `json:"events"`
-	Feedback  int64 `json:"feedback"`
-	Records   int64 `json:"records,omitempty"`
-	Sessions  int64 `json:"sessions,omitempty"`
-	Messages  int64 `json:"messages,omitempty"`
-	Facts     int64 `json:"facts,omitempty"`
-	Documents int64 `json:"documents,omitempty"`
-	Blobs     int64 `json:"blobs,omitempty"`
-	States    int64 `json:"states,omitempty"`
+	Contexts      int64 `json:"contexts"`
+	Tasks         int64 `json:"tasks"`
+	Events        int64 `json:"events"`
+	Feedback      int64 `json:"feedback"`
+	Records       int64 `json:"records,omitempty"`
+	Sessions      int64 `json:"sessions,omitempty"`
+	Messages      int64 `json:"messages,omitempty"`
+	Facts         int64 `json:"facts,omitempty"`
+	Documents     int64 `json:"documents,omitempty"`
+	Entities      int64 `json:"entities,omitempty"`
+	Relationships int64 `json:"relationships,omitempty"`
+	Blobs         int64 `json:"blobs,omitempty"`
+	States        int64 `json:"states,omitempty"`
 }
 
 func (c *Counts) add(d Counts) {
@@ -25,6 +27,8 @@ func (c *Counts) add(d Counts) {
 	c.Messages += d.Messages
 	c.Facts += d.Facts
 	c.Documents += d.Documents
+	c.Entities += d.Entities
+	c.Relationships += d.Relationships
 	c.Blobs += d.Blobs
 	c.States += d.States
 }

@@ -55,24 +55,26 @@ type taskHead struct {
 // nextTypes lists the types that may follow a line of a type; "" is the start of the input.
 // After an event checkOrder also checks whether the task has more events.
 var nextTypes = map[lineType][]lineType{
-	"":           {typeHead},
-	typeHead:     {typeContext, typeRecords, typeKept},
-	typeRecords:  {typeRecord},
-	typeRecord:   {typeRecord, typeEnd},
-	typeKept:     {typeSession, typeFact, typeDocument, typeBlob, typeState},
-	typeSession:  {typeMessage},
-	typeMessage:  {typeMessage, typeSession, typeFact, typeDocument, typeBlob, typeState, typeEnd},
-	typeFact:     {typeFact, typeDocument, typeBlob, typeState, typeEnd},
-	typeDocument: {typeDocument, typeBlob, typeState, typeEnd},
-	typeBlob:     {typeChunk, typeBlob, typeState, typeEnd},
-	typeChunk:    {typeChunk, typeBlob, typeState, typeEnd},
-	typeState:    {typeState, typeEnd},
-	typeContext:  {typeTask, typeEnd},
-	typeTask:     {typeStep, typeEvent},
-	typeStep:     {typeStep, typeEvent},
-	typeEvent:    {typeFeedback, typeTask, typeEnd},
-	typeFeedback: {typeFeedback, typeTask, typeEnd},
-	typeEnd:      {typeHead},
+	"":               {typeHead},
+	typeHead:         {typeContext, typeRecords, typeKept},
+	typeRecords:      {typeRecord},
+	typeRecord:       {typeRecord, typeEnd},
+	typeKept:         {typeSession, typeFact, typeDocument, typeEntity, typeBlob, typeState},
+	typeSession:      {typeMessage},
+	typeMessage:      {typeMessage, typeSession, typeFact, typeDocument, typeEntity, typeBlob, typeState, typeEnd},
+	typeFact:         {typeFact, typeDocument, typeEntity, typeBlob, typeState, typeEnd},
+	typeDocument:     {typeDocument, typeEntity, typeBlob, typeState, typeEnd},
+	typeEntity:       {typeEntity, typeRelationship, typeBlob, typeState, typeEnd},
+	typeRelationship: {typeRelationship, typeEntity, typeBlob, typeState, typeEnd},
+	typeBlob:         {typeChunk, typeBlob, typeState, typeEnd},
+	typeChunk:        {typeChunk, typeBlob, typeState, typeEnd},
+	typeState:        {typeState, typeEnd},
+	typeContext:      {typeTask, typeEnd},
+	typeTask:         {typeStep, typeEvent},
+	typeStep:         {typeStep, typeEvent},
+	typeEvent:        {typeFeedback, typeTask, typeEnd},
+	typeFeedback:     {typeFeedback, typeTask, typeEnd},
+	typeEnd:          {typeHead},
 }
 
 // scanner reads and validates documents.
@@ -235,7 +237,7 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 		return s.parseRecord(ctx, raw)
 	case typeKept:
 		return s.parseKept(ctx, raw)
-	case typeSession, typeMessage, typeFact, typeDocument, typeBlob, typeChunk, typeState:
+	case typeSession, typeMessage, typeFact, typeDocument, typeEntity, typeRelationship, typeBlob, typeChunk, typeState:
 		return s.parseItem(ctx, t, raw)
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
@@ -422,8 +424,9 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
 	if l != s.counted {
-		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Documents != s.counted.Documents || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
-			return s.errorf("counts of sessions, messages, facts, documents, blobs or states are not those of the document")
+		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Documents != s.counted.Documents ||
+			l.Entities != s.counted.Entities || l.Relationships != s.counted.Relationships || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
+			return s.errorf("counts of sessions, messages, facts, documents, entities, relationships, blobs or states are not those of the document")
 		}
 		if l.Records != s.counted.Records {
 			return s.errorf("count is %d records, but the document has %d", l.Records, s.counted.Records)

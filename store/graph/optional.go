@@ -52,8 +52,10 @@ type Forgetter interface {
 // Restorer adds what an export contains.
 type Restorer interface {
 	// Restore adds entities, and relationships with all their versions: those of a relationship
-	// follow each other, oldest first, and keep their fields. It adds all or nothing. It returns an
-	// [ExistsError] if one of the ids exists, or an [EndpointError].
+	// follow each other, oldest first, and keep their fields. It adds all or nothing. The limits are
+	// those of a [Batch], with versions in place of relationships; a single relationship without
+	// entities may have more versions. It returns an [ExistsError] if one of the ids exists, or an
+	// [EndpointError].
 	Restore(ctx context.Context, k Key, entities []Entity, versions []Relationship) error
 	// CanRestore returns the error of Restore and changes nothing. Ends of relationships may be
 	// missing.

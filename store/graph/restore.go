@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -22,7 +23,8 @@ func NewRestored(k Key, entities []Entity, versions []Relationship) (*Restored, 
 	if err != nil {
 		return nil, err
 	}
-	if len(entities) > MaxWrite || len(versions) > MaxWrite {
+	alone := len(entities) == 0 && !slices.ContainsFunc(versions, func(r Relationship) bool { return r.ID != versions[0].ID })
+	if !alone && (len(entities) > MaxWrite || len(versions) > MaxWrite) {
 		return nil, invalid("restore: %d entities and %d versions, limit is %d of each", len(entities), len(versions), MaxWrite)
 	}
 	size, w := 0, Write{Key: k}
@@ -33,6 +35,9 @@ func NewRestored(k Key, entities []Entity, versions []Relationship) (*Restored, 
 	seen := make(map[string]bool)
 	for i := range versions {
 		field := fmt.Sprintf("relationships[%d]", i)
+		if alone {
+			size = 0
+		}
 		row, err := newRelationship(field, versions[i], &size)
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ func transferTests() []test {
 		{"graphs are listed by name", testGraphs},
 		{"DeleteGraph and ForgetOwner remove all of a graph and of an owner", testForget},
 		{"what was exported can be restored", testRestore},
+		{"a relationship of many versions can be restored", testRestoreVersions},
 		{"data survive a restart", testReopen},
 	}
 }
@@ -122,6 +123,30 @@ func testRestore(f *fixture) {
 		err := s.Restore(f.ctx, graph.Key{Owner: "owner", Graph: "bad"}, entities("a", "b"), bad)
 		f.wantInvalid("Restore() if "+name, err, "relationships")
 	}
+}
+
+func testRestoreVersions(f *fixture) {
+	s, h := optional[graph.Restorer](f), optional[graph.Historian](f)
+	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: edges("r: a to b")})
+	at := f.relationships("r")[0].RecordedAt
+	versions := make([]graph.Relationship, graph.MaxWrite+1)
+	for i := range versions {
+		r := edges("many: a to b")[0]
+		r.Version, r.RecordedAt, r.Properties = int64(i+1), at.Add(time.Duration(i)*time.Second), map[string]any{"n": float64(i)}
+		if i < len(versions)-1 {
+			r.ReplacedAt = r.RecordedAt.Add(time.Second)
+		}
+		versions[i] = r
+	}
+	f.wantInvalid("Restore() with an entity", s.Restore(f.ctx, f.k, entities("c"), versions), "restore")
+	if err := s.Restore(f.ctx, f.k, nil, versions); err != nil {
+		f.Fatalf("Restore() = %v", err)
+	}
+	got, err := h.History(f.ctx, f.k, "many")
+	if err != nil {
+		f.Fatalf("History() = %v", err)
+	}
+	f.equal("History()", got, versions)
 }
 
 func testReopen(f *fixture) {
