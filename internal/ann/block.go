@@ -244,7 +244,31 @@ func (x *table) closeness(q *query, row uint32) float32 {
 	return product
 }
 
-// score computes the score of a vector with a norm.
+// precise returns the score of a vector. Vectors in the same direction have the same one under Cosine.
+func (x *table) precise(query, v []float32) float64 {
+	var dot, a, b, squares float64
+	switch x.cfg.Metric {
+	case Cosine:
+		for i := range query {
+			x, y := float64(query[i]), float64(v[i])
+			dot, a, b = dot+x*y, a+x*x, b+y*y
+		}
+		return max(-1, min(1, float64(float32(dot/math.Sqrt(a*b)))))
+	case Dot:
+		for i := range query {
+			dot += float64(query[i]) * float64(v[i])
+		}
+		return dot
+	default:
+		for i := range query {
+			d := float64(query[i]) - float64(v[i])
+			squares += d * d
+		}
+		return 1 / (1 + math.Sqrt(squares))
+	}
+}
+
+// score computes the score of a vector with a norm, with the precision of float32.
 func (x *table) score(q *query, v []float32, norm float32) float64 {
 	switch x.cfg.Metric {
 	case Cosine:

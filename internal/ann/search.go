@@ -51,35 +51,39 @@ func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		results, err := x.rank(ctx, &q, found, version)
+		ranked, err := x.rank(ctx, &q, found, version, p.Limit)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case len(found) < limit:
-		case len(results) < p.Limit: // the source does not have some candidates any more
+		case len(ranked) < p.Limit: // the source does not have some candidates any more
 			continue
-		case adapt && limit < maxAdapt && !p.Exact && x.doubtful(found, results[p.Limit-1]):
+		case adapt && limit < maxAdapt && !p.Exact && x.doubtful(found, ranked[p.Limit-1].Score):
 			continue
 		}
-		return results[:min(len(results), p.Limit)], nil
+		results := make([]Result, min(len(ranked), p.Limit))
+		for i := range results {
+			results[i] = ranked[i].Result
+		}
+		return results, nil
 	}
 }
 
 // doubtful reports that an item that is not a candidate may be closer than the last result: by its
 // code it is at most as close as any candidate, and its code may be wrong by as much as theirs.
-func (x *Index) doubtful(found []candidate, last Result) bool {
+func (x *Index) doubtful(found []candidate, last float64) bool {
 	if found[0].close == notCompared { // all selected items are candidates
 		return false
 	}
 	least, wrong := math.Inf(1), 0.0
 	for i := range found {
-		if c := &found[i]; c.vector != nil {
+		if c := &found[i]; c.scored != notScored {
 			code := float64(c.close)
 			least, wrong = min(least, code), max(wrong, math.Abs(code-x.exactCloseness(c.Score)))
 		}
 	}
-	return least+wrong > x.exactCloseness(last.Score)
+	return least+wrong > x.exactCloseness(last)
 }
 
 // exactCloseness returns the closeness of a score.
@@ -101,7 +105,17 @@ type candidate struct {
 	close  float32 // by its code
 	norm   float32
 	vector []float32 // nil if it is not kept
+	scored scored
 }
+
+// scored states how the score of a candidate was computed.
+type scored uint8
+
+const (
+	notScored scored = iota
+	fast             // with the precision of float32
+	precise
+)
 
 // candidates returns the items that may be the closest ones, up to limit unless they are exact, and
 // the version of the index that it read.
@@ -226,30 +240,62 @@ func (c *collector) candidates() []candidate {
 }
 
 // rank computes the scores of candidates and sorts them. It omits those that the source does not
-// have any more.
-func (x *Index) rank(ctx context.Context, q *query, found []candidate, version uint64) ([]Result, error) {
-	if err := x.readVectors(ctx, found, version); err != nil {
+// have any more. The scores of the first limit ones are precise.
+func (x *Index) rank(ctx context.Context, q *query, found []candidate, version uint64, limit int) ([]*candidate, error) {
+	if err := x.readVectors(ctx, q, found, version); err != nil {
 		return nil, err
 	}
-	results := make([]Result, 0, len(found))
+	ranked := make([]*candidate, 0, len(found))
 	for i := range found {
-		if c := &found[i]; c.vector != nil {
-			c.Score = x.score(q, c.vector, c.norm)
-			results = append(results, c.Result)
+		c := &found[i]
+		if c.scored == notScored && c.vector != nil {
+			c.Score, c.scored = x.score(q, c.vector, c.norm), fast
+		}
+		if c.scored != notScored {
+			ranked = append(ranked, c)
 		}
 	}
-	slices.SortFunc(results, func(a, b Result) int {
-		if order := cmp.Compare(b.Score, a.Score); order != 0 {
-			return order
+	slices.SortFunc(ranked, compareRanks)
+	if len(ranked) == 0 {
+		return ranked, nil
+	}
+	last := *ranked[min(limit, len(ranked))-1]
+	for i, c := range ranked {
+		if c.scored == fast && (i < limit || x.near(q, c, &last)) {
+			c.Score, c.scored = x.precise(q.vector, c.vector), precise
 		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return results, nil
+	}
+	slices.SortFunc(ranked, compareRanks)
+	return ranked, nil
+}
+
+// compareRanks orders candidates by falling score, then by id.
+func compareRanks(a, b *candidate) int {
+	if order := cmp.Compare(b.Score, a.Score); order != 0 {
+		return order
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// floatError is the relative error of scores of vectors in float32, with a margin.
+const floatError = 1e-5
+
+// near reports that a candidate with a fast score may be as close as another one that ranks before it.
+func (x *Index) near(q *query, c, before *candidate) bool {
+	switch x.cfg.Metric {
+	case Cosine:
+		return c.Score >= before.Score-2*floatError
+	case Dot:
+		return c.Score >= before.Score-floatError*float64(q.norm)*float64(c.norm+before.norm)
+	default:
+		return 1/c.Score-1 <= (1/before.Score-1)*(1+2*floatError)
+	}
 }
 
 // readVectors reads the vectors of candidates from the source, and keeps them if the index has
-// not changed since.
-func (x *Index) readVectors(ctx context.Context, found []candidate, version uint64) error {
+// not changed since. It computes the scores of the others, so that a search needs no memory for all of
+// them.
+func (x *Index) readVectors(ctx context.Context, q *query, found []candidate, version uint64) error {
 	var missing []*candidate
 	for i := range found {
 		if found[i].vector == nil {
@@ -262,14 +308,18 @@ func (x *Index) readVectors(ctx context.Context, found []candidate, version uint
 			ids[i] = c.ID
 		}
 		err := x.cfg.Source.Vectors(ctx, ids, func(i int, v []float32) {
-			if len(v) == x.cfg.Dim {
-				part[i].vector, part[i].norm = v, norm(v)
+			if c := part[i]; len(v) == x.cfg.Dim {
+				c.vector, c.norm = v, norm(v)
+				c.Score, c.scored = x.precise(q.vector, v), precise
 			}
 		})
 		if err != nil {
 			return err
 		}
 		x.keepRead(part, version)
+		for _, c := range part {
+			c.vector = nil
+		}
 	}
 	return ctx.Err()
 }

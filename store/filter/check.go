@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -182,11 +183,14 @@ func checkValue(op Op, v any) string {
 	return ""
 }
 
-// isNumber reports whether v is a finite number.
+// isNumber reports whether v is a finite number, and encoding/json writes it as one.
 func isNumber(v any) bool {
-	if n, ok := v.(json.Number); ok {
-		_, err := n.Float64()
-		return err == nil && json.Valid([]byte(n))
+	switch v := v.(type) {
+	case json.Number:
+		_, err := v.Float64()
+		return err == nil && json.Valid([]byte(v))
+	case json.Marshaler, encoding.TextMarshaler: // such as slog.Level
+		return false
 	}
 	r := reflect.ValueOf(v)
 	if !r.IsValid() {

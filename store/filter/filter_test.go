@@ -3,6 +3,7 @@ package filter_test
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func object(t *testing.T, text string) map[string]any {
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	m := object(t, `{"n": 5, "f": 5.5, "big": 9007199254740993, "s": "text", "t": true, "null": null, "list": ["a", 1, null], "o": {"x": {"y": "z"}}, "a.b": 1, "c\\d": 2}`)
+	m := object(t, `{"n": 5, "f": 5.5, "tenth": 0.1, "big": 9007199254740993, "s": "text", "t": true, "huge": 18446744073709551615, "null": null, "list": ["a", 1, null], "o": {"x": {"y": "z"}}, "a.b": 1, "c\\d": 2}`)
 	for _, test := range []struct {
 		filter filter.Filter
 		want   bool
@@ -40,6 +41,11 @@ func TestMatch(t *testing.T) {
 		{filter.Eq("big", int64(9007199254740992)), false},
 		{filter.Eq("big", json.Number("9007199254740993")), true},
 		{filter.Gt("big", 9007199254740992.0), true},
+		{filter.Eq("huge", uint64(math.MaxUint64)), true},
+		{filter.Eq("huge", uint64(math.MaxUint64-1)), false},
+		{filter.Gt("huge", json.Number("18446744073709551614")), true},
+		{filter.Eq("tenth", float32(0.1)), true},
+		{filter.Eq("tenth", 0.1), true},
 		{filter.Eq("t", true), true},
 		{filter.Eq("t", 1), false},
 		{filter.Eq("null", nil), true},
@@ -142,6 +148,7 @@ func TestCheckNamesFieldAndRule(t *testing.T) {
 		{filter.Eq("a", math.NaN()), "filter: value: is float64, want a string, a bool, a finite number or nil"},
 		{filter.Eq("a", []any{1}), "filter: value: is []interface {}, want a string, a bool, a finite number or nil"},
 		{filter.Eq("a", json.Number("1x")), "filter: value: is json.Number, want a string, a bool, a finite number or nil"},
+		{filter.Eq("a", slog.LevelInfo), "filter: value: is slog.Level, want a string, a bool, a finite number or nil"},
 		{filter.Eq("a", "\xff"), "filter: value: must be UTF-8"},
 		{filter.Eq("a", strings.Repeat("x", filter.MaxString+1)), "filter: value: has 4097 bytes, limit is 4096"},
 		{filter.Gt("a", true), "filter: value: is bool, want a number or a string"},

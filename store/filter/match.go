@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -153,6 +154,9 @@ func number(v any) *big.Float {
 		if i, err := n.Int64(); err == nil {
 			return new(big.Float).SetInt64(i)
 		}
+		if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+			return new(big.Float).SetUint64(u)
+		}
 		f, _ := n.Float64()
 		return big.NewFloat(f)
 	}
@@ -162,6 +166,9 @@ func number(v any) *big.Float {
 		return new(big.Float).SetInt64(r.Int())
 	case r.CanUint():
 		return new(big.Float).SetUint64(r.Uint())
+	case r.Kind() == reflect.Float32: // its decimal, which encoding/json writes
+		f, _ := strconv.ParseFloat(strconv.FormatFloat(r.Float(), 'g', -1, 32), 64)
+		return big.NewFloat(f)
 	}
 	return big.NewFloat(r.Float())
 }

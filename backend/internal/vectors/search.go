@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/store/filter"
@@ -138,7 +139,17 @@ func (c *Collection) read(ctx context.Context, found []ann.Result, rows map[stri
 	return c.Documents.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r })
 }
 
-// matcher returns the function that evaluates a filter on the metadata of an item.
+// matcher returns the function that evaluates a filter on the metadata of an item. The index keeps it,
+// so that it must not share memory with the caller.
 func matcher(f filter.Filter) func(id string, attr any) bool {
+	f = copied(f)
 	return func(_ string, attr any) bool { return f.Match(attr.(map[string]any)) }
+}
+
+func copied(f filter.Filter) filter.Filter {
+	f.Values, f.Filters = slices.Clone(f.Values), slices.Clone(f.Filters)
+	for i := range f.Filters {
+		f.Filters[i] = copied(f.Filters[i])
+	}
+	return f
 }

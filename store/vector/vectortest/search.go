@@ -12,10 +12,12 @@ func searchTests() []test {
 	return []test{
 		{name: "scores follow the metric", run: testScores},
 		{name: "equal scores are ordered by id", run: testTies},
+		{name: "equal directions have equal scores", run: testDirections},
 		{name: "limit and offset select ranks", run: testOffset},
 		{name: "MinScore excludes documents", run: testMinScore},
 		{name: "filters apply before ranks", run: testFilter},
 		{name: "filters follow changes of metadata", run: testFilterChanges},
+		{name: "filters are not kept", run: testFilterOfCaller},
 		{name: "GroupBy returns the closest document of each group", run: testGroup},
 		{name: "queries have separate results", run: testQueries},
 		{name: "embeddings are included on request", run: testIncludeEmbedding},
@@ -60,6 +62,41 @@ func testTies(f *fixture) {
 	}
 	f.wantIDs("Search()", f.search(vector.SearchParams{Limit: 7}, 1, 1, 1), want[:7]...)
 	f.wantIDs("Search()", f.search(vector.SearchParams{Limit: 7, Offset: 50, Exact: true}, 1, 1, 1), want[50:57]...)
+}
+
+// Vectors of the same direction have the same cosine whatever their lengths are.
+func testDirections(f *fixture) {
+	query := make([]float32, 40)
+	for i := range query {
+		query[i] = float32(math.Sin(float64(i))) * 0.37
+	}
+	var want []string
+	for i := range 30 {
+		d := document(fmt.Sprintf("%03d", i), query...)
+		for j := range d.Embedding {
+			d.Embedding[j] *= float32(30-i) * 0.1
+		}
+		f.upsert(d)
+		want = append(want, d.ID)
+	}
+	for _, exact := range []bool{false, true} {
+		hits := f.search(vector.SearchParams{Limit: 7, Exact: exact}, query...)
+		f.wantIDs("Search()", hits, want[:7]...)
+		if hits[6].Score != hits[0].Score {
+			f.Errorf("scores of equal directions are %v and %v", hits[0].Score, hits[6].Score)
+		}
+	}
+}
+
+// A store may keep what a filter selects, but not the memory of the caller.
+func testFilterOfCaller(f *fixture) {
+	f.upsert(circle(10)...)
+	values := []any{1.0, 2.0}
+	p := vector.SearchParams{Filter: filter.And(filter.In("n", values...)), Limit: 3}
+	f.wantIDs("in", f.search(p, 1, 0), "001", "002")
+	p.Filter.Filters[0].Values[0], p.Filter.Filters[0].Values[1] = 8.0, 9.0
+	f.upsert(circle(10)...)
+	f.wantIDs("in again", f.search(vector.SearchParams{Filter: filter.And(filter.In("n", 1.0, 2.0)), Limit: 3}, 1, 0), "001", "002")
 }
 
 // circle returns n documents whose angles to the axis grow with their numbers.
