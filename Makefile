@@ -16,7 +16,7 @@ RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|Tes
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestBlobsSurviveKill|TestBlobStreams|TestLongTermRecall|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedVectorsSurviveKill|TestAcknowledgedGraphsSurviveKill|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery
 RACE_SKIP := $(RACE_SKIP)|TestLargeCollectionsGetAnIndex|TestVectorsWithIndexes|TestFiltersSelectAsInMemory
-RACE_SKIP := $(RACE_SKIP)|TestForgetSurvivesKills|TestStorageCheckOnPostgres|InAGE|TestTransferThroughPostgres|TestBlobsInS3|TestTranscriptsAndStatesInRedis
+RACE_SKIP := $(RACE_SKIP)|TestForgetSurvivesKills|TestStorageCheckOnPostgres|InAGE|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
 
 .DEFAULT_GOAL := help
 

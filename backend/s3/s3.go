@@ -28,6 +28,9 @@ type Config struct {
 	// Prefix is the prefix of all keys, such as "holdfast/". Stores with different refs need
 	// different prefixes, because each removes the objects that it does not know.
 	Prefix string
+	// RefsInBucket reports that a URL asks for blobs whose refs are in the bucket too; see
+	// [Contents.Blobs]. Open ignores it.
+	RefsInBucket bool
 	// AccessKey, SecretKey and SessionToken are the credentials. If AccessKey is empty, they are those
 	// of the environment (AWS_ACCESS_KEY_ID), of the file ~/.aws/credentials, or of the machine.
 	AccessKey, SecretKey, SessionToken string
@@ -114,6 +117,13 @@ func (c *Contents) Ping(ctx context.Context) error {
 		return a2a.Errorf(a2a.CodeUnavailable, "s3: bucket %s does not exist at %s: create it or choose another", c.cfg.Bucket, c.cfg.Endpoint)
 	}
 	return nil
+}
+
+// below returns the contents below a prefix within that of c.
+func (c *Contents) below(prefix string) *Contents {
+	inner := *c
+	inner.cfg.Prefix += prefix
+	return &inner
 }
 
 // key returns the key of an object.

@@ -63,13 +63,19 @@ func TestBlobs(t *testing.T) { blobtest.Run(t, startGateway(t).harness()) }
 func TestBlobStreamsNeedConstantMemory(t *testing.T) { blobtest.Stream(t, startGateway(t).harness()) }
 
 // The reference is the client alone.
-func BenchmarkBlobSpeed(b *testing.B) {
+func BenchmarkBlobSpeed(b *testing.B) { benchBlobs(b, (*gateway).harness) }
+
+func BenchmarkBlobSpeedInABucket(b *testing.B) {
+	benchBlobs(b, func(g *gateway) blobtest.Harness { return g.bucketHarness(limits{rootSize, pageSize}) })
+}
+
+func benchBlobs(b *testing.B, harness func(g *gateway) blobtest.Harness) {
 	g := startGateway(b)
 	c, err := g.contents(b.Context(), "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	blobtest.Bench(b, g.harness(), func(b *testing.B) blobtest.Reference {
+	blobtest.Bench(b, harness(g), func(b *testing.B) blobtest.Reference {
 		return blobtest.Reference{Put: func(name string, data []byte) error {
 			_, err := c.core.Client.PutObject(b.Context(), testBucket, name, bytes.NewReader(data), int64(len(data)), uploadOptions)
 			return err

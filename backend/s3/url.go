@@ -8,14 +8,14 @@ import (
 )
 
 // urlFormat is the form of a URL, for errors.
-const urlFormat = "s3://ACCESS_KEY:SECRET_KEY@BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION"
+const urlFormat = "s3://ACCESS_KEY:SECRET_KEY@BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&refs=bucket"
 
 // defaultEndpoint is the host of the service that a URL without endpoint means.
 const defaultEndpoint = "s3.amazonaws.com"
 
 // ParseURL returns the configuration of a URL such as s3://BUCKET/PREFIX?endpoint=HOST:PORT. All parts
-// except the bucket are optional. The parameters are endpoint (default s3.amazonaws.com), region, and
-// insecure=true for HTTP. Credentials are user and password of the URL, or those that [Config]
+// except the bucket are optional. The parameters are endpoint (default s3.amazonaws.com), region,
+// insecure=true for HTTP, and refs=bucket for Config.RefsInBucket (default refs=database). Credentials are user and password of the URL, or those that [Config]
 // documents. Errors do not contain the URL, which may have a secret key.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
@@ -52,8 +52,13 @@ func ParseURL(text string) (Config, error) {
 			if value != "true" && value != "false" {
 				return Config{}, errors.New("has an invalid insecure: want true or false")
 			}
+		case "refs":
+			c.RefsInBucket = value == "bucket"
+			if value != "bucket" && value != "database" {
+				return Config{}, errors.New("has invalid refs: want bucket or database")
+			}
 		default:
-			return Config{}, fmt.Errorf("has the unknown parameter %q: want endpoint, region or insecure", name)
+			return Config{}, fmt.Errorf("has the unknown parameter %q: want endpoint, region, insecure or refs", name)
 		}
 	}
 	if c.Endpoint == "" || strings.Contains(c.Endpoint, "/") {

@@ -15,6 +15,8 @@ func TestParseURL(t *testing.T) {
 		"s3://files?endpoint=127.0.0.1:9000&insecure=true": {
 			Endpoint: "127.0.0.1:9000", Bucket: "files", Insecure: true,
 		},
+		"s3://files?refs=bucket":   {Endpoint: "s3.amazonaws.com", Bucket: "files", RefsInBucket: true},
+		"s3://files?refs=database": {Endpoint: "s3.amazonaws.com", Bucket: "files"},
 	} {
 		if got, err := ParseURL(text); err != nil || got != want {
 			t.Errorf("ParseURL(%q) = %+v, %v, want %+v", text, got, err, want)
@@ -32,6 +34,7 @@ func TestInvalidURLsAreRejectedWithoutTheirSecrets(t *testing.T) {
 		"s3://:hunter2@files":               "only one of access key and secret key",
 		"s3://files?endpoint=http://x":      "invalid endpoint",
 		"s3://files?endpoint=":              "invalid endpoint",
+		"s3://files?refs=redis":             "invalid refs: want bucket or database",
 		"s3://files?insecure=yes":           "invalid insecure",
 		"s3://files?password=hunter2":       `unknown parameter "password"`,
 		"s3://files?a=%zz":                  "parameters that cannot be parsed",

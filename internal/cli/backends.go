@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -129,7 +130,7 @@ func backends() []backend {
 		},
 		{
 			kind: "s3", shared: true, contracts: []string{"store-blob"}, schemes: []string{"s3"}, example: "s3://BUCKET",
-			check: checkS3, connect: contentsAt(openS3),
+			check: checkS3, connect: connectS3,
 		},
 		{
 			kind: "redis", shared: true, contracts: []string{"store-history", "store-state"}, schemes: []string{"redis", "rediss"}, example: "redis://",
@@ -143,16 +144,24 @@ func checkS3(url string) error {
 	return err
 }
 
-func openS3(ctx context.Context, url string) (pingedContents, error) {
-	cfg, err := s3.ParseURL(url)
+// connectS3 opens blobs whose contents are in a bucket. Their refs are in the main store, or in the bucket
+// if the URL says so.
+func connectS3(ctx context.Context, p connectParams) (openedContracts, error) {
+	cfg, err := s3.ParseURL(p.url)
 	if err != nil {
-		return nil, err
+		return openedContracts{}, err
 	}
 	contents, err := s3.Open(ctx, cfg)
-	if err != nil { // contents is a nil *s3.Contents
-		return nil, err
+	if err != nil {
+		return openedContracts{}, err
 	}
-	return contents, nil
+	blobs := contents.Blobs(blob.Config{})
+	if !cfg.RefsInBucket {
+		if blobs, err = p.withRefs(contents); err != nil {
+			return openedContracts{}, err
+		}
+	}
+	return openedContracts{Contracts: engine.Contracts{Blobs: blobs}, ping: contents.Ping, close: func() error { return nil }}, nil
 }
 
 var redisRule = regexp.MustCompile(`unexpected option|invalid database|no databases`)

@@ -256,32 +256,18 @@ func contractsOf(st store.Store, p *openContractsParams) (engine.Contracts, erro
 	return c, nil
 }
 
-// pingedContents are contents of blobs on another system.
-type pingedContents interface {
-	blob.Contents
-	Ping(ctx context.Context) error
-}
-
-// contentsAt returns the connect function of a backend that stores contents of blobs. Their refs are
-// in the main store.
-func contentsAt(open func(ctx context.Context, url string) (pingedContents, error)) func(context.Context, connectParams) (openedContracts, error) {
-	return func(ctx context.Context, p connectParams) (openedContracts, error) {
-		refs, ok := p.main.(interface{ BlobRefs() blob.Refs })
-		if !ok {
-			return openedContracts{}, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
-		}
-		contents, err := open(ctx, p.url)
-		if err != nil {
-			return openedContracts{}, err
-		}
-		blobs := blob.New(blob.Config{}, refs.BlobRefs(), contents)
-		return openedContracts{Contracts: engine.Contracts{Blobs: blobs}, ping: contents.Ping, close: func() error { return nil }}, nil
-	}
-}
-
 // connectParams are the params of the connect function of a backend.
 type connectParams struct {
 	url      string
 	main     store.Store
 	stateTTL time.Duration
+}
+
+// withRefs returns blobs with contents on another system, and refs in the main store.
+func (p *connectParams) withRefs(contents blob.Contents) (*blob.Blobs, error) {
+	refs, ok := p.main.(interface{ BlobRefs() blob.Refs })
+	if !ok {
+		return nil, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
+	}
+	return blob.New(blob.Config{}, refs.BlobRefs(), contents), nil
 }

@@ -129,6 +129,13 @@ func TestBlobsInS3(t *testing.T) {
 	if shown := holdfast(0, environ, "config"); !strings.Contains(shown, "s3://key:***@files/agent?endpoint="+addr) {
 		t.Errorf("config = %s, want the URL with the key masked", shown)
 	}
+	// With the refs in the bucket, an agent with another main storage has the blobs too.
+	bucket, other := environ[1]+"&refs=bucket", t.TempDir()
+	createStore(t, other)
+	ref = strings.TrimSpace(holdfast(0, []string{environ[0], bucket}, "blobs", "put", "-"))
+	if got := holdfast(0, []string{"HOLDFAST_DATA=" + other, bucket}, "blobs", "get", ref); got != strings.Repeat("x", 300<<10) {
+		t.Errorf("blobs get with the refs in the bucket returned %d bytes", len(got))
+	}
 	for name, tt := range map[string]struct{ url, want string }{
 		"wrong key":    {"s3://key:hunter2@files/agent" + query, "denies access"},
 		"wrong bucket": {"s3://key:hunter2%2Fsecret@nowhere/agent" + query, "bucket nowhere does not exist"},

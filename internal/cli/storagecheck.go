@@ -140,7 +140,7 @@ func (p *checkPlace) suites(ctx context.Context) ([]suiteRunner, error) {
 		}
 		return p.redisSuites(), s.Close()
 	case "s3":
-		_, err := openS3(ctx, p.c.url)
+		_, err := connectS3(ctx, connectParams{url: p.c.url, main: inmem.New()})
 		return []suiteRunner{{"blobs", func(t storetest.T) { blobtest.RunOn(t, blobtest.Harness{Open: p.s3Blobs}) }}}, err
 	case "sqlite":
 		if _, err := os.Stat(p.c.at.data); err != nil {
@@ -278,7 +278,7 @@ func (p *checkPlace) blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	}).Blobs(cfg)
 }
 
-// s3Blobs returns a store of blobs below a prefix of its own, with refs in memory.
+// s3Blobs returns a store of blobs below a prefix of its own, with refs in the bucket or in memory.
 func (p *checkPlace) s3Blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	s3cfg, err := s3.ParseURL(p.c.url)
 	if err != nil {
@@ -290,6 +290,9 @@ func (p *checkPlace) s3Blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() { p.must(t, removeObjects(contents)) })
+	if s3cfg.RefsInBucket {
+		return contents.Blobs(cfg)
+	}
 	return blob.New(cfg, inmem.New().BlobRefs(), contents)
 }
 

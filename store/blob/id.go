@@ -27,6 +27,10 @@ func newID(now time.Time) string {
 	return idEncoding.EncodeToString(b[2:])
 }
 
+// NewObjectName returns a name for an object that a [Refs] stores beside those of uploads. Blobs
+// removes the object as an orphan if Known does not know it when it is old enough.
+func NewObjectName(now time.Time) string { return newID(now) }
+
 // validID reports whether text has the form of an id.
 func validID(text string) bool {
 	return len(text) == idLength && !strings.ContainsFunc(text, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'v') })
