@@ -11,7 +11,7 @@ RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/me
 
 # Tests without the race detector: those that repeat code of other tests (on other tables, in broken stores, by scripts
 # of the command, with more URLs, without a restart), and those in which it finds nothing (killed processes, many rows).
-RACE_SKIP := BehindAPooler|OnPartitionedTables|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
+RACE_SKIP := BehindAPooler|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|TestStore/fold/large_content|TestStoreSurvivesKill|TestDeletionSurvivesKill|TestExpirySurvivesKill|TestLanesSurviveKill
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedChangesSurviveKill|TestBlobsSurviveKill|TestBlobStreams|TestLongTermRecall|TestRareTasksAreFound|TestTerminalCacheIsBounded|TestExpiryRemovesRecentRecords|TestKeyMoveContinues
 RACE_SKIP := $(RACE_SKIP)|TestAcknowledgedVectorsSurviveKill|TestAcknowledgedGraphsSurviveKill|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery

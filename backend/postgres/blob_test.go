@@ -44,12 +44,7 @@ func TestBlobs(t *testing.T) {
 
 func TestBlobsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) }))
-}
-
-func TestBlobsOnPartitionedTables(t *testing.T) {
-	t.Parallel()
-	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return partitioned(t, Config{}) }))
+	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) }))
 }
 
 // Sessions keep the plans that were made while the tables were empty.

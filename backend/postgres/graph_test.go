@@ -20,16 +20,9 @@ func TestGraph(t *testing.T) {
 	graphtest.Run(t, graphHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }
 
-func TestGraphOnPartitionedTables(t *testing.T) {
-	t.Parallel()
-	h := graphHarness(t, func(t storetest.T) Config { return partitioned(t, Config{}) })
-	h.Short = true
-	graphtest.Run(t, h)
-}
-
 func TestGraphBehindAPooler(t *testing.T) {
 	t.Parallel()
-	h := graphHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
+	h := graphHarness(t, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) })
 	h.Short = true
 	graphtest.Run(t, h)
 }

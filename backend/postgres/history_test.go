@@ -45,10 +45,5 @@ func TestHistory(t *testing.T) {
 
 func TestHistoryBehindAPooler(t *testing.T) {
 	t.Parallel()
-	runHistorySuite(t, 200, func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
-}
-
-func TestHistoryOnPartitionedTables(t *testing.T) {
-	t.Parallel()
-	runHistorySuite(t, 200, func(t storetest.T) Config { return partitioned(t, Config{}) })
+	runHistorySuite(t, 200, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) })
 }

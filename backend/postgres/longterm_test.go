@@ -42,9 +42,9 @@ func TestLongTermRanksAsInMemory(t *testing.T) {
 		func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
 }
 
-func TestLongTermOnPartitionedTables(t *testing.T) {
+func TestLongTermBehindAPooler(t *testing.T) {
 	t.Parallel()
-	all, h := newSchemas(t, func(t storetest.T) Config { return partitioned(t, Config{}) }), harness
+	all, h := newSchemas(t, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) }), harness
 	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
 }

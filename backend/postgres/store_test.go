@@ -90,10 +90,10 @@ func TestStore(t *testing.T) {
 
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	runSuite(t, smallHarness(), func(t storetest.T) Config { return freshConfig(t, Config{Pooler: true}) })
+	runSuite(t, smallHarness(), func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) })
 }
 
-// smallHarness is for suites that repeat TestStore in another environment.
+// smallHarness is for suites that repeat TestStore behind a pooler.
 func smallHarness() storetest.Harness {
 	h := harness
 	h.Tasks, h.Calls = 100, 60

@@ -47,21 +47,13 @@ func TestVectors(t *testing.T) {
 
 func TestVectorsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	runVectorSuite(t, 200, 0, func(t storetest.T) Config { return freshConfig(t, Config{Vectors: true, Pooler: true}) })
-}
-
-func TestVectorsOnPartitionedTables(t *testing.T) {
-	t.Parallel()
-	runVectorSuite(t, 200, 0, func(t storetest.T) Config { return partitioned(t, Config{Vectors: true}) })
+	runVectorSuite(t, 200, 8, func(t storetest.T) Config {
+		return partitioned(t, Config{Vectors: true, HalfVectors: true, Pooler: true})
+	})
 }
 
 // Collections get an index while tests change them.
 func TestVectorsWithIndexes(t *testing.T) {
 	t.Parallel()
 	runVectorSuite(t, 200, 8, func(t storetest.T) Config { return freshConfig(t, Config{Vectors: true}) })
-}
-
-func TestVectorsWithHalfIndexesOnPartitionedTables(t *testing.T) {
-	t.Parallel()
-	runVectorSuite(t, 100, 8, func(t storetest.T) Config { return partitioned(t, Config{Vectors: true, HalfVectors: true}) })
 }
