@@ -11,19 +11,8 @@ import (
 
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
-	documents, err := memorytest.Documents()
-	if err != nil {
-		t.Fatalf("no source of the standard library: %v", err)
-	}
 	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	clean, misspelt, err := memorytest.MeasureRecall(t.Context(), s.LongTerm(memory.LongTermConfig{}), documents, 100, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d documents: clean %v, misspelt %v", len(documents), clean, misspelt)
-	if clean.At10 < 0.890 || misspelt.At10 < 0.578 {
-		t.Errorf("recall of clean queries = %v, of misspelt ones %v, want at least 0.890 and 0.578", clean, misspelt)
-	}
+	memorytest.TestRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 50)
 }
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.

@@ -2,6 +2,7 @@ package memorytest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -40,7 +41,9 @@ func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime fu
 		return memory.Scope{Owner: fmt.Sprintf("owner-%d", i%scopes%10), Namespace: fmt.Sprintf("users/%d", i%scopes), Agent: "agent"}
 	}
 	start := time.Now()
-	saveAll(b, s, texts, scope)
+	if _, err := saveAll(b.Context(), s, texts, scope); err != nil {
+		b.Fatalf("Save() = %v", err)
+	}
 	b.Logf("%d facts, %.0f saves/s", len(texts), float64(len(texts))/time.Since(start).Seconds())
 	for _, kind := range []struct {
 		name  string
@@ -85,20 +88,20 @@ func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime fu
 	}
 }
 
-// saveAll saves texts from several goroutines, as concurrent agents do.
-func saveAll(b *testing.B, s memory.LongTerm, texts []string, scope func(i int) memory.Scope) {
+// saveAll saves texts from several goroutines, as concurrent agents do, and returns their ids.
+func saveAll(ctx context.Context, s memory.LongTerm, texts []string, scope func(i int) memory.Scope) ([]string, error) {
 	const writers = 32
+	ids, errs := make([]string, len(texts)), make([]error, writers)
 	var group sync.WaitGroup
 	for w := range writers {
 		group.Go(func() {
-			for i := w; i < len(texts); i += writers {
-				if _, err := s.Save(b.Context(), scope(i), texts[i], memory.SaveParams{}); err != nil {
-					b.Errorf("Save() = %v", err)
-				}
+			for i := w; i < len(texts) && errs[w] == nil; i += writers {
+				ids[i], errs[w] = s.Save(ctx, scope(i), texts[i], memory.SaveParams{})
 			}
 		})
 	}
 	group.Wait()
+	return ids, errors.Join(errs...)
 }
 
 // noise is an embedder of random embeddings with 384 components, which depend on the text.
@@ -135,7 +138,9 @@ func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTe
 		start := random.IntN(len(words) - 20)
 		texts[i] = strings.Join(words[start:start+20], " ")
 	}
-	saveAll(b, s, texts, func(int) memory.Scope { return scope })
+	if _, err := saveAll(b.Context(), s, texts, func(int) memory.Scope { return scope }); err != nil {
+		b.Fatalf("Save() = %v", err)
+	}
 	for _, mode := range []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid} {
 		b.Run(string(mode), func(b *testing.B) {
 			var times []time.Duration
