@@ -19,7 +19,7 @@ RACE_SKIP := $(RACE_SKIP)|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPo
 # Tests of the databases with the race detector: those in which several goroutines call a store, because most code of
 # these packages makes statements, and the statements run elsewhere. Suites: the groups of tests with these names.
 RACE_DATABASES := ./backend/sqlite ./backend/postgres
-RACE_RUN := Concurrent|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|RecentRecords|IndexesAreDropped|ReplicasFix
+RACE_RUN := Concurrent|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|ReplicasFix
 RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
 
 .DEFAULT_GOAL := help
