@@ -11,15 +11,18 @@ RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/me
 
 # Tests without the race detector: those that repeat code of other tests (on other tables, in broken stores, by scripts
 # of the command, with more URLs, without a restart), and those in which it finds nothing (killed processes, many rows).
-RACE_SKIP := BehindAPooler|TestSuiteCatchesBrokenStores|TestScripts|TestPasswordsAreNotShown/bad
+RACE_SKIP := BehindAPooler|SuiteCatchesBroken|SuiteDetectsDefects|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|SurviveKill|SurvivesKill|TestBlobStreams|TestLongTermRecall|TestTerminalCacheIsBounded|WhileAnIndexIsBuilt
-RACE_SKIP := $(RACE_SKIP)|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery
+RACE_SKIP := $(RACE_SKIP)|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery|TestEqualVectorsDoNotHideOthers|BetweenBackends|TestCorpusOf
 RACE_SKIP := $(RACE_SKIP)|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
+
+# Packages without goroutines of their own, whose tests take long.
+RACE_WITHOUT := ./internal/pdftext
 
 # Tests of the databases with the race detector: those in which several goroutines call a store, because most code of
 # these packages makes statements, and the statements run elsewhere. Suites: the groups of tests with these names.
-RACE_DATABASES := ./backend/sqlite ./backend/postgres
-RACE_RUN := Concurrent|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|ReplicasFix
+RACE_DATABASES := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3
+RACE_RUN := Concurrent|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
 RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
 
 .DEFAULT_GOAL := help
@@ -44,7 +47,7 @@ test: ## run every test of the module and of its benchmarks, after installing th
 	cd server/grpc && go test ./...
 
 test-race: ## run the tests under the race detector, except those in which it can find nothing
-	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $$(go list ./... | grep -vE '$(subst $() ,|,$(RACE_DATABASES:.%=%))$$')
+	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $$(go list ./... | grep -vE '($(subst $() ,|,$(patsubst .%,%,$(RACE_DATABASES) $(RACE_WITHOUT))))$$')
 	./scripts/services run go test $(RACE) -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_DATABASES)
 	cd server/grpc && go test -race ./...
 
