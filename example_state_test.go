@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 // cart adds each message to the items of the conversation.
@@ -140,6 +141,40 @@ func ExampleTurn_Board() {
 	// finished: read
 	// finished: summarize
 	// nothing left to do
+}
+
+// colleagues keeps messages such as "Ada works on Engine" as a graph, and answers with all people who work
+// on the same project.
+func colleagues(ctx context.Context, t *holdfast.Turn) error {
+	name, project, _ := strings.Cut(t.Text(), " works on ")
+	person, work := "person/"+name, "project/"+project
+	g := t.Graph("")
+	_, _, err := g.Write(ctx, graph.Batch{
+		Entities: []graph.Entity{
+			{ID: person, Label: "Person", Properties: map[string]any{"name": name}},
+			{ID: work, Label: "Project", Properties: map[string]any{"name": project}},
+		},
+		Relationships: []graph.Relationship{{ID: person + "/" + work, Source: person, Type: "works_on", Target: work}},
+	})
+	if err != nil {
+		return err
+	}
+	found, err := g.Query(ctx, graph.CypherParams{
+		Query:  "MATCH (p:Person)-[:works_on]->(w:Project) WHERE w.name = $project RETURN p.name AS name ORDER BY name",
+		Params: map[string]any{"project": project},
+	})
+	if err != nil {
+		return err
+	}
+	return t.Reply(fmt.Sprint(found.Rows))
+}
+
+func ExampleTurn_Graph() {
+	converse(colleagues, "Ravi works on Engine", "Ada works on Engine", "Ada works on Loom")
+	// Output:
+	// [[Ravi]]
+	// [[Ada] [Ravi]]
+	// [[Ada]]
 }
 
 // converse prints the answers of a handler to messages of one conversation.

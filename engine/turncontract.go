@@ -39,6 +39,7 @@ var lastingErrors = []error{
 	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrStateConflict, memory.ErrStateTooLarge,
 	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
 	graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge,
+	graph.ErrCypher, graph.ErrCypherUnsupported, graph.ErrBudget,
 }
 
 // embedderFailed reports whether a call failed before it changed anything, because an embedder failed.

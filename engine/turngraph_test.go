@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -48,6 +49,35 @@ func TestGraphOfATurn(t *testing.T) {
 		path, err := g.ShortestPath(ctx, graph.PathParams{From: entities[1], To: "ravi"})
 		if err != nil || len(path.Entities) != 2 || path.Relationships[0].ID != "works" || fmt.Sprint(path.Entities[1].Properties["n"]) != "1152921504606846976" {
 			return fmt.Errorf("ShortestPath() = %+v, %w", path, err)
+		}
+		r, err := g.Query(ctx, graph.CypherParams{
+			Query:  `MATCH path = (p:Person {id: $id})-[w:works_on]->(x) RETURN p, w, path, [1, 2.0, null, true, {a: 'b'}] AS list, 1/0.0 AS infinite, p.n`,
+			Params: map[string]any{"id": "ravi"},
+		})
+		if err != nil || len(r.Rows) != 1 {
+			return fmt.Errorf("Query() = %+v, %w, want a row", r, err)
+		}
+		row := r.Rows[0]
+		if e, ok := row[0].(graph.Entity); !ok || e.ID != "ravi" || fmt.Sprint(e.Properties["n"]) != "1152921504606846976" {
+			return fmt.Errorf("Query() returned the entity %+v", row[0])
+		}
+		if w, ok := row[1].(graph.Relationship); !ok || w.ID != "works" || w.Version != 1 || w.RecordedAt.IsZero() {
+			return fmt.Errorf("Query() returned the relationship %+v", row[1])
+		}
+		if p, ok := row[2].(graph.Path); !ok || len(p.Entities) != 2 || len(p.Relationships) != 1 {
+			return fmt.Errorf("Query() returned the path %+v", row[2])
+		}
+		if got, want := fmt.Sprintf("%#v", row[3:]), fmt.Sprintf("%#v", []any{[]any{int64(1), 2.0, nil, true, map[string]any{"a": "b"}}, math.Inf(1), int64(1) << 60}); got != want {
+			return fmt.Errorf("Query() returned %s, want %s", got, want)
+		}
+		if _, err := g.Query(ctx, graph.CypherParams{Query: "CREATE (n:X)"}); !errors.Is(err, graph.ErrCypherUnsupported) {
+			return fmt.Errorf("Query() that writes = %w", err)
+		}
+		if _, err := g.Query(ctx, graph.CypherParams{Query: "RETURN"}); !errors.Is(err, graph.ErrCypher) {
+			return fmt.Errorf("Query() of a malformed text = %w", err)
+		}
+		if _, err := g.Query(ctx, graph.CypherParams{Query: "UNWIND range(1, 1000) AS x RETURN x", MaxSteps: 10}); !errors.Is(err, graph.ErrBudget) {
+			return fmt.Errorf("Query() above its steps = %w", err)
 		}
 		if attempts == 1 {
 			return engine.Retry(errors.New("again"))

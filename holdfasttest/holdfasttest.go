@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -298,6 +299,28 @@ func (r *Runner) Documents(collection string) []vector.Document {
 	all, err := lister.List(r.t.Context(), vector.Key{Owner: a2a.Anonymous, Collection: collection}, vector.ListParams{Limit: vector.MaxLimit})
 	if err != nil && !errors.Is(err, vector.ErrCollectionNotFound) {
 		r.t.Fatalf("documents of collection %q = %v", collection, err)
+	}
+	return all
+}
+
+// Entities returns up to 1,000 entities of a graph by id, "" for the default one; see
+// [holdfast.Turn.Graph].
+func (r *Runner) Entities(name string) []graph.Entity {
+	r.t.Helper()
+	all, err := r.contracts().Graphs.FindEntities(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindParams{Limit: graph.MaxLimit})
+	if err != nil {
+		r.t.Fatalf("entities of graph %q = %v", name, err)
+	}
+	return all
+}
+
+// Relationships returns up to 1,000 relationships of a graph that are true now, by id, "" for the
+// default graph.
+func (r *Runner) Relationships(name string) []graph.Relationship {
+	r.t.Helper()
+	all, err := r.contracts().Graphs.FindRelationships(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindRelationshipParams{Limit: graph.MaxLimit})
+	if err != nil {
+		r.t.Fatalf("relationships of graph %q = %v", name, err)
 	}
 	return all
 }

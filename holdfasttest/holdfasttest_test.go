@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 func shout(_ context.Context, t *holdfast.Turn) error {
@@ -134,6 +135,21 @@ func TestStateAndBoardsOfAConversation(t *testing.T) {
 	}
 	if other := r.State("other"); other.Version != 0 {
 		t.Errorf("state of another context = %+v", other)
+	}
+}
+
+func TestGraphOfAnOwner(t *testing.T) {
+	t.Parallel()
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		_, _, err := turn.Graph("").Write(ctx, graph.Batch{
+			Entities:      []graph.Entity{{ID: "a", Label: "Person"}, {ID: "b", Label: "Person"}},
+			Relationships: []graph.Relationship{{ID: "r", Source: "a", Target: "b", Type: "knows"}},
+		})
+		return err
+	}), holdfast.Config{})
+	r.Send("go")
+	if entities, relationships := r.Entities(""), r.Relationships(""); len(entities) != 2 || len(relationships) != 1 || len(r.Entities("other")) != 0 {
+		t.Errorf("entities are %+v, relationships are %+v", entities, relationships)
 	}
 }
 

@@ -25,6 +25,7 @@ type grammar struct {
 	History   historyCmd   `cmd:"" help:"List, show, search, export and delete transcripts of an owner, in the store."`
 	Memory    memoryCmd    `cmd:"" help:"List, show, search and delete facts of an owner, in the store."`
 	Documents documentsCmd `cmd:"" help:"List, search, add, export and delete documents of an owner, in the store."`
+	Graph     graphCmd     `cmd:"" help:"List, show, query, export and delete graphs of an owner, in the store."`
 	Boards    boardsCmd    `cmd:"" help:"List and show boards of an owner, in the store."`
 	Config    configCmd    `cmd:"" help:"Show the effective settings and their sources."`
 	Migrate   migrateCmd   `cmd:"" help:"Apply, list or print schema migrations of a store."`

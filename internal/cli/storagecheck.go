@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/board/boardtest"
+	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -38,7 +39,7 @@ type storageCmd struct {
 
 type storageCheckCmd struct {
 	URL   string   `arg:"" help:"URL of the store, as for --store-history, or the path of a SQLite data directory with a slash."`
-	Suite []string `placeholder:"NAME" enum:"tasks,history,memory,documents,state,boards,blobs" help:"Only this suite: tasks, history, memory, documents, state, boards or blobs. Repeatable (default all that the store supports, except tasks)."`
+	Suite []string `placeholder:"NAME" enum:"tasks,history,memory,documents,graphs,state,boards,blobs" help:"Only this suite: tasks, history, memory, documents, graphs, state, boards or blobs. Repeatable (default all that the store supports, except tasks)."`
 
 	storageFlags
 }
@@ -162,6 +163,7 @@ func (p *checkPlace) suites(ctx context.Context) ([]suiteRunner, error) {
 	return []suiteRunner{
 		{"history", func(t storetest.T) { historytest.RunOn(t, transcripts) }},
 		{"documents", func(t storetest.T) { vectortest.RunOn(t, documents) }},
+		{"graphs", func(t storetest.T) { graphtest.RunOn(t, graphtest.Of(h)) }},
 		{"memory", func(t storetest.T) { memorytest.RunLongTermOn(t, memorytest.LongTermOf(h)) }},
 		{"state", func(t storetest.T) { memorytest.RunShortTermOn(t, memorytest.ShortTermOverRecords(h)) }},
 		{"boards", func(t storetest.T) { boardtest.RunOn(t, boardtest.OverRecords(h)) }},
