@@ -183,6 +183,7 @@ func (d *Documents) Get(ctx context.Context, ids ...string) ([]vector.Document, 
 	var stored []storedDocument
 	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.get", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
 		found, err := s.Get(ctx, d.key(), ids)
+		stored = nil // of a call that failed
 		for _, f := range found {
 			f.Embedding = nil
 			one, err := newStoredDocument(f, 0)
@@ -211,14 +212,15 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 		return nil, err
 	}
 	var stored []struct {
-		Mode vector.Mode
-		Hits []storedDocument
+		Mode      vector.Mode
+		Hits      []storedDocument
+		Truncated bool `json:",omitempty"`
 	}
 	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.search", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
 		found, err := s.Search(ctx, d.key(), p)
 		stored = slices.Grow(stored[:0], len(found))[:len(found)]
 		for i, results := range found {
-			stored[i].Mode = results.Mode
+			stored[i].Mode, stored[i].Hits, stored[i].Truncated = results.Mode, nil, results.Truncated
 			for _, h := range results.Hits {
 				one, err := newStoredDocument(h.Document, h.Score)
 				if err != nil {
@@ -234,7 +236,7 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 	}
 	all := make([]vector.Results, len(stored))
 	for i, results := range stored {
-		all[i].Mode = results.Mode
+		all[i].Mode, all[i].Truncated = results.Mode, results.Truncated
 		for _, h := range results.Hits {
 			all[i].Hits = append(all[i].Hits, vector.Hit{Document: h.document(), Score: h.Score})
 		}

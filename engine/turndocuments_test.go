@@ -167,3 +167,24 @@ func TestConcurrentAddFailsTheTurn(t *testing.T) {
 		t.Errorf("Get() = %+v, %v, want the document of the other writer", all, err)
 	}
 }
+
+// truncating is a store whose searches find too few groups.
+type truncating struct{ vector.Store }
+
+func (truncating) Search(context.Context, vector.Key, vector.SearchParams) ([]vector.Results, error) {
+	return []vector.Results{{Mode: vector.ModeSemantic, Truncated: true}}, nil
+}
+
+func TestSearchOfATurnReportsTruncation(t *testing.T) {
+	t.Parallel()
+	_, task := onDocuments(t, engine.Contracts{Documents: truncating{inmem.New().Vectors(vector.Config{})}}, func(ctx context.Context, turn *engine.Turn) error {
+		found, err := turn.Documents("").Search(ctx, vector.SearchParams{})
+		if err != nil || len(found) != 1 || !found[0].Truncated {
+			return fmt.Errorf("Search() = %+v, %w, want a truncated result", found, err)
+		}
+		return turn.Reply()
+	})
+	if task.Status.State != a2a.StateCompleted {
+		t.Errorf("task is %s: %s", task.Status.State, task.Status.Message.Text())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -70,7 +71,7 @@ func (g *Graph) Write(ctx context.Context, b graph.Batch) (entities, relationshi
 		}
 		e, err := own.WriteEffect(g.key(), b)
 		if err == nil && call.after {
-			err = checkBatch(ctx, s, g.key(), &b)
+			err = checkBatch(ctx, s, g.key(), &b, g.t.r.e.cfg.clock())
 		}
 		c.effects, c.size = []store.Effect{e}, batchSize(&b)
 		return err
@@ -107,7 +108,7 @@ func batchSize(b *graph.Batch) (size int) {
 }
 
 // checkBatch returns the error of a batch whose relationships do not fit the graph.
-func checkBatch(ctx context.Context, s graph.Store, k graph.Key, b *graph.Batch) error {
+func checkBatch(ctx context.Context, s graph.Store, k graph.Key, b *graph.Batch, now time.Time) error {
 	exists, ends := make(map[string]bool), make(map[string]bool)
 	for i := range b.Relationships {
 		ends[b.Relationships[i].Source], ends[b.Relationships[i].Target] = true, true
@@ -143,19 +144,20 @@ func checkBatch(ctx context.Context, s graph.Store, k graph.Key, b *graph.Batch)
 			}
 		}
 	}
-	return checkRelationships(b, exists, known)
+	return checkRelationships(b, exists, known, now)
 }
 
 // checkRelationships compares the relationships of a batch with the graph.
-func checkRelationships(b *graph.Batch, exists map[string]bool, known map[string]graph.Relationship) error {
+func checkRelationships(b *graph.Batch, exists map[string]bool, known map[string]graph.Relationship, now time.Time) error {
 	for _, e := range b.Ends {
 		old, ok := known[e.ID]
 		if !ok {
 			return fmt.Errorf("%w: %.64q", graph.ErrRelationshipNotFound, e.ID)
 		}
 		if e.At.IsZero() {
-			continue
+			e.At = now
 		}
+		e.At = store.Time(e.At)
 		if _, _, err := graph.Ended(graph.RelationshipRow{Relationship: old}, e, e.At); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -78,6 +79,13 @@ func TestGraphOfATurn(t *testing.T) {
 		}
 		if _, err := g.Query(ctx, graph.CypherParams{Query: "UNWIND range(1, 1000) AS x RETURN x", MaxSteps: 10}); !errors.Is(err, graph.ErrBudget) {
 			return fmt.Errorf("Query() above its steps = %w", err)
+		}
+		past := time.Now().Add(-time.Hour)
+		if _, _, err := g.Write(ctx, graph.Batch{Relationships: []graph.Relationship{{ID: "works", Source: "ravi", Target: entities[1], Type: "works_on", ValidTo: past}}}); err != nil {
+			return err
+		}
+		if _, _, err := g.Write(ctx, graph.Batch{Ends: []graph.End{{ID: "works"}}}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			return fmt.Errorf("Write() of an end after the end = %w", err)
 		}
 		if attempts == 1 {
 			return engine.Retry(errors.New("again"))

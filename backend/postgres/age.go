@@ -234,7 +234,10 @@ func (a *AGE) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetReport,
 func (a *AGE) ForgetOwner(ctx context.Context, owner string) (report graph.ForgetReport, err error) {
 	for {
 		infos, err := a.Graphs(ctx, graph.ListParams{Owner: owner, Limit: graph.MaxLimit})
-		if err != nil || len(infos) == 0 {
+		if err != nil { // nothing would find the copies without the graphs
+			return report, err
+		}
+		if len(infos) == 0 {
 			break
 		}
 		for _, info := range infos {

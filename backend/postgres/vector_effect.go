@@ -37,7 +37,10 @@ func (w *documentWrite) admit(q sqlkit.Querier) error {
 	if err != nil {
 		return err
 	}
-	if _, err = w.Admit(c.collection()); err != nil || c == nil || w.replace {
+	if _, err = w.Admit(c.collection()); err == nil {
+		err = w.fits(c)
+	}
+	if err != nil || c == nil || w.replace {
 		return err
 	}
 	return q.Query(sqlHasDocument, func(sqlkit.Row) error { return vector.ErrExists }, w.Key.Owner, c.id, w.IDs())

@@ -23,6 +23,8 @@ const (
 	indexLinks, indexCandidates = 16, 100
 	// maxIndexed and maxHalfIndexed are the dimensions up to which pgvector indexes vectors.
 	maxIndexed, maxHalfIndexed = 2000, 4000
+	// kindHalf is the type of vectors of half precision.
+	kindHalf = "halfvec"
 	// minBuildMemory and maxBuildMemory limit the memory that the server uses for a build, in kB.
 	minBuildMemory, maxBuildMemory = 64 << 10, 1 << 20
 	// secondPass is when indexes are built for transactions that were not committed before.
@@ -148,7 +150,7 @@ func (x *vectorIndexes) unindexed(ctx context.Context, db *sql.DB) (all []uninde
 func (x *vectorIndexes) build(ctx context.Context, c unindexedRow) (err error) {
 	kind := "vector"
 	if x.cfg.HalfVectors || c.Dimension > maxIndexed {
-		kind = "halfvec"
+		kind = kindHalf
 	}
 	x.log.Info("building an index of documents", "schema", x.cfg.Schema, "collection", c.Name, "documents", c.Documents)
 	m, err := x.builder(c)

@@ -46,6 +46,7 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 		if all[i].Mode = vector.ModeLexical; embedding != nil {
 			all[i].Mode = vector.ModeSemantic
 			search.add(embedding, &all[i].Hits)
+			search.exact = search.exact || c.half() && !fitsHalf(embedding)
 		}
 	}
 	if err := search.run(ctx); err != nil {

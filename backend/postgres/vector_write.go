@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -119,6 +120,9 @@ func (w *documentWrite) collection(tx sqlkit.Tx) (*collectionRow, error) {
 			return nil, err
 		}
 		after, err := w.Admit(c.collection())
+		if err == nil {
+			err = w.fits(c)
+		}
 		if err != nil || c != nil {
 			return c, err
 		}
@@ -127,6 +131,16 @@ func (w *documentWrite) collection(tx sqlkit.Tx) (*collectionRow, error) {
 			return nil, err
 		}
 	}
+}
+
+// fits returns an error if the index of a collection, which may be nil, cannot have an embedding.
+func (w *documentWrite) fits(c *collectionRow) error {
+	for i := 0; i < len(w.Rows) && c.half(); i++ {
+		if v := w.Rows[i].Embedding; !fitsHalf(v) {
+			return a2a.Errorf(a2a.CodeInvalid, "vector: documents[%d].embedding: has a component beyond %d, the limit of the index of the collection, which has half precision", i, maxHalf)
+		}
+	}
+	return nil
 }
 
 // store runs a statement for documents, removes those that it has stored from rows, and returns their

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -71,6 +72,16 @@ func (c *collectionRow) collection() *vector.Collection {
 		return nil
 	}
 	return &c.Collection
+}
+
+// maxHalf is the largest component of a vector of half precision.
+const maxHalf = 65504
+
+// half reports whether the collection has an index of half precision.
+func (c *collectionRow) half() bool { return c != nil && c.indexed == kindHalf }
+
+func fitsHalf(v []float32) bool {
+	return !slices.ContainsFunc(v, func(c float32) bool { return c > maxHalf || c < -maxHalf })
 }
 
 func scanCollection(r sqlkit.Row) *collectionRow {

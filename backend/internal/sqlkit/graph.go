@@ -160,7 +160,7 @@ func (g *Graphs) Relationships(ctx context.Context, k graph.Key, ids []string) (
 	}
 	var found map[string]graph.RelationshipRow
 	err = g.db.Read(ctx, func(q Querier) (err error) {
-		found, err = newestVersions(q, sqlEdgesNewest, k, ids)
+		found, err = newestVersions(q, k, ids)
 		return err
 	})
 	for _, id := range ids {
@@ -172,9 +172,9 @@ func (g *Graphs) Relationships(ctx context.Context, k graph.Key, ids []string) (
 }
 
 // newestVersions returns relationships by id.
-func newestVersions(q Querier, text string, k graph.Key, ids []string) (map[string]graph.RelationshipRow, error) {
+func newestVersions(q Querier, k graph.Key, ids []string) (map[string]graph.RelationshipRow, error) {
 	found := make(map[string]graph.RelationshipRow)
-	err := q.Query(text, func(r Row) error {
+	err := q.Query(sqlEdgesNewest, func(r Row) error {
 		e := scanVersion(r)
 		found[e.ID] = e
 		return nil

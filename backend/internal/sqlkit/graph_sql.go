@@ -44,8 +44,10 @@ const (
 	sqlDeleteEntity   = `DELETE FROM {s}.graph_entities AS r WHERE` + inGraphByID + ` $3::text`
 	sqlFirstEntities  = `SELECT r.id FROM {s}.graph_entities r WHERE` + inGraph + ` ORDER BY r.id LIMIT $3::bigint`
 
-	sqlEdgesNewest    = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + newest + endEachOf
-	sqlEdgesToChange  = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + newest + endEachOfLocked
+	sqlEdgesNewest = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + newest + endEachOf
+	// sqlLockEdges locks the first versions of relationships. A newest one may be replaced while a statement
+	// waits for its lock, and the one after it is younger than the statement.
+	sqlLockEdges      = `SELECT r.id` + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value AND r.version = 1` + endEachOfLocked
 	sqlEdgesAfter     = `SELECT` + versionColumns + ` FROM {s}.graph_relationships r WHERE` + inGraph + ` AND r.id > $3::text` + atMoment + ` ORDER BY r.id LIMIT $7::bigint`
 	sqlEdgesAfterType = `SELECT` + versionColumns + ` FROM {s}.graph_relationships r WHERE` + inGraph + ` AND r.id > $3::text` + atMoment + ` AND r.type = ANY($8::text[]) ORDER BY r.id LIMIT $7::bigint`
 	sqlEdgeHistory    = `SELECT` + versionColumns + ` FROM {s}.graph_relationships r WHERE` + inGraph + ` AND r.id = $3::text ORDER BY r.version`
@@ -112,7 +114,7 @@ func GraphStatements() (all []Statement) {
 		{"graph: delete entities", sqlDeleteEntities},
 		{"graph: first entities", sqlFirstEntities},
 		{"graph: newest versions", sqlEdgesNewest},
-		{"graph: newest versions to change", sqlEdgesToChange},
+		{"graph: lock relationships", sqlLockEdges},
 		{"graph: relationships after an id", sqlEdgesAfter},
 		{"graph: relationships with types after an id", sqlEdgesAfterType},
 		{"graph: history", sqlEdgeHistory},

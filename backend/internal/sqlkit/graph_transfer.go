@@ -202,7 +202,7 @@ func restorable(q Querier, r *graph.Restored) (err error) {
 	for _, rows := range r.Relationships {
 		ids = append(ids, rows[0].ID)
 	}
-	found, err := newestVersions(q, sqlEdgesNewest, r.Key, ids)
+	found, err := newestVersions(q, r.Key, ids)
 	for _, id := range ids {
 		if _, exists := found[id]; exists && err == nil {
 			err = &graph.ExistsError{Kind: "relationship", ID: id}

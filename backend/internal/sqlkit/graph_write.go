@@ -186,8 +186,8 @@ type edgeChange struct {
 	row       graph.RelationshipRow
 }
 
-// changeEdges ends and adds relationships. A concurrent write may add a version between the read of
-// the newest one and the change: then the change is made again.
+// changeEdges ends and adds relationships. A concurrent write may add the same relationship after it was
+// not found: then the change is made again.
 func changeEdges(tx Tx, w *graph.Write) error {
 	var pending []edgeChange
 	for i := range w.Ends {
@@ -215,7 +215,10 @@ func tryChanges(tx Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeCh
 		ids[i] = changes[i].id
 	}
 	slices.Sort(ids) // the order of locks
-	old, err := newestVersions(tx, sqlEdgesToChange, w.Key, ids)
+	if err := tx.Query(sqlLockEdges, func(Row) error { return nil }, w.Key.Owner, w.Key.Graph, ids); err != nil {
+		return nil, err
+	}
+	old, err := newestVersions(tx, w.Key, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +243,7 @@ func tryChanges(tx Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeCh
 		}
 	}
 	slices.SortFunc(replaced, func(a, b graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
-	for _, r := range replaced { // they are locked
+	for _, r := range replaced {
 		if _, err := tx.Exec(sqlReplaceEdge, w.Key.Owner, w.Key.Graph, r.ID, r.Version, r.ReplacedAt.UnixMilli()); err != nil {
 			return nil, err
 		}

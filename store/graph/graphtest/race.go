@@ -16,6 +16,7 @@ func raceTests() []test {
 	return []test{
 		{"concurrent writes lose nothing", testWriteRace},
 		{"concurrent changes of a relationship add a version each", testVersionRace},
+		{"relationships that others change can be ended", testEndRace},
 		{"relationships that are added while their end is deleted leave nothing behind", testDeleteRace},
 		{"walks during changes return whole results", testWalkRace},
 		{"batches that delete and add the same entities in different orders succeed", testOrderRace},
@@ -62,6 +63,25 @@ func testVersionRace(f *fixture) {
 		if all[i].Version != int64(i+1) || !all[i].ReplacedAt.Equal(all[i+1].RecordedAt) {
 			f.Errorf("version %d was replaced at %s, the next one recorded at %s", all[i].Version, all[i].ReplacedAt, all[i+1].RecordedAt)
 		}
+	}
+}
+
+func testEndRace(f *fixture) {
+	f.write(graph.Batch{Entities: entities("a", "b")})
+	for round := range 5 {
+		id := fmt.Sprint("r", round)
+		f.write(graph.Batch{Relationships: edges(id + ": a to b")})
+		end := f.clock.now().Add(time.Hour)
+		concurrently(8, func(i int) {
+			b := graph.Batch{Ends: []graph.End{{ID: id, At: end}}}
+			if i%2 == 0 {
+				b = graph.Batch{Relationships: edges(id + ": a to b")}
+				b.Relationships[0].ValidTo, b.Relationships[0].Properties = end, map[string]any{"i": float64(i)}
+			}
+			if _, err := f.s.Write(f.ctx, f.k, b); err != nil {
+				f.Errorf("Write(%+v) = %v", b, err)
+			}
+		})
 	}
 }
 
