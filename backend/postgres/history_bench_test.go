@@ -69,7 +69,7 @@ func BenchmarkSearchSpeed(b *testing.B) {
 // BenchmarkSearchModes searches a scope with 10,000 facts.
 func BenchmarkSearchModes(b *testing.B) {
 	s := openBench(b, Config{})
-	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000)
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000, nil)
 }
 
 func BenchmarkBlobSpeed(b *testing.B) {

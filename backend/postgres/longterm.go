@@ -9,5 +9,5 @@ import (
 // Its trigrams are lexemes in the index of
 // words, so the extension pg_trgm is not needed.
 func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	return sqlkit.NewLongTerm(&kit{s.database}, cfg)
+	return sqlkit.NewLongTerm(&kit{s.database}, cfg, s.factEmbeddings)
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
@@ -23,12 +24,29 @@ func TestLongTerm(t *testing.T) {
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
 }
 
-func TestLongTermRanksAsInMemory(t *testing.T) {
+// twoReplicas searches in two stores in turn, and changes facts in the first one.
+type twoReplicas struct {
+	memory.LongTermStore
+	second   memory.LongTerm
+	searches int
+}
+
+func (r *twoReplicas) Search(ctx context.Context, in memory.Scope, p memory.SearchParams) (memory.Results, error) {
+	if r.searches++; r.searches%2 == 0 {
+		return r.second.Search(ctx, in, p)
+	}
+	return r.LongTermStore.Search(ctx, in, p)
+}
+
+func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	cfg := freshConfig(storetest.Wrap(t), Config{})
+	first, second := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	memorytest.CompareLongTerm(storetest.Wrap(t),
 		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
-		func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
+		func(cfg memory.LongTermConfig) memory.LongTerm {
+			return &twoReplicas{LongTermStore: first.LongTerm(cfg), second: second.LongTerm(cfg)}
+		})
 }
 
 func TestLongTermBehindAPooler(t *testing.T) {

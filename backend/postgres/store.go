@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -27,10 +29,15 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
-	vectors *vectorIndexes
+	vectors        *vectorIndexes
+	factEmbeddings *sqlkit.EmbeddingCache
 
 	stop context.CancelFunc // stops maintenance and notifications
 }
+
+// factMemory returns the memory for embeddings of facts in bytes: a thirty-second of that of the cgroup or
+// of the machine, 16 to 256 MiB.
+func factMemory() int64 { return max(16<<20, min(256<<20, memory.Default()/24)) } // memory.Default is three quarters
 
 // newStore returns a store without connections.
 func newStore(cfg Config) *Store {
@@ -45,6 +52,7 @@ func newStore(cfg Config) *Store {
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
 		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
+		factEmbeddings: sqlkit.NewEmbeddingCache(factMemory()),
 	}
 }
 

@@ -7,5 +7,5 @@ import (
 
 // LongTerm returns the long-term memory of the store. The memories of one store share their facts.
 func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	return sqlkit.NewLongTerm(&kit{s.changeWriter}, cfg)
+	return sqlkit.NewLongTerm(&kit{s.changeWriter}, cfg, s.factEmbeddings)
 }

@@ -24,7 +24,7 @@ func BenchmarkSearchSpeed(b *testing.B) {
 // BenchmarkSearchModes searches a scope with 10,000 facts.
 func BenchmarkSearchModes(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"})
-	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000)
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000, processorTime)
 }
 
 func TestLongTerm(t *testing.T) {
@@ -34,8 +34,13 @@ func TestLongTerm(t *testing.T) {
 
 func TestLongTermRanksAsInMemory(t *testing.T) {
 	t.Parallel()
-	s := open(t, Config{Dir: t.TempDir()})
-	memorytest.CompareLongTerm(storetest.Wrap(t),
-		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
-		func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
+	for name, indexMemory := range map[string]int64{"with embeddings in memory": 0, "without": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, Config{Dir: t.TempDir(), IndexMemory: indexMemory})
+			memorytest.CompareLongTerm(storetest.Wrap(t),
+				func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
+				func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
+		})
+	}
 }

@@ -41,10 +41,11 @@ type Config struct {
 	// CacheKB is the page cache of each reading connection, in KiB. Default 8192. The
 	// connection that writes has twice as much.
 	CacheKB int
-	// IndexMemory limits the memory of the indexes of documents (Vectors), in bytes. If they need
-	// more, those that were not used for the longest time are dropped; a search or a write that needs
-	// one reads it again. The most recently used index remains, whatever its size. Default: an eighth
-	// of the cgroup's memory limit or of the machine's memory, 64 MiB to 1 GiB.
+	// IndexMemory limits the memory of the indexes of documents (Vectors) and, with a quarter of it, of
+	// the embeddings of facts, in bytes. If they need more, those that were not used for the longest
+	// time are dropped; a search or a write that needs one reads it again. The most recently used index
+	// remains, whatever its size. Default: an eighth of the cgroup's memory limit or of the machine's
+	// memory, 64 MiB to 1 GiB.
 	IndexMemory int64
 	// MaxPages limits the size of the database, in pages of 4 KiB. A database of this
 	// size is full: changes fail as on a full disk. 0 means no limit.

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -34,6 +35,8 @@ type Store struct {
 	kit     *kit
 	blobs   *blobFiles
 	vectors *vectorIndexes
+	// factEmbeddings gets a quarter of Config.IndexMemory.
+	factEmbeddings *sqlkit.EmbeddingCache
 
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
@@ -53,6 +56,7 @@ func newStore(cfg Config) *Store {
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
 		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.Logger),
+		factEmbeddings: sqlkit.NewEmbeddingCache(cfg.IndexMemory / 4),
 	}
 }
 

@@ -50,7 +50,7 @@ func newVectorIndexes(k *kit, log *slog.Logger) *vectorIndexes {
 	ctx, stop := context.WithCancel(context.Background())
 	return &vectorIndexes{
 		kit: k, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
-		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: k.cfg.IndexMemory},
+		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: k.cfg.IndexMemory - k.cfg.IndexMemory/4},
 	}
 }
 

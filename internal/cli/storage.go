@@ -22,7 +22,7 @@ type storageFlags struct {
 
 	Storage string `placeholder:"KIND" envvar:"" also:"STORAGE_TYPE" group:"Storage:" help:"Storage: sqlite (files in --data), postgres (a database that many servers can share) or memory (lost at exit). The default is postgres if a database URL is set, else sqlite."`
 
-	IndexMemory size `placeholder:"SIZE" envvar:"" group:"Storage:" help:"Memory for the indexes of documents in SQLite, besides --memory. Those that were not used for the longest time are dropped and read again (default an eighth of the cgroup limit or of the machine's memory, 64MiB to 1GiB)."`
+	IndexMemory size `placeholder:"SIZE" envvar:"" group:"Storage:" help:"Memory for the indexes of documents in SQLite and, a quarter of it, for the embeddings of facts, besides --memory. Those that were not used for the longest time are dropped and read again (default an eighth of the cgroup limit or of the machine's memory, 64MiB to 1GiB)."`
 
 	contractFlags
 	embeddingFlags

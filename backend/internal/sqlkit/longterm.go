@@ -39,6 +39,7 @@ type LongTerm struct {
 	now        func() time.Time
 	text       *textIndex
 	embeddings *memory.Embeddings
+	cache      *EmbeddingCache
 }
 
 var (
@@ -46,8 +47,9 @@ var (
 	_ memory.Transactional = (*LongTerm)(nil)
 )
 
-// NewLongTerm returns the long-term memory of a database.
-func NewLongTerm(db DB, cfg memory.LongTermConfig) *LongTerm {
+// NewLongTerm returns the long-term memory of a database. All that are returned for a database share
+// a cache.
+func NewLongTerm(db DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongTerm {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -55,7 +57,7 @@ func NewLongTerm(db DB, cfg memory.LongTermConfig) *LongTerm {
 	if db.Dialect() == PostgreSQL {
 		text = &postgresIndex
 	}
-	return &LongTerm{db, cfg.Now, text, memory.NewEmbeddings(cfg)}
+	return &LongTerm{db, cfg.Now, text, memory.NewEmbeddings(cfg), cache}
 }
 
 // factRow is a version of a fact with the JSON of its metadata.

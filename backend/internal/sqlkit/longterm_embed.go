@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	// sqlEmbedded reads all versions of a scope that a search may return, with their embeddings.
-	sqlEmbedded = `SELECT` + factColumns + `, f.model, f.embedding FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0`
 	// The facts without an embedding of a model are those of the models before and after it.
 	sqlPending       = `SELECT f.owner, f.agent, f.namespace, f.id, f.version, f.content FROM {s}.memory_facts f WHERE f.replaced_at + 0 = 0`
 	sqlPendingBefore = sqlPending + ` AND f.model < $1::text AND f.expires_at > $2::bigint ORDER BY f.model LIMIT $3::bigint`

@@ -37,10 +37,13 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 		p.AsOf = now
 	}
 	err = l.db.Read(ctx, func(q Querier) (err error) {
-		s := factSearch{q: q, dialect: l.db.Dialect(), text: l.text, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
+		s := factSearch{q: q, dialect: l.db.Dialect(), text: l.text, cache: l.cache, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
 		if p.Query == "" {
 			found.Facts, err = s.recent()
 		} else {
+			if plan.Embedding != nil {
+				s.model = plan.Embedding.Model
+			}
 			found, err = recall.SearchFacts(&s, p, plan)
 		}
 		return err
@@ -53,9 +56,12 @@ type factSearch struct {
 	q       Querier
 	dialect Dialect
 	text    *textIndex
+	cache   *EmbeddingCache
 	scope   memory.Scope
 	now, at int64
 	p       memory.SearchParams
+	model   string        // of the query's embedding, "" if embeddings are not compared
+	read    *visibleFacts // nil before visible
 }
 
 // args returns the arguments of whereScope and whereFound, and more.
@@ -98,6 +104,9 @@ func (s *factSearch) Count(stems []string) (counts []int, all int, err error) {
 		return n, err
 	}
 	counts = make([]int, len(stems))
+	if s.scans() {
+		return s.countRanked(stems)
+	}
 	for i := range stems {
 		if counts[i], err = count(s.text.count, s.dialect.match(s.scope, recall.Stems, stems[i:i+1])); err != nil {
 			return nil, 0, err
@@ -111,6 +120,9 @@ func (s *factSearch) Count(stems []string) (counts []int, all int, err error) {
 // it has enough.
 func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found []memory.Memory, err error) {
 	match := s.dialect.match(s.scope, part, terms)
+	if s.scans() {
+		return s.ranked(match, n)
+	}
 	seen := make(map[string]bool)
 	for size, offset := n, 0; ; offset, size = offset+size, size*8 {
 		read := 0
@@ -127,24 +139,6 @@ func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found 
 			return found, err
 		}
 	}
-}
-
-// Nearest implements recall.FactIndex. It compares all embeddings of the scope.
-func (s *factSearch) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
-	nearest := recall.NewNearest(n)
-	err = s.q.Query(sqlEmbedded, func(r Row) error {
-		if r.Text(13) != e.Model {
-			pending++
-			return nil
-		}
-		vector := memory.DecodeVector(r.Bytes(14))
-		if len(vector) != len(e.Vector) || !s.p.Filter.IsZero() && !s.p.Filter.Match(memory.DecodeMetadata(r.Text(4))) {
-			return nil
-		}
-		nearest.Add(e.Cosine(vector), fromMillis(r.Int(7)), r.Text(1), func() memory.Memory { return scanFact(s.scope, r).Memory })
-		return nil
-	}, s.args()...)
-	return nearest.Found(), pending, err
 }
 
 var _ recall.FactIndex = (*factSearch)(nil)

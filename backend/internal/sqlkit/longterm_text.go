@@ -34,6 +34,11 @@ type textIndex struct {
 	// those of a scope up to an id. Both are empty if the terms are in the row.
 	remove, removeUpTo string
 	count, candidates  string
+	// visible reads the versions of a scope that a search may return, and which have an embedding of a
+	// model.
+	visible string
+	// ranked reads the keys of facts with one of the terms, and their scores. "" if candidates is as fast.
+	ranked, keys string
 }
 
 var sqliteIndex = textIndex{
@@ -51,6 +56,10 @@ var sqliteIndex = textIndex{
 		FROM memory_index CROSS JOIN {s}.memory_facts f ON f.pk = memory_index.rowid
 		WHERE memory_index MATCH $6::text AND` + whereScope + whereFound + `
 		ORDER BY score, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint) s CROSS JOIN {s}.memory_facts f ON f.pk = s.pk`,
+	// memory_facts_recent has all columns, in this order.
+	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk` + fromVisible + ` ORDER BY f.updated_at DESC, f.id`,
+	ranked:  `SELECT rowid, bm25(memory_index) FROM memory_index WHERE memory_index MATCH $1::text`,
+	keys:    `SELECT rowid, 0.0 FROM memory_index WHERE memory_index MATCH $1::text`,
 }
 
 // On PostgreSQL, the collation keeps the planner from reading all facts of the scope: an index
@@ -65,6 +74,7 @@ var postgresIndex = textIndex{
 	count:   `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + wherePostgres + ` LIMIT $7::bigint) s`,
 	candidates: `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + wherePostgres + `
 		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint`,
+	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text` + fromVisible,
 }
 
 // scopePrefix returns the start of the terms of a scope. Scopes may share it: statements also
@@ -159,7 +169,9 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: list of an owner", sqlFactList},
 		{"fact: exists", sqlFactExists},
 		{"fact: id of a key", sqlFactKey},
-		{"facts: embeddings of the scope", sqlEmbedded},
+		{"facts: versions of the scope", x.visible},
+		{"facts: embeddings", sqlEmbeddings},
+		{"facts: by id", sqlFactsByID},
 		{"facts: embeddings of models before", sqlPendingBefore},
 		{"facts: embeddings of models after", sqlPendingAfter},
 		{"fact: set the embedding", sqlSetEmbedding},

@@ -1,8 +1,11 @@
 package memorytest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +15,7 @@ import (
 )
 
 // CompareLongTerm tests that two stores rank facts alike: random searches return the same
-// contents with the same scores. The stores of Holdfast do; others need not.
+// contents with the same scores, between changes of facts. The stores of Holdfast do; others need not.
 func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memory.LongTerm) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -32,6 +35,7 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 		}
 		return strings.Join(words, " ")
 	}
+	var ids [][2]string // of the same fact in both stores
 	for i := range 90 { // fewer than candidates, whose choice may differ
 		content, p := fmt.Sprintf("%s n%d", text(1+random.IntN(12)), i), memory.SaveParams{Metadata: map[string]any{"n": i}}
 		for range random.IntN(3) {
@@ -40,14 +44,29 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 		if random.IntN(10) == 0 {
 			p.TTL = 20 * time.Second
 		}
-		for _, s := range stores {
-			if _, err := s.Save(t.Context(), in, content, p); err != nil {
+		var saved [2]string
+		for i, s := range stores {
+			var err error
+			if saved[i], err = s.Save(t.Context(), in, content, p); err != nil {
 				t.Fatalf("Save() = %v", err)
 			}
 		}
+		ids = append(ids, saved)
 		clock.add(time.Second)
 	}
-	for range 100 {
+	for n := range 100 {
+		if random.IntN(3) == 0 {
+			at, content := random.IntN(len(ids)), fmt.Sprintf("%s n%d", text(1+random.IntN(12)), 90+n)
+			remove := random.IntN(2) == 0
+			for i, s := range stores {
+				if err := changeFact(t.Context(), s, in, ids[at][i], content, remove); err != nil {
+					t.Fatalf("change of a fact = %v", err)
+				}
+			}
+			if clock.add(time.Second); remove {
+				ids = slices.Delete(ids, at, at+1)
+			}
+		}
 		p := memory.SearchParams{Query: text(1 + random.IntN(4)), Limit: 1 + random.IntN(50)}
 		if random.IntN(2) == 0 {
 			p.Query = misspell(random, p.Query)
@@ -73,4 +92,17 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 			t.Fatalf("seed %d: Search(%+v) (-first +second):\n%s", seed, p, diff)
 		}
 	}
+}
+
+// changeFact deletes a fact or replaces its content. A fact that has expired is not changed.
+func changeFact(ctx context.Context, s memory.LongTerm, in memory.Scope, id, content string, remove bool) error {
+	if remove {
+		_, err := s.Delete(ctx, in, id)
+		return err
+	}
+	_, err := s.(memory.Editor).Update(ctx, in, id, memory.UpdateParams{Content: content})
+	if errors.Is(err, memory.ErrFactNotFound) {
+		return nil
+	}
+	return err
 }

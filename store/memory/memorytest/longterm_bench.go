@@ -123,9 +123,10 @@ func (noise) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return all, nil
 }
 
-// BenchModes measures searches of one scope in each mode, and prints the time of a search by words,
-// with the same queries, beside the others. The embeddings are random, with 384 components.
-func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTerm, facts int) {
+// BenchModes measures searches of one scope in each mode. It reports the median of the time of a search
+// and, if processorTime is not nil, the mean of its processor time. The embeddings are random, with 384
+// components. The reference, "compare", computes the cosines of all embeddings in memory.
+func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTerm, facts int, processorTime func() time.Duration) {
 	documents, err := Documents()
 	if err != nil {
 		b.Skipf("no source of the standard library: %v", err)
@@ -141,16 +142,36 @@ func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTe
 	if _, err := saveAll(b.Context(), s, texts, func(int) memory.Scope { return scope }); err != nil {
 		b.Fatalf("Save() = %v", err)
 	}
-	for _, mode := range []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid} {
+	embeddings, _ := noise{}.Embed(b.Context(), texts)
+	for _, mode := range []memory.Mode{"compare", memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid} {
+		search := func(query string) {
+			if _, err := s.Search(b.Context(), scope, memory.SearchParams{Query: query, Mode: mode}); err != nil {
+				b.Fatalf("Search(%q) = %v", query, err)
+			}
+		}
+		if mode == "compare" {
+			search = func(string) {
+				for _, e := range embeddings {
+					memory.Embedding{Vector: embeddings[0]}.Cosine(e)
+				}
+			}
+		}
 		b.Run(string(mode), func(b *testing.B) {
+			search("warm up")
 			var times []time.Duration
+			var before time.Duration
+			if processorTime != nil {
+				before = processorTime()
+			}
 			for b.Loop() {
 				query, start := strings.Join(strings.Fields(texts[random.IntN(facts)])[7:12], " "), time.Now()
-				if _, err := s.Search(b.Context(), scope, memory.SearchParams{Query: query, Mode: mode}); err != nil {
-					b.Fatalf("Search(%q) = %v", query, err)
-				}
+				search(query)
 				times = append(times, time.Since(start))
 			}
+			if processorTime != nil {
+				b.ReportMetric(float64((processorTime()-before).Microseconds())/float64(len(times)), "cpu-us/op")
+			}
+			b.ReportMetric(0, "ns/op")
 			slices.Sort(times)
 			b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-us")
 		})

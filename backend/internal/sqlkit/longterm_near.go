@@ -1,0 +1,243 @@
+package sqlkit
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+const (
+	fromVisible = ` FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0`
+	// The condition on replaced_at is written as in sqlFactAt.
+	whereIDs      = ` AND f.id = ANY($6::text[]) AND f.replaced_at <= 0`
+	sqlEmbeddings = `SELECT f.id, f.version, f.updated_at, f.embedding FROM {s}.memory_facts f WHERE` + whereScope + whereFound + whereIDs + ` AND f.model = $7::text`
+	sqlFactsByID  = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereScope + whereFound + whereIDs
+)
+
+const (
+	// embeddingBatch is the number of embeddings that one statement reads.
+	embeddingBatch = 1000
+	// nearAttempts limits how often a search starts anew because facts have changed meanwhile.
+	nearAttempts = 3
+)
+
+// factVersion identifies a version of a fact in its scope. Its content never changes, so its embedding
+// by a model does not either.
+type factVersion struct {
+	id                 string
+	version, updatedAt int64
+}
+
+func scanFactVersion(r Row) factVersion { return factVersion{r.Text(0), r.Int(1), r.Int(2)} }
+
+// visibleFacts are the versions of a scope that a search may return, in the order of equal scores.
+type visibleFacts struct {
+	all      []factVersion
+	embedded []factVersion // those with an embedding of the model
+	// byPK has the places in all by memory_facts.pk, on SQLite.
+	byPK map[int64]int
+}
+
+// visible reads the versions that the search may return, once.
+func (s *factSearch) visible() (*visibleFacts, error) {
+	if s.read != nil {
+		return s.read, nil
+	}
+	v := &visibleFacts{byPK: make(map[int64]int)}
+	err := s.q.Query(s.text.visible, func(r Row) error {
+		one := scanFactVersion(r)
+		if r.Int(3) != 0 {
+			v.embedded = append(v.embedded, one)
+		}
+		if s.text.ranked != "" {
+			v.byPK[r.Int(4)] = len(v.all)
+		}
+		v.all = append(v.all, one)
+		return nil
+	}, s.args(s.model)...)
+	if err == nil {
+		s.read = v
+	}
+	return v, err
+}
+
+// nearVersion is a version with the cosine of its embedding and that of the query.
+type nearVersion struct {
+	factVersion
+	cosine float64
+}
+
+// Nearest implements recall.FactIndex. It compares all embeddings of the scope. The database says
+// which versions exist, the cache has the embeddings of most of them.
+func (s *factSearch) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+	for attempt := 1; ; attempt++ {
+		found, pending, changed, err := s.nearest(e, n)
+		if err != nil || !changed || attempt == nearAttempts {
+			return found, pending, err
+		}
+		s.read = nil
+	}
+}
+
+// nearest is Nearest. changed reports that facts have changed between its statements.
+func (s *factSearch) nearest(e memory.Embedding, n int) (found []recall.Near, pending int, changed bool, err error) {
+	visible, err := s.visible()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	near, changed, err := s.compare(e, visible.embedded)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	slices.SortFunc(near, func(a, b nearVersion) int {
+		return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(a.id, b.id))
+	})
+	lost, err := s.take(n, len(near), func(i int) factVersion { return near[i].factVersion }, func(i int, m memory.Memory) {
+		found = append(found, recall.Near{Memory: m, Cosine: near[i].cosine})
+	})
+	return found, len(visible.all) - len(visible.embedded), changed || lost, err
+}
+
+// take passes the first n facts of an order that match the filter to each. changed reports that some of
+// those that it reads do not exist any more.
+func (s *factSearch) take(n, length int, version func(i int) factVersion, each func(i int, m memory.Memory)) (changed bool, err error) {
+	taken := 0
+	for first, size := 0, n; first < length && taken < n; first, size = first+size, size*8 {
+		end := min(first+size, length)
+		ids := make([]string, 0, end-first)
+		for i := first; i < end; i++ {
+			ids = append(ids, version(i).id)
+		}
+		facts := make(map[factVersion]memory.Memory, len(ids))
+		err := s.q.Query(sqlFactsByID, func(r Row) error {
+			m := scanFact(s.scope, r).Memory
+			facts[factVersion{m.ID, m.Version, m.UpdatedAt.UnixMilli()}] = m
+			return nil
+		}, s.args(ids)...)
+		if err != nil {
+			return false, err
+		}
+		for i := first; i < end; i++ {
+			m, ok := facts[version(i)]
+			switch {
+			case !ok:
+				changed = true
+			case taken < n && s.p.Filter.Match(m.Metadata):
+				taken++
+				each(i, m)
+			}
+		}
+	}
+	return changed, nil
+}
+
+// rankedFact is a fact that contains terms, with its place in visibleFacts.
+type rankedFact struct {
+	score float64
+	at    int
+}
+
+// errEnough ends the statement of eachRanked.
+var errEnough = errors.New("enough")
+
+// eachRanked calls each with the visible facts that match, until it returns false.
+func (s *factSearch) eachRanked(text, match string, each func(f rankedFact) bool) error {
+	visible, err := s.visible()
+	if err != nil {
+		return err
+	}
+	err = s.q.Query(text, func(r Row) error {
+		if at, ok := visible.byPK[r.Int(0)]; ok && !each(rankedFact{r.Float(1), at}) {
+			return errEnough
+		}
+		return nil
+	}, match)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// scans reports that the search reads which facts are visible, so that it need not look up each fact
+// that has one of the terms.
+func (s *factSearch) scans() bool { return s.model != "" && s.text.ranked != "" }
+
+// countRanked is Count for a search that scans.
+func (s *factSearch) countRanked(stems []string) (counts []int, all int, err error) {
+	visible, err := s.visible()
+	if err != nil {
+		return nil, 0, err
+	}
+	counts = make([]int, len(stems))
+	for i := range stems {
+		err := s.eachRanked(s.text.keys, s.dialect.match(s.scope, recall.Stems, stems[i:i+1]), func(rankedFact) bool {
+			counts[i]++
+			return counts[i] < recall.MaxCount
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return counts, min(len(visible.all), recall.MaxCount), nil
+}
+
+// ranked is Candidates for a search that scans.
+func (s *factSearch) ranked(match string, n int) (found []memory.Memory, err error) {
+	visible, err := s.visible()
+	if err != nil {
+		return nil, err
+	}
+	var all []rankedFact
+	err = s.eachRanked(s.text.ranked, match, func(f rankedFact) bool {
+		all = append(all, f)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b rankedFact) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.at, b.at)) })
+	_, err = s.take(n, len(all), func(i int) factVersion { return visible.all[all[i].at] }, func(_ int, m memory.Memory) { found = append(found, m) })
+	return found, err
+}
+
+// compare returns the cosines of the versions that have an embedding. changed reports that some do not
+// exist any more.
+func (s *factSearch) compare(e memory.Embedding, visible []factVersion) (near []nearVersion, changed bool, err error) {
+	in := s.cache.scope(embeddingScope{s.scope, e.Model})
+	near = make([]nearVersion, 0, len(visible))
+	add := func(v factVersion, embedding []float32) {
+		if len(embedding) == len(e.Vector) { // of a content that the model accepts
+			near = append(near, nearVersion{v, e.Cosine(embedding)})
+		}
+	}
+	known, missing := in.get(visible)
+	for i, v := range visible {
+		add(v, known[i])
+	}
+	for batch := range slices.Chunk(missing, embeddingBatch) {
+		ids, wanted := make([]string, len(batch)), make(map[factVersion]bool, len(batch))
+		for i, v := range batch {
+			ids[i], wanted[v] = v.id, true
+		}
+		read := 0
+		err := s.q.Query(sqlEmbeddings, func(r Row) error {
+			if v := scanFactVersion(r); wanted[v] {
+				read++
+				embedding := memory.DecodeVector(r.Bytes(3))
+				s.cache.add(in, v, embedding)
+				add(v, embedding)
+			}
+			return nil
+		}, s.args(ids, e.Model)...)
+		if err != nil {
+			return nil, false, err
+		}
+		changed = changed || read < len(batch)
+	}
+	s.cache.used(in, visible)
+	return near, changed, nil
+}
