@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +286,35 @@ func TestInterruptedDeletionIsFinished(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A client that repeats a call whose deletion was interrupted completes it.
+func TestRepeatedClearCompletesAPendingDeletion(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s store.Store) {
+		var up atomic.Bool
+		e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, func(c storetest.Call) storetest.Fault {
+			if c.Method == "PendingDeletions" || c.Method == "FinishDelete" && !up.Load() {
+				return storetest.FailBefore // only the call continues the deletion
+			}
+			return storetest.Pass
+		})})
+		tasks := seedTasks(t, s, "c")
+		for range 2 { // of which the second one finds a pending deletion
+			_, err := clearContext(t, e, "c", false)
+			wantError(t, "ClearContext() with a fault", err, a2a.CodeUnavailable)
+		}
+		up.Store(true)
+		if n, err := clearContext(t, e, "c", false); err != nil || n != 0 {
+			t.Errorf("ClearContext() of a pending deletion = %d, %v, want 0 and no error", n, err)
+		}
+		if pending, err := s.PendingDeletions(t.Context(), 10); err != nil || len(pending) != 0 {
+			t.Errorf("PendingDeletions() = %v, %v, want none", pending, err)
+		}
+		wantDeleted(t, e, s, "c", tasks[0], tasks[449])
+		_, err := clearContext(t, e, "c", false)
+		wantError(t, "ClearContext() after the deletion", err, a2a.CodeContextNotFound)
+	})
 }
 
 // Directly after a start, readers see nothing of a context whose deletion is pending.

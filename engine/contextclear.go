@@ -41,8 +41,8 @@ func statesMatching(match func(a2a.TaskState) bool) []a2a.TaskState {
 //
 // A deletion that has started is completed even if ctx is canceled; if this call fails, the
 // janitor completes it. From its start on, reads do not find the context, and readers of its
-// tasks get task_not_found. A repeated call returns context_not_found, with
-// and without an Idempotency-Key. Errors: context_not_found, context_not_cancelable,
+// tasks get task_not_found. A repeated call completes a deletion that is pending, and returns 0. After that
+// it returns context_not_found, with and without an Idempotency-Key. Errors: context_not_found, context_not_cancelable,
 // invalid_params, unavailable.
 func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.ClearContextParams, opts SendOptions) (tasks int, err error) {
 	if err := checkKey(opts.IdempotencyKey); err != nil {
@@ -55,6 +55,9 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 	key := store.ContextKey{Owner: p.ID, ID: params.ContextID}
 	for range maxConflicts {
 		c, err := e.context(ctx, key, 0)
+		if a2a.CodeOf(err) == a2a.CodeContextNotFound && a2a.CheckID("contextId", key.ID) == nil {
+			return 0, e.deletions.resume(ctx, key, err)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -199,6 +202,19 @@ func (d *deletions) finish(ctx context.Context, key store.ContextKey) (removed b
 	}
 	defer unlock()
 	return d.remove(ctx, key)
+}
+
+// resume completes the pending deletion of a context that is not found, and returns notFound if there is
+// none. Like delete, it does not stop when ctx is done.
+func (d *deletions) resume(ctx context.Context, key store.ContextKey, notFound error) error {
+	_, err := d.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, 0)
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound
+	}
+	if err == nil {
+		_, err = d.finish(context.WithoutCancel(ctx), key)
+	}
+	return err
 }
 
 // remove completes a pending deletion and reports whether it removed anything. The caller holds
