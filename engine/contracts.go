@@ -133,9 +133,6 @@ func (c *Config) transcript(owner, contextID string) history.Key {
 	return history.Key{Owner: owner, Agent: c.agentKey(), Session: contextID}
 }
 
-// blobHolder returns the holder of the blobs that a task keeps.
-func blobHolder(taskID string) string { return "task/" + taskID }
-
 // transcriptTTL returns how long a transcript is kept after its last message, for
 // [history.AppendParams].
 func (c *Config) transcriptTTL() time.Duration {

@@ -81,7 +81,7 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) (pinned []stri
 	for i := range c.Events {
 		refs = fileref.EventRefs(refs, &c.Events[i])
 	}
-	owner, holder := c.Key.Owner, blobHolder(c.Key.ID)
+	owner, holder := c.Key.Owner, fileref.Holder(c.Key.ID)
 	for _, ref := range refs {
 		if s.cfg.own.blobs == nil {
 			if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
@@ -108,7 +108,7 @@ func (s *settings) unpinFiles(ctx context.Context, key store.Key, pinned []strin
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contractTimeout)
 	defer cancel()
-	blobs, holder := s.files.Blobs(), blobHolder(key.ID)
+	blobs, holder := s.files.Blobs(), fileref.Holder(key.ID)
 	exists, err := s.stored(ctx, key)
 	if exists || err != nil {
 		return

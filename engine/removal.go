@@ -104,7 +104,7 @@ func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
 func (r *removals) release(ctx context.Context, removal *store.Removal, fence int64) error {
 	var pinErr error
 	if blobs := r.cfg.Contracts.Blobs; blobs != nil { // first, because pins are more often in the store of the tasks
-		if pinErr = blobs.UnpinAll(ctx, removal.Key.Owner, blobHolder(removal.Key.ID)); pinErr == nil {
+		if pinErr = blobs.UnpinAll(ctx, removal.Key.Owner, fileref.Holder(removal.Key.ID)); pinErr == nil {
 			pinErr = r.pinAgain(ctx, removal.Key)
 		}
 	}
@@ -122,7 +122,7 @@ func (r *removals) pinAgain(ctx context.Context, key store.Key) error {
 		return err
 	}
 	for _, ref := range fileref.TaskRefs(t) {
-		if err := r.cfg.Contracts.Blobs.Pin(ctx, key.Owner, ref, blobHolder(key.ID)); err != nil && !errors.Is(err, blob.ErrNotFound) {
+		if err := r.cfg.Contracts.Blobs.Pin(ctx, key.Owner, ref, fileref.Holder(key.ID)); err != nil && !errors.Is(err, blob.ErrNotFound) {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
@@ -61,7 +62,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 		c.written = true
 		info, err = s.Put(ctx, r, blob.PutParams{
 			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
-			IdempotencyKey: once, Holder: blobHolder(b.t.TaskID()),
+			IdempotencyKey: once, Holder: fileref.Holder(b.t.TaskID()),
 		})
 		return err
 	}})
@@ -125,7 +126,7 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 	if _, err := b.Stat(ctx, ref); err != nil {
 		return err
 	}
-	holder := blobHolder(b.t.TaskID())
+	holder := fileref.Holder(b.t.TaskID())
 	return b.write(ctx, "blobs.pin", ref,
 		func(s blob.Transactional) (store.Effect, error) { return s.PinEffect(b.t.Owner(), ref, holder) },
 		func(ctx context.Context, s blob.Store) error { return s.Pin(ctx, b.t.Owner(), ref, holder) })
@@ -134,7 +135,7 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 // Unpin lets a blob expire after its TTL, unless others hold it. A blob that does not exist is no
 // error.
 func (b *Blobs) Unpin(ctx context.Context, ref string) error {
-	holder := blobHolder(b.t.TaskID())
+	holder := fileref.Holder(b.t.TaskID())
 	return b.write(ctx, "blobs.unpin", ref,
 		func(s blob.Transactional) (store.Effect, error) { return s.UnpinEffect(b.t.Owner(), ref, holder) },
 		func(ctx context.Context, s blob.Store) error { return existing(s.Unpin(ctx, b.t.Owner(), ref, holder)) })

@@ -24,6 +24,25 @@ func MapEvent(e store.Event, f func(parts []a2a.Part) ([]a2a.Part, error)) (_ st
 	return e, err
 }
 
+// MapTask returns a copy of a task whose parts are results of f.
+func MapTask(t *store.Task, f func(parts []a2a.Part) ([]a2a.Part, error)) (_ *store.Task, err error) {
+	t = t.Copy()
+	for i := range t.History {
+		if t.History[i].Message.Parts, err = f(t.History[i].Message.Parts); err != nil {
+			return nil, err
+		}
+	}
+	for i := range t.Artifacts {
+		if t.Artifacts[i].Parts, err = f(t.Artifacts[i].Parts); err != nil {
+			return nil, err
+		}
+	}
+	if t.Status.Message != nil {
+		t.Status.Message.Parts, err = f(t.Status.Message.Parts)
+	}
+	return t, err
+}
+
 func mapMessage(m *a2a.Message, f func(parts []a2a.Part) ([]a2a.Part, error)) (*a2a.Message, error) {
 	if m == nil {
 		return nil, nil

@@ -65,6 +65,9 @@ func refOf(p a2a.Part) (a2a.FilePart, Ref, bool) {
 	return a2a.FilePart{}, Ref{}, false
 }
 
+// Holder returns the holder of the blobs that a task keeps.
+func Holder(taskID string) string { return "task/" + taskID }
+
 // Refs appends the blobs that parts refer to, each once.
 func Refs(dst []string, parts []a2a.Part) []string {
 	for _, p := range parts {

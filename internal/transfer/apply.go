@@ -22,6 +22,7 @@ type importer struct {
 	store  Target
 	opts   ImportOptions
 	write  bool // false: check only
+	files  fileStore
 	report Report
 
 	firstConflict   error

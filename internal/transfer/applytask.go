@@ -87,7 +87,11 @@ func (m *importer) event(ctx context.Context, e *store.Event, fold *store.Task, 
 	if !m.write {
 		return nil
 	}
-	t.add = append(t.add, *e)
+	stored, size, err := m.files.event(ctx, t.key, e, size)
+	if err != nil {
+		return err
+	}
+	t.add = append(t.add, stored)
 	t.size += size
 	switch {
 	case e.Seq == t.Events:
@@ -158,6 +162,10 @@ func (m *importer) finishTask(ctx context.Context, after *store.Task) error {
 // steps of the task.
 func (m *importer) addChange(ctx context.Context, after *store.Task, entry store.QueueEntry) error {
 	t, b := m.cur, &m.batch
+	after, err := m.files.task(ctx, t.key, after)
+	if err != nil {
+		return err
+	}
 	after.Key, after.Queue, after.LogSize = t.key, entry, t.sum
 	c := store.Change{Key: t.key, Version: t.base, Events: t.add, Queue: &entry, Steps: t.steps, Snapshot: after}
 	if t.base == 0 {

@@ -266,23 +266,7 @@ func (e *exporter) withFiles(ctx context.Context, t *store.Task) (*store.Task, e
 	if err := e.checkFiles(t); err != nil {
 		return nil, err
 	}
-	expand := e.expand(ctx, t.Key.Owner)
-	t = t.Copy()
-	var err error
-	for i := range t.History {
-		if t.History[i].Message.Parts, err = expand(t.History[i].Message.Parts); err != nil {
-			return nil, err
-		}
-	}
-	for i := range t.Artifacts {
-		if t.Artifacts[i].Parts, err = expand(t.Artifacts[i].Parts); err != nil {
-			return nil, err
-		}
-	}
-	if t.Status.Message != nil {
-		t.Status.Message.Parts, err = expand(t.Status.Message.Parts)
-	}
-	return t, err
+	return fileref.MapTask(t, e.expand(ctx, t.Key.Owner))
 }
 
 // checkFiles returns an error, before files are read, if those of a task do not fit into a line.

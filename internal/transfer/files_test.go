@@ -56,6 +56,39 @@ func TestFilesAreExportedInPlace(t *testing.T) {
 	}
 }
 
+// Files of an import are blobs that the task holds, as if a client had sent them.
+func TestImportStoresFilesAsBlobs(t *testing.T) {
+	t.Parallel()
+	source, target := newMemory(t), newMemory(t)
+	data := bytes.Repeat([]byte("content"), 50_000)
+	file := a2a.FilePart{File: a2a.FileWithBytes{Name: "f", MimeType: "a/b", Bytes: data}}
+	create(t, source, "files", idle(1, 1),
+		store.Event{Time: at(40), State: a2a.StateSubmitted, Received: message(a2a.RoleUser, "m4", text("x"), file)},
+		store.Event{Time: at(41), State: a2a.StateWorking, Artifact: &a2a.Artifact{ID: "a", Parts: []a2a.Part{file}}},
+		store.Event{Time: at(42), State: a2a.StateCompleted, Message: message(a2a.RoleAgent, "a4", file)},
+	)
+	document := export(t, source, conversation)
+	blobs := target.Blobs(blob.Config{})
+	options := transfer.ImportOptions{Kept: transfer.Kept{Blobs: blobs}}
+	importDocument(t, target, document, options)
+	task, err := target.Task(t.Context(), taskKey("files"), store.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := fileref.TaskRefs(task)
+	if len(refs) != 1 || task.LogSize > 10_000 {
+		t.Fatalf("the imported task has the blobs %v and a log of %d bytes, want one blob and a small log", refs, task.LogSize)
+	}
+	info, err := blobs.Stat(t.Context(), conversation.Owner, refs[0])
+	if err != nil || info.Size != int64(len(data)) || len(info.Holders) != 1 || info.Holders[0] != fileref.Holder("files") {
+		t.Errorf("Stat() = %+v, %v, want the content, held by the task", info, err)
+	}
+	diff(t, "export of the import", document, export(t, target, conversation))
+	if report := importDocument(t, target, document, options); report.Written != (transfer.Counts{}) {
+		t.Errorf("Import() again wrote %+v, want nothing", report.Written)
+	}
+}
+
 func TestImportRejectsReferences(t *testing.T) {
 	t.Parallel()
 	source := memory(t)

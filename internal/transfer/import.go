@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/fileref"
 )
 
 // Unfinished is the treatment of unfinished tasks: tasks that are neither final nor waiting
@@ -33,7 +34,8 @@ type ImportOptions struct {
 	Owner string
 	// Unfinished is the treatment of unfinished tasks; "" is [UnfinishedRefuse].
 	Unfinished Unfinished
-	// Kept are the stores of the target for data that agents keep.
+	// Kept are the stores of the target for data that agents keep. Large files of tasks are stored in its
+	// Blobs, or within the tasks if that is nil.
 	Kept Kept
 	// Now returns the time of cancellations; nil is [time.Now].
 	Now func() time.Time
@@ -113,6 +115,9 @@ func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (rep
 		return Report{}, fmt.Errorf("read export: %w", err)
 	}
 	writer := &importer{store: s, opts: opts, write: true}
+	if opts.Kept.Blobs != nil {
+		writer.files.files = fileref.New(fileref.Config{Blobs: opts.Kept.Blobs})
+	}
 	if err = scan(ctx, input, writer); err == nil {
 		err = writer.addParents(ctx)
 	}
