@@ -3,7 +3,6 @@ package graphwalk
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
@@ -15,7 +14,7 @@ func Neighbors(g Graph, p graph.NeighborParams) (graph.SubGraph, error) {
 	if err != nil {
 		return graph.SubGraph{}, err
 	}
-	ids, edges := frontier, []graph.RelationshipRow(nil)
+	ids, edges := frontier, []*graph.RelationshipRow(nil)
 	distance := 0
 	for ; distance < p.Depth && len(frontier) > 0 && !x.truncated; distance++ {
 		met, next, err := x.level(frontier, distance)
@@ -36,26 +35,27 @@ func Neighbors(g Graph, p graph.NeighborParams) (graph.SubGraph, error) {
 
 // within returns the relationships between visited entities that were not met before. frontier are
 // those whose relationships were not followed.
-func (x *walker) within(frontier []string, distance int) ([]graph.RelationshipRow, error) {
+func (x *walker) within(frontier []string, distance int) ([]*graph.RelationshipRow, error) {
 	direction := graph.Out
 	if x.w.Direction == graph.In {
 		direction = graph.In
 	}
 	edges, err := x.edges(frontier, distance, direction)
-	return slices.DeleteFunc(edges, func(r graph.RelationshipRow) bool { return !x.visited(&r) }), err
+	return slices.DeleteFunc(edges, func(r *graph.RelationshipRow) bool { return !x.visited(r) }), err
 }
 
 // result returns the entities and relationships of a walk. Entities that were removed meanwhile are
 // omitted with their relationships.
-func (x *walker) result(ids []string, edges []graph.RelationshipRow, idsOnly bool) (s graph.SubGraph, err error) {
+func (x *walker) result(ids []string, edges []*graph.RelationshipRow, idsOnly bool) (s graph.SubGraph, err error) {
 	s.Truncated = x.truncated
-	slices.SortFunc(edges, func(a, b graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
+	byID(edges)
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(ids)), slices.Grow(s.Relationships, len(edges))
 	if idsOnly {
 		for _, id := range ids {
 			s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: id}, Distance: x.distance[id]})
 		}
 		for i := range edges {
-			s.Relationships = append(s.Relationships, idsOf(&edges[i]))
+			s.Relationships = append(s.Relationships, idsOf(edges[i]))
 		}
 		return s, nil
 	}
@@ -69,7 +69,7 @@ func (x *walker) result(ids []string, edges []graph.RelationshipRow, idsOnly boo
 		}
 	}
 	for i := range edges {
-		r := &edges[i]
+		r := edges[i]
 		size += len(r.Properties)
 		if entities[r.Source] != nil && entities[r.Target] != nil {
 			s.Relationships = append(s.Relationships, r.Copy())

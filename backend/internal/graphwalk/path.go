@@ -26,14 +26,14 @@ func ShortestPath(g Graph, p graph.PathParams) (graph.Path, error) {
 }
 
 // search returns the relationships of a shortest path.
-func search(g Graph, p *graph.PathParams) (edges []graph.RelationshipRow, found, truncated bool, err error) {
+func search(g Graph, p *graph.PathParams) (edges []*graph.RelationshipRow, found, truncated bool, err error) {
 	x := newWalker(g, &p.Walk, graph.MaxEntities, graph.MaxRelationships, false)
-	x.end = p.To
+	x.end, x.ordered = p.To, true
 	frontier, err := x.start([]string{p.From})
 	if err != nil || len(frontier) == 0 || p.From == p.To {
 		return nil, len(frontier) > 0, false, err
 	}
-	by := make(map[string]graph.RelationshipRow) // the relationship that led to an entity first
+	by := make(map[string]*graph.RelationshipRow) // the relationship that led to an entity first
 	for distance := 0; distance < p.MaxDepth && len(frontier) > 0 && !x.truncated; distance++ {
 		met, next, err := x.level(frontier, distance)
 		if err != nil {
@@ -42,7 +42,7 @@ func search(g Graph, p *graph.PathParams) (edges []graph.RelationshipRow, found,
 		for i := range met {
 			met[i].Properties = ""
 			for _, id := range []string{met[i].Source, met[i].Target} {
-				if _, known := by[id]; !known && x.distance[id] == distance+1 && x.distance[opposite(&met[i], id)] == distance {
+				if _, known := by[id]; !known && x.distance[id] == distance+1 && x.distance[opposite(met[i], id)] == distance {
 					by[id] = met[i]
 				}
 			}
@@ -64,24 +64,24 @@ func opposite(r *graph.RelationshipRow, id string) string {
 }
 
 // track returns the relationships from the start to the end.
-func track(by map[string]graph.RelationshipRow, p *graph.PathParams) (edges []graph.RelationshipRow) {
+func track(by map[string]*graph.RelationshipRow, p *graph.PathParams) (edges []*graph.RelationshipRow) {
 	for id := p.To; id != p.From; {
 		r := by[id]
 		edges = append(edges, r)
-		id = opposite(&r, id)
+		id = opposite(r, id)
 	}
 	slices.Reverse(edges)
 	return edges
 }
 
 // describe reads what the path consists of. complete is false if a part was removed meanwhile.
-func describe(g Graph, p *graph.PathParams, edges []graph.RelationshipRow) (path graph.Path, complete bool, err error) {
+func describe(g Graph, p *graph.PathParams, edges []*graph.RelationshipRow) (path graph.Path, complete bool, err error) {
 	ids, names := []string{p.From}, make([]string, len(edges))
 	for i := range edges {
 		names[i] = edges[i].ID
-		ids = append(ids, opposite(&edges[i], ids[i]))
+		ids = append(ids, opposite(edges[i], ids[i]))
 		if p.IDsOnly {
-			path.Relationships = append(path.Relationships, idsOf(&edges[i]))
+			path.Relationships = append(path.Relationships, idsOf(edges[i]))
 		}
 	}
 	if p.IDsOnly {

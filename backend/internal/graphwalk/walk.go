@@ -36,7 +36,7 @@ type EdgeQuery struct {
 
 // Graph is what a backend reads. It applies types and moment of the walk.
 type Graph interface {
-	// Edges calls each for relationships with one of the ids.
+	// Edges calls each for relationships with one of the ids. r is valid only during the call.
 	Edges(q EdgeQuery, each func(r *graph.RelationshipRow)) error
 	// Entities calls each for the entities with one of the ids. Each id occurs once.
 	Entities(ids []string, each func(r *graph.EntityRow)) error
@@ -52,11 +52,33 @@ type walker struct {
 	w                             *graph.Walk
 	maxEntities, maxRelationships int
 	properties                    bool           // of relationships
+	ordered                       bool           // each level needs its relationships by id
 	distance                      map[string]int // of visited entities
 	excluded                      map[string]bool
 	end                           string // passed whatever its label and properties
 	relationships                 int    // that were met
 	truncated                     bool
+	rows                          []graph.RelationshipRow // has room for kept ones
+}
+
+// Capacities of walker.rows.
+const (
+	firstRows = 16
+	maxRows   = 512
+)
+
+// keep returns a copy of a relationship. Copies are allocated together: there may be many.
+func (x *walker) keep(r *graph.RelationshipRow) *graph.RelationshipRow {
+	if len(x.rows) == cap(x.rows) {
+		x.rows = make([]graph.RelationshipRow, 0, min(max(firstRows, 2*cap(x.rows)), maxRows))
+	}
+	x.rows = append(x.rows, *r)
+	return &x.rows[len(x.rows)-1]
+}
+
+// byID sorts relationships.
+func byID(edges []*graph.RelationshipRow) {
+	slices.SortFunc(edges, func(a, b *graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func newWalker(g Graph, w *graph.Walk, maxEntities, maxRelationships int, properties bool) *walker {
@@ -82,8 +104,8 @@ func (x *walker) start(ids []string) (frontier []string, err error) {
 }
 
 // level follows the relationships of entities at a distance. It returns those that lead to visited
-// entities by id, and the entities that it has visited first.
-func (x *walker) level(frontier []string, distance int) (edges []graph.RelationshipRow, next []string, err error) {
+// entities, by id if the walk is ordered, and the entities that it has visited first.
+func (x *walker) level(frontier []string, distance int) (edges []*graph.RelationshipRow, next []string, err error) {
 	edges, err = x.edges(frontier, distance, x.w.Direction)
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +129,7 @@ func (x *walker) level(frontier []string, distance int) (edges []graph.Relations
 	for _, id := range next {
 		x.distance[id] = distance + 1
 	}
-	return slices.DeleteFunc(edges, func(r graph.RelationshipRow) bool { return !x.visited(&r) }), next, nil
+	return slices.DeleteFunc(edges, func(r *graph.RelationshipRow) bool { return !x.visited(r) }), next, nil
 }
 
 // visited reports whether both ends of a relationship were visited.
@@ -137,9 +159,9 @@ func (x *walker) passed(ids []string) (passed []string, err error) {
 	return passed, err
 }
 
-// edges returns the relationships of entities at a distance that were not met before, by id, up to the
-// limit of the walk.
-func (x *walker) edges(frontier []string, distance int, direction graph.Direction) (edges []graph.RelationshipRow, err error) {
+// edges returns the relationships of entities at a distance that were not met before, up to the limit of
+// the walk: those with the smallest ids.
+func (x *walker) edges(frontier []string, distance int, direction graph.Direction) (edges []*graph.RelationshipRow, err error) {
 	sides := []Side{Source, Target}
 	switch direction {
 	case graph.Both:
@@ -162,8 +184,11 @@ func (x *walker) edges(frontier []string, distance int, direction graph.Directio
 			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
-	if most := x.maxRelationships - x.relationships; len(edges) > most {
+	most := x.maxRelationships - x.relationships
+	if x.ordered || len(edges) > most {
+		byID(edges)
+	}
+	if len(edges) > most {
 		edges, x.truncated = edges[:most], true
 	}
 	x.relationships += len(edges)
@@ -172,7 +197,7 @@ func (x *walker) edges(frontier []string, distance int, direction graph.Directio
 
 // all reads the relationships of a side at once. complete is false if there are more than the walk may
 // meet, or if they are too large.
-func (x *walker) all(edges []graph.RelationshipRow, side Side, frontier []string, distance int) (_ []graph.RelationshipRow, complete bool, err error) {
+func (x *walker) all(edges []*graph.RelationshipRow, side Side, frontier []string, distance int) (_ []*graph.RelationshipRow, complete bool, err error) {
 	// Up to this number were met before, from their other ends.
 	limit, rows, size := x.maxRelationships+1, 0, 0
 	q := EdgeQuery{Side: side, IDs: frontier, Limit: limit, Properties: x.properties}
@@ -180,14 +205,14 @@ func (x *walker) all(edges []graph.RelationshipRow, side Side, frontier []string
 		rows++
 		if x.first(r, side, distance) && size <= graph.MaxResult {
 			size += len(r.Properties)
-			edges = append(edges, *r)
+			edges = append(edges, x.keep(r))
 		}
 	})
 	return edges, rows < limit && size <= graph.MaxResult, err
 }
 
 // sorted reads the relationships of a side with the smallest ids, one more than the walk may meet.
-func (x *walker) sorted(edges []graph.RelationshipRow, side Side, frontier []string, distance int) (_ []graph.RelationshipRow, err error) {
+func (x *walker) sorted(edges []*graph.RelationshipRow, side Side, frontier []string, distance int) (_ []*graph.RelationshipRow, err error) {
 	q := EdgeQuery{Side: side, IDs: frontier, Sorted: true, Limit: sortedBatch, Properties: x.properties}
 	size := 0
 	for found, rows := 0, sortedBatch; rows == sortedBatch && found <= x.maxRelationships-x.relationships; {
@@ -198,7 +223,7 @@ func (x *walker) sorted(edges []graph.RelationshipRow, side Side, frontier []str
 			if x.first(r, side, distance) {
 				found++
 				size += len(r.Properties)
-				edges = append(edges, *r)
+				edges = append(edges, x.keep(r))
 			}
 		})
 		if err != nil || size > graph.MaxResult {

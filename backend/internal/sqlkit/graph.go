@@ -85,8 +85,9 @@ func (x *graphReader) Edges(q graphwalk.EdgeQuery, each func(r *graph.Relationsh
 	if q.Properties {
 		scan = scanVersion
 	}
+	var row graph.RelationshipRow
 	return x.q.Query(edgeText(q, len(x.types) > 0), func(r Row) error {
-		row := scan(r)
+		row = scan(r)
 		each(&row)
 		return nil
 	}, args...)
