@@ -33,8 +33,8 @@ const (
 	// maxPassages is the maximum number of passages of a document. Later pages are not remembered.
 	maxPassages = 2000
 	maxAnswers  = 3
-	// A passage matches if its score by words or by trigrams is at least this.
-	leastLexical, leastTrigram = 0.2, 0.3
+	// A passage matches if its score by words, by trigrams or by meaning is at least this.
+	leastLexical, leastTrigram, leastSemantic = 0.2, 0.3, 0.5
 	// followUps is the number of earlier messages in which a question without keywords is continued.
 	followUps = 10
 )
@@ -95,13 +95,16 @@ func answer(ctx context.Context, t *holdfast.Turn, question string, known map[st
 	return t.Reply(text)
 }
 
-// recall returns the passages that match keywords.
+// recall returns the passages that match keywords: by words and, if the agent has an embedder, by
+// meaning.
 func recall(ctx context.Context, t *holdfast.Turn, words []string) ([]memory.Memory, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
 	found, err := t.Recall(ctx, strings.Join(words, " "), holdfast.RecallParams{Namespace: namespace, Limit: maxAnswers})
-	return slices.DeleteFunc(found, func(m memory.Memory) bool { return m.Scores.Lexical < leastLexical && m.Scores.Trigram < leastTrigram }), err
+	return slices.DeleteFunc(found, func(m memory.Memory) bool {
+		return m.Scores.Lexical < leastLexical && m.Scores.Trigram < leastTrigram && m.Scores.Semantic < leastSemantic
+	}), err
 }
 
 // lastKeywords returns the keywords of the newest message of the client that has some.

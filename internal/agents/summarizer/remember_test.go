@@ -1,12 +1,14 @@
 package summarizer_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
@@ -57,6 +59,41 @@ func TestQuestionsAreAnsweredFromWhatWasRead(t *testing.T) {
 	boards := r.Boards(read.ContextID)
 	if len(boards) != 1 || len(boards[0].Tasks) != 2 || boards[0].Tasks[1].Status != board.Succeeded {
 		t.Errorf("boards = %+v, want one with two tasks that succeeded", boards)
+	}
+}
+
+// topics is an embedder whose embeddings are the topics of a text.
+type topics struct{}
+
+func (topics) Name() string { return "topics" }
+
+func (topics) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	all := make([][]float32, len(texts))
+	for i, text := range texts {
+		all[i] = []float32{0, 0, 0.01}
+		for word, topic := range map[string]int{"lamp": 0, "beacon": 0, "shines": 0, "museum": 1, "gallery": 1, "exhibition": 1} {
+			all[i][topic] += float32(strings.Count(strings.ToLower(text), word))
+		}
+	}
+	return all, nil
+}
+
+func TestQuestionsAreAnsweredByMeaning(t *testing.T) {
+	t.Parallel()
+	var hc holdfast.Config
+	summarizer.Describe(&hc)
+	hc.Contracts.Embedder = topics{}
+	r := holdfasttest.New(t, summarizer.New(summarizer.Config{Remember: true}), hc)
+	read := r.SendMessage(a2a.Message{Role: a2a.RoleUser, Parts: []a2a.Part{file("lighthouse.txt", "text/plain", lighthouse)}})
+	for question, want := range map[string]string{
+		"Which beacon shines?":    "lit the lamp by hand",
+		"Any exhibition?":         "museum",
+		"Who sailed to Mongolia?": "Nothing about that is in lighthouse.txt.",
+	} {
+		task := r.SendMessage(a2a.Message{Role: a2a.RoleUser, ContextID: read.ContextID, Parts: []a2a.Part{a2a.TextPart{Text: question}}})
+		if task.State != a2a.StateCompleted || !strings.Contains(task.Message, want) {
+			t.Errorf("%q = %s, %q, want %q", question, task.State, task.Message, want)
+		}
 	}
 }
 

@@ -32,7 +32,8 @@
 // the state of the session; the progress of the turn on a board; messages and answers in the transcript.
 // It then answers a question with the passages that match it best, and names their documents and
 // pages. A question is a text of one or two sentences, without files, that ends with a question mark
-// or follows a document of the same context. The search is by words, without a model.
+// or follows a document of the same context. The search is by words, without a model, and by meaning too if
+// the agent has an embedder.
 package summarizer
 
 import (
@@ -290,7 +291,7 @@ func Describe(cfg *holdfast.Config) {
 func DescribeMemory(cfg *holdfast.Config) {
 	cfg.Skills = append(cfg.Skills, a2a.AgentSkill{
 		ID: "answer", Name: "Answer questions about documents",
-		Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words.",
+		Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words and, if a model of embeddings is configured, by meaning.",
 		Tags:        []string{"questions", "search", "memory"},
 		Examples:    []string{"When was the lighthouse built?"},
 	})
