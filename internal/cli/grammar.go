@@ -9,41 +9,91 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line. It has many fields because each is a command of the first level.
+// grammar is the command line. It has many fields because each is a command of the first level; see commands.
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"Print the result as JSON on stdout and errors as JSON on stderr."`
 
 	ShowVersion versionFlag `name:"version" hidden:"" help:"Show the version."`
 
-	Serve     serveCmd     `cmd:"" help:"Start an agent server."`
-	Chat      chatCmd      `cmd:"" help:"Chat with an agent, line by line."`
-	Send      sendCmd      `cmd:"" help:"Send a message to an agent and print the answer."`
-	Tasks     tasksCmd     `cmd:"" help:"List, show, follow, cancel, delete and rate tasks."`
-	Contexts  contextsCmd  `cmd:"" help:"List, show, describe, archive and delete contexts (conversations)."`
-	Webhooks  webhooksCmd  `cmd:"" help:"Set, list, delete and test webhooks; list and resend undelivered events."`
-	Blobs     blobsCmd     `cmd:"" help:"List, read, store and delete blobs of an owner, in the store."`
-	History   historyCmd   `cmd:"" help:"List, show, search, export and delete transcripts of an owner, in the store."`
-	Memory    memoryCmd    `cmd:"" help:"List, show, search and delete facts of an owner, in the store."`
-	Documents documentsCmd `cmd:"" help:"List, search, add, export and delete documents of an owner, in the store."`
-	Graph     graphCmd     `cmd:"" help:"List, show, query, export and delete graphs of an owner, in the store."`
-	Boards    boardsCmd    `cmd:"" help:"List and show boards of an owner, in the store."`
-	Config    configCmd    `cmd:"" help:"Show the effective settings and their sources."`
-	Migrate   migrateCmd   `cmd:"" help:"Apply, list or print schema migrations of a store."`
-	Storage   storageCmd   `cmd:"" help:"Test a store with the conformance suites."`
-	Export    exportCmd    `cmd:"" help:"Write contexts, or all data of an owner, to a file."`
-	Forget    forgetCmd    `cmd:"" help:"Delete all data of a principal."`
-	Import    importCmd    `cmd:"" help:"Read contexts and other data from a file."`
-	Call      callCmd      `cmd:"" help:"Call any method of the protocol with JSON."`
-	Card      cardCmd      `cmd:"" help:"Show the agent card, or verify its signature."`
-	Version   versionCmd   `cmd:"" help:"Show the version."`
-	Help      helpCmd      `cmd:"" help:"Explain a command, the exit codes or the environment."`
+	Serve     serveCmd     `kong:"-"`
+	Chat      chatCmd      `kong:"-"`
+	Send      sendCmd      `kong:"-"`
+	Tasks     tasksCmd     `kong:"-"`
+	Contexts  contextsCmd  `kong:"-"`
+	Webhooks  webhooksCmd  `kong:"-"`
+	Blobs     blobsCmd     `kong:"-"`
+	History   historyCmd   `kong:"-"`
+	Memory    memoryCmd    `kong:"-"`
+	Documents documentsCmd `kong:"-"`
+	Graph     graphCmd     `kong:"-"`
+	Boards    boardsCmd    `kong:"-"`
+	Config    configCmd    `kong:"-"`
+	Migrate   migrateCmd   `kong:"-"`
+	Storage   storageCmd   `kong:"-"`
+	Export    exportCmd    `kong:"-"`
+	Forget    forgetCmd    `kong:"-"`
+	Import    importCmd    `kong:"-"`
+	Call      callCmd      `kong:"-"`
+	Card      cardCmd      `kong:"-"`
+	Version   versionCmd   `kong:"-"`
+	Help      helpCmd      `kong:"-"`
+}
+
+// command is a command of the first level.
+type command struct {
+	name, help string
+	fields     any // a pointer to its flags, arguments and commands
+}
+
+func (g *grammar) commands() []command {
+	return []command{
+		{"serve", "Start an agent server.", &g.Serve},
+		{"chat", "Chat with an agent, line by line.", &g.Chat},
+		{"send", "Send a message to an agent and print the answer.", &g.Send},
+		{"tasks", "List, show, follow, cancel, delete and rate tasks.", &g.Tasks},
+		{"contexts", "List, show, describe, archive and delete contexts (conversations).", &g.Contexts},
+		{"webhooks", "Set, list, delete and test webhooks; list and resend undelivered events.", &g.Webhooks},
+		{"blobs", "List, read, store and delete blobs of an owner, in the store.", &g.Blobs},
+		{"history", "List, show, search, export and delete transcripts of an owner, in the store.", &g.History},
+		{"memory", "List, show, search and delete facts of an owner, in the store.", &g.Memory},
+		{"documents", "List, search, add, export and delete documents of an owner, in the store.", &g.Documents},
+		{"graph", "List, show, query, export and delete graphs of an owner, in the store.", &g.Graph},
+		{"boards", "List and show boards of an owner, in the store.", &g.Boards},
+		{"config", "Show the effective settings and their sources.", &g.Config},
+		{"migrate", "Apply, list or print schema migrations of a store.", &g.Migrate},
+		{"storage", "Test a store with the conformance suites.", &g.Storage},
+		{"export", "Write contexts, or all data of an owner, to a file.", &g.Export},
+		{"forget", "Delete all data of a principal.", &g.Forget},
+		{"import", "Read contexts and other data from a file.", &g.Import},
+		{"call", "Call any method of the protocol with JSON.", &g.Call},
+		{"card", "Show the agent card, or verify its signature.", &g.Card},
+		{"version", "Show the version.", &g.Version},
+		{"help", "Explain a command, the exit codes or the environment.", &g.Help},
+	}
+}
+
+// parts returns the options of the parser that add the commands. Those that args do not name get no flags, because most
+// of the time of a short command was the parser's for flags of others. serve has the keys of the config file. If args
+// name no command, or help, which may print all, each gets its flags.
+func (g *grammar) parts(args []string) []kong.Option {
+	all := g.commands()
+	named := func(c command) bool { return slices.Contains(args, c.name) }
+	whole := !slices.ContainsFunc(all, named) || slices.Contains(args, "help")
+	options := make([]kong.Option, len(all))
+	for i, c := range all {
+		if !whole && !named(c) && c.name != "serve" {
+			c.fields = &struct{}{}
+		}
+		options[i] = kong.DynamicCommand(c.name, c.help, "", c.fields)
+	}
+	return options
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {
 	if a.grpc != nil {
 		g.withGRPC()
 	}
-	parser, err := kong.New(g,
+	parser, err := kong.New(g, append(g.parts(a.args),
 		kong.Name("holdfast"),
 		kong.Bind(a),
 		kong.Writers(a.out.w, a.err.w),
@@ -54,7 +104,7 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 		kong.ValueFormatter(describeValue),
 		kong.Help(a.printHelp),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
