@@ -200,7 +200,7 @@ func kitQueries() (all []hotQuery) {
 		{"vectors: old snapshots", sqlDropOldSnapshots},
 		{"vectors: delete some documents", sqlDeleteSome},
 		{"vectors: delete parts of snapshots", sqlDropSomeSnapshot},
-		{"vectors: deleted collections", sqlDeleted},
+		{"vectors: deleted collections", sqlkit.SQLDeleted},
 	} {
 		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
 	}

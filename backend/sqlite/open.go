@@ -129,6 +129,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		defer close(s.stopped)
 		s.committer.run()
 	}()
+	s.vectors.start()
 	return s, nil
 }
 

@@ -38,7 +38,7 @@ type vectorIndexes struct {
 	byKey  map[vector.Key]*vectorIndex
 	memory vectorMemory
 	closed bool
-	// saves are the goroutines that save snapshots until stop is called.
+	// saves are the goroutines that save snapshots and remove rows until stop is called.
 	saves sync.WaitGroup
 	ctx   context.Context //nolint:containedctx // that of saves
 	stop  context.CancelFunc
@@ -52,6 +52,15 @@ func newVectorIndexes(k *kit, log *slog.Logger) *vectorIndexes {
 		kit: k, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
 		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: k.cfg.IndexMemory - k.cfg.IndexMemory/4},
 	}
+}
+
+// start removes the rows of deleted collections that a process which ended has left.
+func (s *vectorIndexes) start() {
+	s.saves.Go(func() {
+		if err := s.removeDeleted(s.ctx, ""); err != nil && s.ctx.Err() == nil {
+			s.log.Warn("the documents of deleted collections were not removed", "error", err)
+		}
+	})
 }
 
 // vectorIndex is the index of a collection.

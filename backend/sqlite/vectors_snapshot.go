@@ -113,7 +113,7 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
 		n, err := tx.Exec(sqlSetSnapshot, v.key.Owner, v.key.Collection, w.snapshot, state.id)
 		if err == nil && n == 0 { // the collection was deleted
-			_, err = tx.Exec(sqlMarkDeleted, v.key.Owner, state.id)
+			err = sqlkit.MarkDeleted(tx, v.key.Owner, state.id)
 		}
 		if err != nil {
 			return err

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -305,4 +307,29 @@ func checkVectorWrite(t *testing.T, stored map[string]vector.Document, g, n int)
 	if len(versions) > 0 && (slices.Min(versions) != slices.Max(versions)) {
 		t.Errorf("write %d of %d is not whole: %v", n, g, versions)
 	}
+}
+
+// A process may end after it has deleted a collection and before it has removed the rows.
+func TestInterruptedDeletionContinues(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: t.TempDir()})
+	v := s.Vectors(vector.Config{}).(*vectorStore)
+	k := vector.Key{Owner: "owner", Collection: "collection"}
+	_, err := v.Add(t.Context(), k, vector.WriteParams{Documents: []vector.Document{{ID: "a", Embedding: []float32{1}}}})
+	must(t, err)
+	_, err = v.drop(t.Context(), k)
+	must(t, err)
+	must(t, s.Close())
+	s = open(t, Config{Dir: s.cfg.Dir})
+	await.True(t, "the documents are removed", func() bool {
+		rows := 0
+		must(t, s.kit.Read(t.Context(), func(q sqlkit.Querier) error {
+			rows = 0
+			return q.Query(`SELECT id FROM {s}.vector_documents UNION ALL SELECT owner FROM {s}.vector_deleted`, func(sqlkit.Row) error {
+				rows++
+				return nil
+			})
+		}))
+		return rows == 0
+	})
 }

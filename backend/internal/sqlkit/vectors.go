@@ -1,0 +1,52 @@
+package sqlkit
+
+import "context"
+
+const (
+	sqlMarkDeleted   = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint) ON CONFLICT (owner, id) DO NOTHING`
+	sqlUnmarkDeleted = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
+	// SQLDeleted and SQLAllDeleted return the deleted collections of documents, of an owner and of all.
+	SQLDeleted    = `SELECT owner, id FROM {s}.vector_deleted WHERE owner = $1::text`
+	SQLAllDeleted = `SELECT owner, id FROM {s}.vector_deleted ORDER BY owner, id LIMIT 1000`
+)
+
+// MarkDeleted notes that a collection of documents is deleted and has rows left.
+func MarkDeleted(tx Tx, owner string, id int64) error {
+	_, err := tx.Exec(sqlMarkDeleted, owner, id)
+	return err
+}
+
+// RemoveDeleted removes the rows of deleted collections in transactions of bounded size, and returns the
+// number of collections. owner is "" for all owners. some removes some rows of a collection and returns
+// their number.
+func RemoveDeleted(ctx context.Context, db DB, owner string, some func(tx Tx, owner string, id int64) (int64, error)) (int, error) {
+	type deleted struct {
+		owner string
+		id    int64
+	}
+	var all []deleted
+	text, args := SQLDeleted, []any{owner}
+	if owner == "" {
+		text, args = SQLAllDeleted, nil
+	}
+	err := db.Read(ctx, func(q Querier) error {
+		all = nil
+		return q.Query(text, func(r Row) error {
+			all = append(all, deleted{r.Text(0), r.Int(1)})
+			return nil
+		}, args...)
+	})
+	for _, c := range all {
+		for more := true; more && err == nil; {
+			err = db.Write(ctx, func(tx Tx) error {
+				n, err := some(tx, c.owner, c.id)
+				if more = n > 0; err != nil || more {
+					return err
+				}
+				_, err = tx.Exec(sqlUnmarkDeleted, c.owner, c.id)
+				return err
+			})
+		}
+	}
+	return len(all), err
+}
