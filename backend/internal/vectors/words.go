@@ -16,8 +16,10 @@ import (
 type Words struct{ documents []wordDocument }
 
 type wordDocument struct {
-	row          *vector.Row
-	stems, grams map[string]bool
+	row   *vector.Row
+	text  recall.Text
+	stems map[string]bool
+	grams map[string]bool // nil before they are needed, which is for misspelt words only
 }
 
 // ReadWords reads the words of the documents that a filter selects.
@@ -28,17 +30,29 @@ func ReadWords(ctx context.Context, from Documents, f filter.Filter) (*Words, er
 			return
 		}
 		text := recall.Analyze(r.Text)
-		d := wordDocument{r, make(map[string]bool), make(map[string]bool)}
-		for _, s := range text.Stems {
-			d.stems[s] = true
-		}
-		for _, g := range recall.Trigrams(text.Words...) {
-			d.grams[g] = true
-		}
-		x.documents = append(x.documents, d)
+		x.documents = append(x.documents, wordDocument{row: r, text: text, stems: setOf(text.Stems)})
 	})
 	slices.SortFunc(x.documents, func(a, b wordDocument) int { return strings.Compare(a.row.ID, b.row.ID) })
 	return x, err
+}
+
+func setOf(all []string) map[string]bool {
+	set := make(map[string]bool, len(all))
+	for _, s := range all {
+		set[s] = true
+	}
+	return set
+}
+
+// terms returns the terms of a part.
+func (d *wordDocument) terms(part recall.Part) map[string]bool {
+	if part != recall.Grams {
+		return d.stems
+	}
+	if d.grams == nil {
+		d.grams = setOf(recall.Trigrams(d.text.Words...))
+	}
+	return d.grams
 }
 
 // Search returns the documents that have words of a text, or similar ones.
@@ -81,11 +95,9 @@ func (x *Words) Candidates(part recall.Part, terms []string, n int) ([]memory.Me
 		terms int
 	}
 	var all []candidate
-	for _, d := range x.documents {
-		contained, count := d.stems, 0
-		if part == recall.Grams {
-			contained = d.grams
-		}
+	for i := range x.documents {
+		d := &x.documents[i]
+		contained, count := d.terms(part), 0
 		for _, t := range terms {
 			if contained[t] {
 				count++
