@@ -5,9 +5,9 @@ import "context"
 const (
 	sqlMarkDeleted   = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint) ON CONFLICT (owner, id) DO NOTHING`
 	sqlUnmarkDeleted = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
-	// SQLDeleted and SQLAllDeleted return the deleted collections of documents, of an owner and of all.
-	SQLDeleted    = `SELECT owner, id FROM {s}.vector_deleted WHERE owner = $1::text`
-	SQLAllDeleted = `SELECT owner, id FROM {s}.vector_deleted ORDER BY owner, id LIMIT 1000`
+	sqlAllDeleted    = `SELECT owner, id FROM {s}.vector_deleted ORDER BY owner, id LIMIT 1000`
+	// SQLDeleted returns the deleted collections of documents of an owner.
+	SQLDeleted = `SELECT owner, id FROM {s}.vector_deleted WHERE owner = $1::text`
 )
 
 // MarkDeleted notes that a collection of documents is deleted and has rows left.
@@ -27,7 +27,7 @@ func RemoveDeleted(ctx context.Context, db DB, owner string, some func(tx Tx, ow
 	var all []deleted
 	text, args := SQLDeleted, []any{owner}
 	if owner == "" {
-		text, args = SQLAllDeleted, nil
+		text, args = sqlAllDeleted, nil
 	}
 	err := db.Read(ctx, func(q Querier) error {
 		all = nil
