@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -11,6 +12,7 @@ const (
 	sqlDropCollection = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
 	sqlMarkDeleted    = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint)`
 	sqlDeleted        = `SELECT id FROM {s}.vector_deleted WHERE owner = $1::text`
+	sqlAllDeleted     = `SELECT owner, id FROM {s}.vector_deleted`
 	sqlUnmarkDeleted  = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
 	sqlDeleteSome     = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id IN (SELECT d.id FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT 1000)`
 	sqlHasDocuments   = `SELECT 1 WHERE to_regclass('{s}.vector_documents') IS NOT NULL`
@@ -28,7 +30,7 @@ func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (remov
 	if removed, err = s.drop(ctx, k); err != nil {
 		return 0, err
 	}
-	// The collection is deleted, whatever happens to its rows: the next deletion continues.
+	// The collection is deleted, whatever happens to its rows: the next deletion or start continues.
 	_ = s.removeDeleted(ctx, k.Owner)
 	return removed, nil
 }
@@ -112,4 +114,43 @@ func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
 		s.indexes.notify() // drops indexes of collections that do not exist
 	}
 	return err
+}
+
+// continueDeletions removes the documents of all deleted collections. The process that deleted them ended
+// before it had removed them, or still does.
+func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
+	db := (&migrations{database: x.database}).connect(x.pool.Config().ConnConfig)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.QueryContext(ctx, x.qualify(sqlAllDeleted))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	type deleted struct {
+		owner string
+		id    int64
+	}
+	var all []deleted
+	for rows.Next() {
+		var c deleted
+		if err := rows.Scan(&c.owner, &c.id); err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		for n := int64(1); n > 0; {
+			result, err := db.ExecContext(ctx, x.qualify(sqlDeleteSome), c.owner, c.id)
+			if err != nil {
+				return err
+			}
+			if n, err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		if _, err := db.ExecContext(ctx, x.qualify(sqlUnmarkDeleted), c.owner, c.id); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -291,3 +291,25 @@ func TestVersionsAreCompared(t *testing.T) {
 		}
 	}
 }
+
+// A process may end after it has deleted a collection and before it has removed the documents.
+func TestInterruptedDeletionContinues(t *testing.T) {
+	t.Parallel()
+	w := storetest.Wrap(t)
+	cfg := freshConfig(w, Config{Vectors: true})
+	s := open(w, cfg)
+	v := s.Vectors(vector.Config{}).(*vectorStore)
+	k := vector.Key{Owner: "owner", Collection: "collection"}
+	_, err := v.Add(bg, k, vector.WriteParams{Documents: []vector.Document{{ID: "a", Embedding: []float32{1}}}})
+	must(t, err)
+	_, err = v.drop(bg, k)
+	must(t, err)
+	if n := countRows(t, s, `{s}.vector_documents`); n != 1 {
+		t.Fatalf("%d documents before the start, want 1", n)
+	}
+	must(t, s.Close())
+	s = open(w, cfg)
+	await.True(t, "the documents are removed", func() bool {
+		return countRows(t, s, `{s}.vector_documents`)+countRows(t, s, `{s}.vector_deleted`) == 0
+	})
+}
