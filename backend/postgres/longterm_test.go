@@ -11,12 +11,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-func TestLongTermRecall(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
-	memorytest.TestRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 25)
-}
-
 func TestLongTerm(t *testing.T) {
 	t.Parallel()
 	all, h := newSchemas(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }), harness
@@ -38,6 +32,7 @@ func (r *twoReplicas) Search(ctx context.Context, in memory.Scope, p memory.Sear
 	return r.LongTermStore.Search(ctx, in, p)
 }
 
+// So the recall of searches is that of inmem.TestLongTermRecall.
 func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 	t.Parallel()
 	cfg := freshConfig(storetest.Wrap(t), Config{})

@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, writeVectors(arg))
 		os.Exit(1)
 	}
-	// Opening a store takes the time of many calls: run a quarter of the default number of series,
-	// each four times as long. The command line overrides it.
-	_ = flag.Set("rapid.checks", "25")
+	// Opening a store takes the time of many calls: run fewer series than by default, each four times
+	// as long. The command line overrides it.
+	_ = flag.Set("rapid.checks", "12")
 	// Tests use less CPU time than the time they wait for the database.
 	_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	if underRace {

@@ -110,6 +110,7 @@ func (g *gateway) bucketHarness(l limits) blobtest.Harness {
 }
 
 func TestBlobsInABucket(t *testing.T) {
+	t.Parallel()
 	blobtest.Run(t, startGateway(t).bucketHarness(limits{rootSize, pageSize}))
 }
 
