@@ -144,10 +144,13 @@ func TestFilesAreInlineOrLinks(t *testing.T) {
 		if task.Status.State != "completed" {
 			t.Fatalf("state is %s: %s", task.Status.State, sent.Result)
 		}
-		read := e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID))
-		again := e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID))
+		get := func() reply { return e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID)) }
+		read, again := get(), get()
+		if !bytes.Equal(read.Result, again.Result) { // maybe another minute has begun
+			read = get()
+		}
 		if !bytes.Equal(read.Result, again.Result) {
-			t.Error("two reads within a minute differ")
+			t.Error("reads within a minute differ")
 		}
 		for name, raw := range map[string]json.RawMessage{"send": sent.Result, "get": read.Result} {
 			files, _ := filesOf(t, raw)
