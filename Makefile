@@ -19,10 +19,10 @@ RACE_SKIP := $(RACE_SKIP)|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPo
 # Packages without goroutines of their own, whose tests take long.
 RACE_WITHOUT := ./internal/pdftext
 
-# Tests of the databases with the race detector: those in which several goroutines call a store, because most code of
-# these packages makes statements, and the statements run elsewhere. Suites: the groups of tests with these names.
-RACE_DATABASES := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3
-RACE_RUN := Concurrent|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
+# Packages of which some tests run with the race detector: those with several goroutines. Most code of the databases makes
+# statements, which run elsewhere, and most code of commands is for one goroutine. Suites: the groups of tests with these names.
+RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./internal/cli ./internal/transfer
+RACE_RUN := Concurrent|Interrupt|Signal|Chat|Reload|Stop|Shutdown|Serve|Running|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
 RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
 
 .DEFAULT_GOAL := help
@@ -47,8 +47,8 @@ test: ## run every test of the module and of its benchmarks, after installing th
 	cd server/grpc && go test ./...
 
 test-race: ## run the tests under the race detector, except those in which it can find nothing
-	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $$(go list ./... | grep -vE '($(subst $() ,|,$(patsubst .%,%,$(RACE_DATABASES) $(RACE_WITHOUT))))$$')
-	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_DATABASES)
+	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $$(go list ./... | grep -vE '($(subst $() ,|,$(patsubst .%,%,$(RACE_SOME) $(RACE_WITHOUT))))$$')
+	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
 	cd server/grpc && go test -race -vet=off ./...
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
