@@ -146,7 +146,7 @@ func TestFilesAreInlineOrLinks(t *testing.T) {
 		}
 		get := func() reply { return e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID)) }
 		read, again := get(), get()
-		if !bytes.Equal(read.Result, again.Result) { // maybe another minute has begun
+		if !bytes.Equal(read.Result, again.Result) { // the minute may have ended between them
 			read = get()
 		}
 		if !bytes.Equal(read.Result, again.Result) {
