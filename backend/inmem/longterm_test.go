@@ -9,10 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// The figures are those of BM25 with a trigram arm in the reference measurements.
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
-	memorytest.TestRecall(storetest.Wrap(t), New().LongTerm(memory.LongTermConfig{}), 50)
+	memorytest.CheckRecall(storetest.Wrap(t), New().LongTerm(memory.LongTermConfig{}), 50)
 }
 
 func TestLongTerm(t *testing.T) {

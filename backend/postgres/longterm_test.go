@@ -32,7 +32,7 @@ func (r *twoReplicas) Search(ctx context.Context, in memory.Scope, p memory.Sear
 	return r.LongTermStore.Search(ctx, in, p)
 }
 
-// So the recall of searches is that of inmem.TestLongTermRecall.
+// Searches find the same facts as in memory, so inmem.TestLongTermRecall measures their recall too.
 func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 	t.Parallel()
 	cfg := freshConfig(storetest.Wrap(t), Config{})

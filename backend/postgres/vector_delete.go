@@ -10,10 +10,6 @@ import (
 
 const (
 	sqlDropCollection = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
-	sqlMarkDeleted    = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint)`
-	sqlDeleted        = `SELECT id FROM {s}.vector_deleted WHERE owner = $1::text`
-	sqlAllDeleted     = `SELECT owner, id FROM {s}.vector_deleted`
-	sqlUnmarkDeleted  = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
 	sqlDeleteSome     = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id IN (SELECT d.id FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT 1000)`
 	sqlHasDocuments   = `SELECT 1 WHERE to_regclass('{s}.vector_documents') IS NOT NULL`
 )
@@ -47,8 +43,7 @@ func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err 
 		if _, err := tx.Exec(sqlDropCollection, k.Owner, k.Collection); err != nil {
 			return err
 		}
-		_, err = tx.Exec(sqlMarkDeleted, k.Owner, c.id)
-		return err
+		return sqlkit.MarkDeleted(tx, k.Owner, c.id)
 	})
 	return removed, err
 }
@@ -90,38 +85,22 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 // removeDeleted removes the documents of deleted collections of an owner in transactions of bounded
 // size, and their indexes.
 func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
-	var ids []int64
-	err := s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		ids = nil
-		return q.Query(sqlDeleted, func(r sqlkit.Row) error {
-			ids = append(ids, r.Int(0))
-			return nil
-		}, owner)
+	n, err := sqlkit.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
+		return tx.Exec(sqlDeleteSome, owner, id)
 	})
-	for _, id := range ids {
-		for more := true; more && err == nil; {
-			err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
-				n, err := tx.Exec(sqlDeleteSome, owner, id)
-				if more = n > 0; err != nil || more {
-					return err
-				}
-				_, err = tx.Exec(sqlUnmarkDeleted, owner, id)
-				return err
-			})
-		}
-	}
-	if len(ids) > 0 {
+	if n > 0 {
 		s.indexes.notify() // drops indexes of collections that do not exist
 	}
 	return err
 }
 
-// continueDeletions removes the documents of all deleted collections. The process that deleted them ended
-// before it had removed them, or still does.
+// continueDeletions removes the documents of deleted collections of all owners: the process that deleted
+// these ended before, or is about to do it. Like other work of vectorIndexes it has its own connection, so it
+// repeats the loop of sqlkit.RemoveDeleted.
 func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
 	db := (&migrations{database: x.database}).connect(x.pool.Config().ConnConfig)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.QueryContext(ctx, x.qualify(sqlAllDeleted))
+	rows, err := db.QueryContext(ctx, x.qualify(sqlkit.SQLAllDeleted))
 	if err != nil {
 		return err
 	}
@@ -148,7 +127,7 @@ func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		if _, err := db.ExecContext(ctx, x.qualify(sqlUnmarkDeleted), c.owner, c.id); err != nil {
+		if _, err := db.ExecContext(ctx, x.qualify(sqlkit.SQLUnmarkDeleted), c.owner, c.id); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,8 @@ func (x *vectorIndexes) notify() {
 	}
 }
 
-// run removes the documents of deletions that were interrupted, then builds and drops indexes until ctx is done. It uses no connection of the pool: Close waits for it.
+// run removes the documents of deletions that were interrupted, then builds and drops indexes until ctx
+// is done. It uses no connection of the pool: Close waits for it.
 func (x *vectorIndexes) run(ctx context.Context) {
 	if err := x.continueDeletions(ctx); err != nil && ctx.Err() == nil {
 		x.log.Warn("documents of deleted collections are left; the next start removes them", "schema", x.cfg.Schema, "error", x.maskPassword(err))

@@ -12,7 +12,7 @@ import (
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	memorytest.TestRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 50)
+	memorytest.CheckRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 50)
 }
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.

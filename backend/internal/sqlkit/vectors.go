@@ -3,9 +3,11 @@ package sqlkit
 import "context"
 
 const (
-	sqlMarkDeleted   = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint) ON CONFLICT (owner, id) DO NOTHING`
-	sqlUnmarkDeleted = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
-	sqlAllDeleted    = `SELECT owner, id FROM {s}.vector_deleted ORDER BY owner, id LIMIT 1000`
+	sqlMarkDeleted = `INSERT INTO {s}.vector_deleted (owner, id) VALUES ($1::text, $2::bigint) ON CONFLICT (owner, id) DO NOTHING`
+	// SQLUnmarkDeleted notes that a deleted collection of documents has no rows left.
+	SQLUnmarkDeleted = `DELETE FROM {s}.vector_deleted WHERE owner = $1::text AND id = $2::bigint`
+	// SQLAllDeleted returns the deleted collections of documents of all owners, up to 1,000.
+	SQLAllDeleted = `SELECT owner, id FROM {s}.vector_deleted ORDER BY owner, id LIMIT 1000`
 	// SQLDeleted returns the deleted collections of documents of an owner.
 	SQLDeleted = `SELECT owner, id FROM {s}.vector_deleted WHERE owner = $1::text`
 )
@@ -27,7 +29,7 @@ func RemoveDeleted(ctx context.Context, db DB, owner string, some func(tx Tx, ow
 	var all []deleted
 	text, args := SQLDeleted, []any{owner}
 	if owner == "" {
-		text, args = sqlAllDeleted, nil
+		text, args = SQLAllDeleted, nil
 	}
 	err := db.Read(ctx, func(q Querier) error {
 		all = nil
@@ -43,7 +45,7 @@ func RemoveDeleted(ctx context.Context, db DB, owner string, some func(tx Tx, ow
 				if more = n > 0; err != nil || more {
 					return err
 				}
-				_, err = tx.Exec(sqlUnmarkDeleted, c.owner, c.id)
+				_, err = tx.Exec(SQLUnmarkDeleted, c.owner, c.id)
 				return err
 			})
 		}
