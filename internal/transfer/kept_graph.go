@@ -86,7 +86,10 @@ func (e *keptExporter) graphs(ctx context.Context) error {
 		for _, info := range page {
 			p.After = info.Name
 			x := &graphExporter{keptExporter: e, historian: historian, k: graph.Key{Owner: e.owner, Graph: info.Name}, written: make(map[string]bool)}
-			if err := errors.Join(x.entities(ctx), x.relationships(ctx)); err != nil {
+			if err = x.entities(ctx); err == nil {
+				err = x.relationships(ctx)
+			}
+			if err != nil {
 				return fmt.Errorf("graph %s: %w", info.Name, err)
 			}
 		}
