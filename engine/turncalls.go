@@ -242,12 +242,16 @@ func (u *turnRecords) UpdateRecord(ctx context.Context, key store.RecordKey, upd
 
 // wait returns the result of a change after its commit.
 func (u *turnRecords) wait(ctx context.Context, c *recordCall) (store.Record, error) {
-	if !u.silent && c.err == nil {
+	r := u.t.r
+	r.mu.Lock()
+	failed := c.err != nil
+	r.mu.Unlock()
+	if !u.silent && !failed {
 		if err := u.commit(ctx); err != nil {
 			return store.Record{}, err
 		}
 	}
-	u.t.r.mu.Lock()
-	defer u.t.r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return u.result(&c.result, c.key), c.err
 }
