@@ -3,27 +3,32 @@ SHELL := /bin/bash
 BIN := bin/holdfast
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERSION)
+
+# All targets compile alike, so that they share what the build cache has. The race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
+
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Packages that the race detector does not instrument. modernc.org/sqlite is C translated to Go: with instrumentation,
 # tests of SQLite take five times as long and check only memory of SQLite. The same holds for kong and regexp, which parse command lines.
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
-# Tests without the race detector: those that repeat code of other tests (on other tables, in broken stores, by scripts
-# of the command, with more URLs, without a restart), and those in which it finds nothing (killed processes, many rows).
+# Packages with goroutines of their own, all of whose tests run with the race detector.
+RACE_ALL := ./backend/inmem ./client ./embedding ./engine ./internal/agents/... ./internal/fileref ./internal/memory ./internal/runtime
+RACE_ALL := $(RACE_ALL) ./internal/safehttp ./internal/wire ./server/... ./store ./store/memory ./webhook
+
+# Packages of which the tests with several goroutines run with the race detector. Most code of the databases makes
+# statements, which run elsewhere, and most code of commands is for one goroutine. Suites: the groups of tests with these names.
+RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./internal/ann ./internal/cli ./internal/transfer
+RACE_RUN := Concurrent|During|Workers|Interrupt|Signal|Chat|Reload|Stop|Shutdown|Serve|Running|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
+RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
+
+# Tests among them without the race detector: those that repeat code of other tests (on other tables, in broken stores, by
+# scripts, with more URLs), and those in which it finds nothing (killed processes, many rows).
 RACE_SKIP := BehindAPooler|SuiteCatchesBroken|SuiteDetectsDefects|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|SurviveKill|SurvivesKill|TestBlobStreams|TestLongTermRecall|TestTerminalCacheIsBounded|WhileAnIndexIsBuilt
-RACE_SKIP := $(RACE_SKIP)|TestWalkWithFilterFindsTheNearest|TestChurnKeepsRecallAndRows|TestSnapshotRestoresTheIndex|TestSnapshotRejectsDamage|TestSearchFindsTheNearest|TestWalkFindsSelectedItemsFarFromTheQuery|TestEqualVectorsDoNotHideOthers|BetweenBackends|TestCorpusOf
-RACE_SKIP := $(RACE_SKIP)|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
-
-# Packages without goroutines of their own, whose tests take long.
-RACE_WITHOUT := ./internal/pdftext
-
-# Packages of which some tests run with the race detector: those with several goroutines. Most code of the databases makes
-# statements, which run elsewhere, and most code of commands is for one goroutine. Suites: the groups of tests with these names.
-RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./internal/cli ./internal/transfer
-RACE_RUN := Concurrent|Interrupt|Signal|Chat|Reload|Stop|Shutdown|Serve|Running|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
-RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
+RACE_SKIP := $(RACE_SKIP)|BetweenBackends|TestCorpusOf|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
 
 .DEFAULT_GOAL := help
 
@@ -31,28 +36,28 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the static binary bin/holdfast
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 build-grpc: ## build the static binary bin/holdfast-grpc, which serves gRPC too
-	cd server/grpc && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/holdfast-grpc ./cmd/holdfast-grpc
+	cd server/grpc && go build -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/holdfast-grpc ./cmd/holdfast-grpc
 
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
-test: ## run every test of the module and of its benchmarks, after installing their prerequisites
+test: ## run every test of the module and of its benchmarks, after installing their prerequisites (check runs vet)
 	./scripts/prerequisites
-	./scripts/services run go test -timeout 20m -shuffle=on -skip BehindAPooler ./...
-	./scripts/services run --pooler go test -count=1 -run BehindAPooler ./backend/postgres
+	./scripts/services run go test -vet=off -timeout 20m -shuffle=on -skip BehindAPooler ./...
+	./scripts/services run --pooler go test -vet=off -count=1 -run BehindAPooler ./backend/postgres
 	cd bench && go test ./...
-	cd server/grpc && go test ./...
+	cd server/grpc && go test -vet=off ./...
 
-test-race: ## run the tests under the race detector, except those in which it can find nothing
-	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $$(go list ./... | grep -vE '($(subst $() ,|,$(patsubst .%,%,$(RACE_SOME) $(RACE_WITHOUT))))$$')
-	./scripts/services run go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
-	cd server/grpc && go test -race -vet=off ./...
+test-race: ## run the tests with several goroutines under the race detector
+	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $(RACE_ALL)
+	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
+	cd server/grpc && CGO_ENABLED=1 go test -race -vet=off ./...
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
-	go test -count=1 -tags faults -timeout $(or $(FAULTS_TIMEOUT),30m) ./faults/...
+	go test -count=1 -tags faults -parallel 4 -timeout $(or $(FAULTS_TIMEOUT),30m) ./faults/...
 
 interop: build build-grpc ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
 	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go test -count=1 ./...
