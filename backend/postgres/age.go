@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
@@ -17,19 +19,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
-// ErrNoAGE is the error of [Store.AGE] if the database lacks the extension or the user the rights to use
-// it. Its text describes the remedy.
-var ErrNoAGE error = a2a.Errorf(a2a.CodeUnsupported, "postgres: Apache AGE cannot be used")
+// ErrNoAGE is part of the errors of Open if Config.AGE is set and the database lacks the extension, the
+// extension cannot be loaded, or the user has no right to use it.
+var ErrNoAGE = errors.New("postgres: Apache AGE cannot be used")
 
 // AGE has the graphs of a store with a copy of each in Apache AGE, which executes queries in openCypher.
+// [Store.Graph] returns it with Config.AGE.
 //
-// The tables of [Store.Graph] contain the graphs with all versions of relationships, and serve all calls but
+// The tables of the store contain the graphs with all versions of relationships, and serve all calls but
 // queries. Each write changes the copy in its transaction. A copy has the newest version of each
 // relationship, in a graph of AGE with a label for each label of entities and type of
 // relationships. The names of labels and types must differ within a graph.
 //
-// The first write through AGE copies what the graph contains. Writes through [Store.Graph] do not change
-// the copy; call [AGE.Rebuild] after them.
+// The first write of a graph copies what it contains. A store without Config.AGE makes no copies and
+// executes queries itself, but changes the copies that existed when it was opened, so that they stay equal
+// and no deleted data remains in them. Copies of writes that it has made before are made again by
+// [AGE.Rebuild].
 type AGE struct {
 	graph.Complete
 	database *database
@@ -44,49 +49,68 @@ var (
 	_ graph.CypherCapable = (*AGE)(nil)
 )
 
-// AGE returns the graphs of the store with copies in Apache AGE. now returns the current time; nil means
-// time.Now. It returns [ErrNoAGE] if the database cannot be used.
-func (s *Store) AGE(ctx context.Context, now func() time.Time) (*AGE, error) {
+// Graph returns the graphs of the store, an [*AGE] if they have copies in Apache AGE. now returns the
+// current time; nil means time.Now.
+func (s *Store) Graph(now func() time.Time) graph.Complete {
 	if now == nil {
 		now = time.Now
 	}
-	a := &AGE{Complete: sqlkit.NewGraphs(&kit{s.database}, now), database: s.database, now: now, seed: maphash.MakeSeed()}
-	return a, a.check(ctx)
-}
-
-const sqlAGE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'age'),
-	EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'ag_catalog' AND pg_catalog.has_schema_privilege(oid, 'USAGE')),
-	pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`
-
-func (a *AGE) check(ctx context.Context) error {
-	var installed, usage, create bool
-	err := a.database.readCall(ctx, "age", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, sqlAGE, pgx.QueryExecModeExec).Scan(&installed, &usage, &create)
-	})
-	switch {
-	case err != nil:
-		return err
-	case !installed:
-		return noAGE("the extension is not installed in the database: run CREATE EXTENSION age as superuser")
-	case !usage:
-		return noAGE("the user lacks a right: run GRANT USAGE ON SCHEMA ag_catalog")
-	case !create:
-		return noAGE("the user lacks a right: run GRANT CREATE ON DATABASE")
+	graphs := sqlkit.NewGraphs(&kit{s.database}, now)
+	if !s.copiesGraphs {
+		return graphs
 	}
-	return nil
+	return &AGE{Complete: graphs, database: s.database, now: now, seed: maphash.MakeSeed()}
 }
 
-func noAGE(reason string) error {
-	return a2a.Wrap(a2a.CodeUnsupported, ErrNoAGE, "postgres: Apache AGE: %s", reason)
+const (
+	sqlAGE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE pg_catalog.starts_with(nspname::text, $1::text)),
+		EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'age'),
+		EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'ag_catalog' AND pg_catalog.has_schema_privilege(oid, 'USAGE')),
+		pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`
+	// sqlLoadAGE loads the library of AGE, whose hooks queries need. LOAD is allowed to superusers only.
+	sqlLoadAGE = `SELECT '0'::ag_catalog.agtype::text`
+)
+
+// findAGE finds whether graphs have copies in Apache AGE, and checks that it can be used if Config.AGE is
+// set.
+func (s *database) findAGE(ctx context.Context, c *pgx.Conn) error {
+	var copies, installed, usage, create bool
+	if err := c.QueryRow(ctx, sqlAGE, pgx.QueryExecModeExec, GraphPrefix(s.cfg.Schema)).Scan(&copies, &installed, &usage, &create); err != nil {
+		return err
+	}
+	s.copiesGraphs = copies || s.cfg.AGE
+	role := pgx.Identifier{c.Config().User}.Sanitize()
+	switch {
+	case !s.cfg.AGE:
+		return nil
+	case !installed:
+		return noAGE(nil, "is not in the database: install Apache AGE on the server and run CREATE EXTENSION age as superuser")
+	case !usage:
+		return noAGE(nil, "cannot be used by the user: run GRANT USAGE ON SCHEMA ag_catalog TO "+role)
+	case !create:
+		return noAGE(nil, "cannot be used by the user: run GRANT CREATE ON DATABASE "+pgx.Identifier{c.Config().Database}.Sanitize()+" TO "+role)
+	}
+	_, err := c.PgConn().Exec(ctx, sqlLoadAGE).ReadAll()
+	var rejected *pgconn.PgError
+	if errors.As(err, &rejected) && !transient(err) {
+		return noAGE(err, "cannot be loaded: "+rejected.Message)
+	}
+	return err
 }
 
-// Name returns the name of the graph of AGE that has the copy of a graph: "holdfast_", 8 digits for the
-// schema, "_", and 32 digits for owner and graph.
+func noAGE(err error, problem string) error {
+	return a2a.Wrap(a2a.CodeInternal, errors.Join(ErrNoAGE, err), "extension age %s, or turn off copies of graphs", problem)
+}
+
+// Name returns the name of the graph of AGE that has the copy of a graph: [GraphPrefix] and 32 digits for
+// owner and graph.
 func (a *AGE) Name(k graph.Key) string {
-	return agePrefix(a.database.cfg.Schema) + digest(k.Owner+"\x00"+cmp.Or(k.Graph, graph.DefaultGraph), 32)
+	return GraphPrefix(a.database.cfg.Schema) + digest(k.Owner+"\x00"+cmp.Or(k.Graph, graph.DefaultGraph), 32)
 }
 
-func agePrefix(schema string) string { return "holdfast_" + digest(schema, 8) + "_" }
+// GraphPrefix returns the prefix of the names of all graphs of AGE that have copies of a store's graphs:
+// "holdfast_", 8 digits for the schema and "_".
+func GraphPrefix(schema string) string { return "holdfast_" + digest(schema, 8) + "_" }
 
 func digest(text string, digits int) string {
 	sum := sha256.Sum256([]byte(text))
@@ -217,7 +241,13 @@ func (a *AGE) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetReport,
 	if _, err := k.Check(); err != nil {
 		return graph.ForgetReport{}, err
 	}
-	db := &ageDB{&kit{a.database}, a, k, (*ageGraph).empty}
+	db := &ageDB{&kit{a.database}, a, k, func(g *ageGraph) error {
+		found, err := g.has()
+		if err == nil && found {
+			err = g.empty()
+		}
+		return err
+	}}
 	if err := db.Write(ctx, func(sqlkit.Tx) error { return nil }); err != nil {
 		return graph.ForgetReport{}, err
 	}

@@ -80,10 +80,6 @@ func (g *ageGraph) has() (bool, error) {
 // empty removes what the copy contains. Its labels remain, since dropping their tables makes statements
 // of other sessions fail in AGE 1.5 ("cache corrupted").
 func (g *ageGraph) empty() error {
-	found, err := g.has()
-	if err != nil || !found {
-		return err
-	}
 	for _, table := range []string{g.edges(), g.vertices()} {
 		if err := g.exec(nil, `DELETE FROM `+table); err != nil {
 			return err
@@ -92,20 +88,27 @@ func (g *ageGraph) empty() error {
 	return nil
 }
 
-// rebuild makes the copy from the tables of the graph. A graph without entities needs no copy.
+// rebuild makes the copy from the tables of the graph. A graph without entities needs no copy, and
+// without Config.AGE none is added.
 func (g *ageGraph) rebuild() error {
-	if err := g.empty(); err != nil {
+	found, err := g.has()
+	if err != nil || !found && !g.kit.cfg.AGE {
 		return err
 	}
+	if found {
+		if err := g.empty(); err != nil {
+			return err
+		}
+	}
 	filled := false
-	err := g.Query(sqlHasEntities, func(sqlkit.Row) error {
+	err = g.Query(sqlHasEntities, func(sqlkit.Row) error {
 		filled = true
 		return nil
 	}, g.key.Owner, g.key.Graph)
 	if err != nil || !filled {
 		return err
 	}
-	return g.fill()
+	return g.fill(found)
 }
 
 const (
@@ -120,13 +123,11 @@ const (
 )
 
 // fill creates the copy, if it does not exist, and adds what the graph contains.
-func (g *ageGraph) fill() error {
-	found, err := g.has()
-	if err == nil && !found {
-		err = g.exec(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name)
-	}
-	if err != nil {
-		return err
+func (g *ageGraph) fill(exists bool) error {
+	if !exists {
+		if err := g.exec(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name); err != nil {
+			return err
+		}
 	}
 	for last := ""; ; {
 		var rows []graph.EntityRow

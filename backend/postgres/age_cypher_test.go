@@ -28,10 +28,7 @@ type cypherPair struct {
 
 func newPair(t *testing.T) *cypherPair {
 	t.Helper()
-	a, err := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).AGE(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*AGE)
 	return &cypherPair{inmem.New().Graph(nil), a, graph.Key{Owner: "o"}}
 }
 

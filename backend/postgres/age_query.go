@@ -31,6 +31,9 @@ const ageQuote = "$holdfast$"
 // QueryCypher implements graph.CypherCapable for the language of package cypher, except what
 // [cypher.Query.AGE] rejects. MaxSteps has no effect. The server limits the time.
 func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	if !a.database.cfg.AGE {
+		return cypher.Execute(ctx, a.Complete, k, p)
+	}
 	k, p, err := p.Check(k)
 	if err != nil {
 		return graph.CypherResult{}, err

@@ -2,14 +2,15 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -19,7 +20,7 @@ import (
 // withAGE returns a configuration of an empty schema in a database with the extension.
 func withAGE(t storetest.T) Config {
 	t.Helper()
-	cfg := freshConfig(t, Config{})
+	cfg := freshConfig(t, Config{AGE: true})
 	c, err := pgx.Connect(bg, cfg.URL)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
@@ -31,26 +32,10 @@ func withAGE(t storetest.T) Config {
 	return cfg
 }
 
-// ageStore is a store whose graphs have copies.
-type ageStore struct {
-	*Store
-	t storetest.T
-}
-
-// Graph returns the graphs with copies.
-func (s *ageStore) Graph(now func() time.Time) graph.Complete {
-	a, err := s.AGE(bg, now)
-	if err != nil {
-		s.t.Fatalf("AGE() = %v", err)
-	}
-	return a
-}
-
 func TestGraphInAGE(t *testing.T) {
 	t.Parallel()
 	h := harness
-	h.Open = func(t storetest.T) store.Store { return &ageStore{open(t, withAGE(t)), t} }
-	h.Reopen = nil
+	h.Open = func(t storetest.T) store.Store { return open(t, withAGE(t)) }
 	g := graphtest.Of(h)
 	g.Short, g.Calls = true, 100
 	graphtest.Run(t, g)
@@ -79,10 +64,7 @@ func asRole(t *testing.T, cfg Config, rights string) Config {
 func TestAGENeedsNoSuperuser(t *testing.T) {
 	t.Parallel()
 	cfg := asRole(t, withAGE(storetest.Wrap(t)), `GRANT CREATE ON DATABASE postgres TO ROLE; GRANT USAGE ON SCHEMA ag_catalog TO ROLE`)
-	a, err := open(storetest.Wrap(t), cfg).AGE(t.Context(), nil)
-	if err != nil {
-		t.Fatalf("AGE() = %v", err)
-	}
+	a := open(storetest.Wrap(t), cfg).Graph(nil).(*AGE)
 	k := graph.Key{Owner: "o"}
 	if _, err := a.AddEntities(t.Context(), k, []graph.Entity{{ID: "a", Label: "Person"}}); err != nil {
 		t.Fatalf("AddEntities() = %v", err)
@@ -98,29 +80,83 @@ func TestAGENeedsNoSuperuser(t *testing.T) {
 
 func TestAGENamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ rights, remedy string }{
-		"rights": {`GRANT CREATE ON DATABASE postgres TO ROLE`, "GRANT USAGE ON SCHEMA ag_catalog"},
-	} {
-		cfg := asRole(t, withAGE(storetest.Wrap(t)), test.rights)
-		_, err := open(storetest.Wrap(t), cfg).AGE(t.Context(), nil)
-		if !errors.Is(err, ErrNoAGE) || a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), test.remedy) {
-			t.Errorf("%s: AGE() = %v, want ErrNoAGE with %q", name, err, test.remedy)
+	failure := func(cfg Config, remedy string) {
+		t.Helper()
+		s, err := Open(t.Context(), cfg)
+		if err == nil {
+			_ = s.Close()
+		}
+		if !errors.Is(err, ErrNoAGE) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("Open() = %v, want ErrNoAGE with %q", err, remedy)
 		}
 	}
-	base := withAGE(storetest.Wrap(t))
-	admin := open(storetest.Wrap(t), base)
-	if _, err := admin.pool.Exec(bg, `CREATE DATABASE `+base.Schema); err != nil {
-		t.Fatal(err)
+	cfg := asRole(t, withAGE(storetest.Wrap(t)), `GRANT CREATE ON DATABASE postgres TO ROLE`)
+	failure(cfg, `GRANT USAGE ON SCHEMA ag_catalog TO "`)
+	cfg = withAGE(storetest.Wrap(t))
+	admin := open(storetest.Wrap(t), cfg)
+	inDatabase(t, admin, func(cfg Config) { failure(cfg, "CREATE EXTENSION age") })
+	// A library that a package upgrade has removed.
+	inDatabase(t, admin, func(cfg Config) {
+		c, err := pgx.Connect(bg, cfg.URL)
+		must(t, err)
+		defer func() { _ = c.Close(bg) }()
+		_, err = c.Exec(bg, `CREATE EXTENSION age`)
+		must(t, err)
+		_, err = c.Exec(bg, `UPDATE pg_catalog.pg_proc SET probin = '$libdir/age-removed' WHERE pronamespace = 'ag_catalog'::regnamespace AND probin IS NOT NULL`)
+		must(t, err)
+		failure(cfg, `cannot be loaded: could not access file "$libdir/age-removed"`)
+	})
+}
+
+// inDatabase calls f with a configuration of a store in a new database.
+func inDatabase(t *testing.T, admin *Store, f func(cfg Config)) {
+	t.Helper()
+	cfg := admin.cfg
+	cfg.Schema += "_" + strconv.Itoa(rand.IntN(1e6))
+	_, err := admin.pool.Exec(bg, `CREATE DATABASE `+cfg.Schema)
+	must(t, err)
+	defer func() { _, _ = admin.pool.Exec(bg, `DROP DATABASE `+cfg.Schema+` WITH (FORCE)`) }()
+	u, err := url.Parse(cfg.URL)
+	must(t, err)
+	u.Path = "/" + cfg.Schema
+	cfg.URL = u.String()
+	f(cfg)
+}
+
+// A store without Config.AGE changes existing copies, and adds none.
+func TestCopiesInAGERemainExactWithoutConfig(t *testing.T) {
+	t.Parallel()
+	cfg := withAGE(storetest.Wrap(t))
+	with := open(storetest.Wrap(t), cfg).Graph(nil).(*AGE)
+	k, other := graph.Key{Owner: "o"}, graph.Key{Owner: "o", Graph: "other"}
+	_, err := with.AddEntities(t.Context(), k, []graph.Entity{{ID: "a", Label: "Person"}, {ID: "b", Label: "Person"}})
+	must(t, err)
+	cfg.AGE = false
+	without := open(storetest.Wrap(t), cfg).Graph(nil)
+	batch := graph.Batch{Entities: []graph.Entity{{ID: "c", Label: "Person"}}, DeleteEntities: []string{"a"}}
+	for _, k := range []graph.Key{k, other} {
+		_, err = without.Write(t.Context(), k, batch)
+		must(t, err)
 	}
-	t.Cleanup(func() { _, _ = admin.pool.Exec(bg, `DROP DATABASE `+base.Schema+` WITH (FORCE)`) })
-	u, err := url.Parse(base.URL)
-	if err != nil {
-		t.Fatal(err)
+	ids := func(k graph.Key) string {
+		r, err := with.QueryCypher(t.Context(), k, graph.CypherParams{Query: `MATCH (p:Person) RETURN p.id AS id ORDER BY id`})
+		must(t, err)
+		return fmt.Sprint(r.Rows)
 	}
-	u.Path = "/" + base.Schema
-	base.URL = u.String()
-	_, err = open(storetest.Wrap(t), base).AGE(t.Context(), nil)
-	if !errors.Is(err, ErrNoAGE) || !strings.Contains(err.Error(), "CREATE EXTENSION age") {
-		t.Errorf("AGE() without the extension = %v, want ErrNoAGE", err)
+	if got := ids(k); got != "[[b] [c]]" {
+		t.Errorf("the copy has %s, want [[b] [c]]", got)
+	}
+	var copies int
+	must(t, with.database.pool.QueryRow(bg, `SELECT count(*) FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)`, GraphPrefix(cfg.Schema)).Scan(&copies))
+	if copies != 1 {
+		t.Errorf("%d graphs have copies, want 1", copies)
+	}
+	if got := ids(other); got != "[[c]]" {
+		t.Errorf("a query of the graph without a copy returns %s, want [[c]]", got)
+	}
+	_, err = without.ForgetOwner(t.Context(), "o")
+	must(t, err)
+	if got := ids(k); got != "[]" {
+		t.Errorf("the copy has %s after ForgetOwner, want none", got)
 	}
 }

@@ -60,6 +60,9 @@ type Config struct {
 	// Searches compute scores from the embeddings as they were stored. Embeddings with more than
 	// 2000 components are always indexed this way, and those with more than 4000 not at all.
 	HalfVectors bool
+	// AGE keeps a copy of each graph in Apache AGE, which executes queries in openCypher; see [AGE]. It
+	// needs the extension age 1.5 or later.
+	AGE bool
 	// Logger receives what no call can return. Nil discards it.
 	Logger *slog.Logger
 

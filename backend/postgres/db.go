@@ -36,6 +36,8 @@ type database struct {
 	clock      clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
 	vectorSchema string
+	// copiesGraphs is set if graphs have, or get, copies in Apache AGE.
+	copiesGraphs bool
 	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
 	unconfirmed atomic.Bool
 

@@ -60,6 +60,9 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err == nil {
 		err = (&migrations{database: s.database}).migrate(ctx, poolConfig.ConnConfig)
 	}
+	if err == nil {
+		err = s.retry(ctx, "open", s.findAGE)
+	}
 	if err != nil {
 		s.pool.Close()
 		return nil, s.openError(ctx, err)

@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, writeVectors(arg))
 		os.Exit(1)
 	}
+	if arg := os.Getenv(graphChildVariable); arg != "" {
+		fmt.Fprintln(os.Stderr, writeGraphs(arg))
+		os.Exit(1)
+	}
 	// Opening a store takes the time of many calls: run fewer series than by default, each four times
 	// as long. The command line overrides it.
 	_ = flag.Set("rapid.checks", "12")

@@ -52,7 +52,7 @@ type backend struct {
 }
 
 // allContracts are the contracts of a kind that has all of them.
-var allContracts = []string{"store-blob", "store-history", "store-memory", "store-vector", "store-state"}
+var allContracts = []string{"store-blob", "store-history", "store-memory", "store-vector", "store-graph", "store-state"}
 
 // storages returns the kinds of storage for tasks, the default first.
 func storages() []backend {
@@ -99,7 +99,7 @@ func backends() []backend {
 			flags: []string{
 				"database-url", "database-url-file", "did", "schema", "postgres-pool-min", "postgres-pool-max", "postgres-timeout",
 				"postgres-command-timeout", "postgres-max-retries", "postgres-retry-delay", "migration-lock-timeout", "migration-wait",
-				"postgres-pooler", "run-migrations-on-startup", "postgres-vectors", "postgres-half-vectors",
+				"postgres-pooler", "run-migrations-on-startup", "postgres-vectors", "postgres-half-vectors", "postgres-age",
 			},
 			resolve: (*storageFlags).resolvePostgres,
 			open: func(ctx context.Context, s *storage, log *slog.Logger) (store.Store, error) {

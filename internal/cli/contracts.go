@@ -24,6 +24,7 @@ type contractFlags struct {
 	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts, such as redis://:password@host:6379/0 (default the main storage)."`
 	StoreMemory  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_MEMORY" group:"Storage:" help:"Store of facts, such as postgres://user:password@host/database?schema=name or the path of a SQLite data directory (default the main storage)."`
 	StoreVector  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_VECTOR" group:"Storage:" help:"Store of documents, such as the path of a SQLite data directory (default the main storage, in which they are committed with the task)."`
+	StoreGraph   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_GRAPH" group:"Storage:" help:"Store of graphs, such as postgres://user:password@host/database?schema=name (default the main storage, in which they are committed with the task)."`
 	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
 }
 
@@ -53,6 +54,10 @@ func contracts() []contract {
 		{"store-vector", "documents", func(f *contractFlags) string { return f.StoreVector }, func(to, from *engine.Contracts) bool {
 			to.Documents = from.Documents
 			return from.Documents != nil
+		}},
+		{"store-graph", "graphs", func(f *contractFlags) string { return f.StoreGraph }, func(to, from *engine.Contracts) bool {
+			to.Graphs = from.Graphs
+			return from.Graphs != nil
 		}},
 		{"store-state", "session states", func(f *contractFlags) string { return f.StoreState }, func(to, from *engine.Contracts) bool {
 			to.State = from.State

@@ -22,6 +22,7 @@ type graphCmd struct {
 	Query    graphQueryCmd    `cmd:"" help:"Execute a query in openCypher that reads."`
 	Export   graphExportCmd   `cmd:"" help:"Write the graphs of an owner to a file that holdfast import reads."`
 	Forget   graphForgetCmd   `cmd:"" help:"Delete entities, with their relationships, or a whole graph."`
+	Rebuild  graphRebuildCmd  `cmd:"" help:"Make the copy of a graph in Apache AGE again."`
 }
 
 // graphFlag selects a graph.
@@ -369,6 +370,28 @@ func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
 			a.info("%s %s", a.err.red("note:"), note)
 		}
 		return nil
+	})
+}
+
+type graphRebuildCmd struct {
+	graphFlag
+
+	keptFlags
+}
+
+// Run makes the copy of a graph again.
+func (c *graphRebuildCmd) Run(ctx context.Context, a *app) error {
+	return c.withGraphs(ctx, a, true, func(k *kept) error {
+		s, ok := k.Graphs.(interface {
+			Rebuild(ctx context.Context, k graph.Key) error
+		})
+		if !ok {
+			return without("copies of graphs: it needs --postgres-age")
+		}
+		if err := s.Rebuild(ctx, c.key(k)); err != nil {
+			return err
+		}
+		return a.removed(map[string]any{"graph": c.Graph}, "rebuilt the copy of graph "+a2a.Quote(string(c.Graph)))
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 // secretFlags are the flags with secret values. Webhook URLs may contain keys.
 var secretFlags = []string{
 	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--webhook-encryption-key", "--webhook-egress-proxy",
-	"--store-blob", "--store-history", "--store-memory", "--store-vector", "--store-state",
+	"--store-blob", "--store-history", "--store-memory", "--store-vector", "--store-graph", "--store-state",
 	"--embedding-key",
 }
 

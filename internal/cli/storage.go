@@ -43,8 +43,14 @@ type storageFlags struct {
 
 	Pooler bool `field:"postgres.Pooler" name:"postgres-pooler" envvar:"" also:"STORAGE__POSTGRES_POOLER" group:"PostgreSQL:" help:"Set this if a pooler in transaction mode, such as PgBouncer, is in front of the database."`
 
+	extensionFlags
+}
+
+// extensionFlags turn on what needs extensions of PostgreSQL.
+type extensionFlags struct {
 	Vectors     bool `field:"postgres.Vectors" name:"postgres-vectors" envvar:"" group:"PostgreSQL:" help:"Keep documents with embeddings. Needs the extension pgvector 0.8 or later and migrations of their own."`
 	HalfVectors bool `field:"postgres.HalfVectors" name:"postgres-half-vectors" envvar:"" group:"PostgreSQL:" help:"Index embeddings with half precision, which needs half the memory."`
+	AGE         bool `field:"postgres.AGE" name:"postgres-age" envvar:"" group:"PostgreSQL:" help:"Keep a copy of each graph in Apache AGE, which executes queries in openCypher. Needs the extension age."`
 }
 
 // storage is the store that the settings select.

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -227,7 +228,12 @@ func (p *checkPlace) dropSchema(name string) error {
 	if err != nil {
 		return explainConnection(err)
 	}
-	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	if p.c.at.cfg.AGE {
+		_, err = conn.Exec(ctx, "SELECT ag_catalog.drop_graph(name, true) FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)", postgres.GraphPrefix(name))
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	}
 	return errors.Join(err, conn.Close(ctx))
 }
 
