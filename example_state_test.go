@@ -13,7 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // cart adds each message to the items of the conversation.
@@ -109,6 +111,37 @@ func ExampleTurn_Transcript() {
 	// "one"
 	// "one""two"
 	// "two""three"
+}
+
+// reminder answers with the earlier message of the conversation that is closest: by meaning if the agent has an
+// embedder, otherwise by words.
+func reminder(ctx context.Context, t *holdfast.Turn) error {
+	messages := t.Documents("messages")
+	_, err := messages.Upsert(ctx, vector.WriteParams{Documents: []vector.Document{
+		{ID: t.Message().ID, Text: t.Text(), Metadata: map[string]any{"context": t.ContextID()}},
+	}})
+	if err != nil {
+		return err
+	}
+	found, err := messages.Search(ctx, vector.SearchParams{
+		Queries: []vector.Query{{Text: t.Text()}}, Limit: 2, Filter: filter.Eq("context", t.ContextID()),
+	})
+	if err != nil {
+		return err
+	}
+	for _, hit := range found[0].Hits {
+		if hit.ID != t.Message().ID {
+			return t.Reply("you said: " + hit.Text)
+		}
+	}
+	return t.Reply("noted")
+}
+
+func ExampleTurn_Documents() {
+	converse(reminder, "The backup runs at noon.", "When does the backup run?")
+	// Output:
+	// noted
+	// you said: The backup runs at noon.
 }
 
 // upper stores the message as a file, and answers with its content.
