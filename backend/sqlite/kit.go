@@ -98,6 +98,23 @@ func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	return result
 }
 
+// ReadSnapshot implements sqlkit.SnapshotReader.
+func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) error {
+	var result error
+	err := k.readList(ctx, func(r *reader) error {
+		if _, err := r.conn.exec("BEGIN"); err != nil {
+			return err
+		}
+		result = f(&kitTx{ctx: ctx, conn: r.conn, kit: k})
+		_, err := r.conn.exec("COMMIT")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return result
+}
+
 // kitTx runs statements on a connection, and keeps the first failure. It maps the errors of
 // statements to codes, so that f can return them.
 type kitTx struct {
@@ -162,7 +179,7 @@ func kitArgs(args []any) []any {
 			if a {
 				converted[i] = int64(1)
 			}
-		case []string:
+		case []string, []int64:
 			list, _ := json.Marshal(a) // texts are UTF-8
 			converted[i] = string(list)
 		}

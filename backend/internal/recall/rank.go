@@ -14,9 +14,15 @@ const (
 	recencyWeight = 0.2 // of the recency, relative to all other parts together
 )
 
-// idf returns the weight of a term that n of all texts contain.
-func idf(n, all int) float64 {
+// Weight returns the weight of a term that n of all texts contain: the rarer, the greater.
+func Weight(n, all int) float64 {
 	return math.Log(1 + (float64(max(all, n)-n)+0.5)/(float64(n)+0.5))
+}
+
+// Score returns the BM25 score of a text that contains terms of a weight once. length is its number of
+// words relative to the average.
+func Score(weight, length float64) float64 {
+	return weight * (saturation + 1) / (1 + saturation*(1-lengthWeight+lengthWeight*length))
 }
 
 // weighted is a term of a query.
@@ -67,7 +73,7 @@ func fuzzy(texts []Text, words []string) []float64 {
 				n++
 			}
 		}
-		weights[w] = idf(n, len(texts))
+		weights[w] = Weight(n, len(texts))
 		sum += weights[w]
 	}
 	scores := make([]float64, len(texts))

@@ -205,7 +205,7 @@ func (q *query) weigh(facts []candidate, complete bool) error {
 		counts = read
 	}
 	for i, s := range q.stems {
-		q.weights = append(q.weights, weighted{s, idf(counts[i], all)})
+		q.weights = append(q.weights, weighted{s, Weight(counts[i], all)})
 		if counts[i] > 0 {
 			q.known = true
 		} else {

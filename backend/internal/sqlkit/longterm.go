@@ -124,14 +124,15 @@ func head(q Querier, scope memory.Scope, id string, now time.Time) (f factRow, f
 
 // insert adds a version.
 func (l *LongTerm) insert(tx Tx, f factRow) error {
-	terms := l.db.Dialect().document(f.Scope, recall.Analyze(f.Content), f.Entities)
+	text := recall.Analyze(f.Content)
+	terms := l.db.Dialect().document(f.Scope, text, f.Entities)
 	args := factArgs(f.Scope, f.ID, f.Version, f.Key, f.Content, f.metadata, f.CreatedAt.UnixMilli(), f.UpdatedAt.UnixMilli(), 0,
 		lower(f.ValidFrom), upper(f.ValidTo), upper(f.ExpiresAt), encodeEntities(f.Entities), f.embedding.Model, memory.EncodeVector(f.embedding.Vector))
 	if l.text.index == "" {
 		_, err := tx.Exec(l.text.insert, append(args, terms)...)
 		return err
 	}
-	if _, err := tx.Exec(l.text.insert, args...); err != nil {
+	if _, err := tx.Exec(l.text.insert, append(args, len(text.Words))...); err != nil {
 		return err
 	}
 	_, err := tx.Exec(l.text.index, factArgs(f.Scope, f.ID, f.Version, terms)...)

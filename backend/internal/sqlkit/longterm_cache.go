@@ -58,13 +58,13 @@ func (c *EmbeddingCache) scope(key embeddingScope) *scopeEmbeddings {
 }
 
 // get returns the embeddings of versions, and the versions that it lacks. The embeddings do not change.
-func (s *scopeEmbeddings) get(versions []factVersion) (embeddings [][]float32, missing []factVersion) {
+func (s *scopeEmbeddings) get(versions []visibleFact) (embeddings [][]float32, missing []visibleFact) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	embeddings = make([][]float32, len(versions))
 	for i, v := range versions {
 		var ok bool
-		if embeddings[i], ok = s.byVersion[v]; !ok {
+		if embeddings[i], ok = s.byVersion[v.factVersion]; !ok {
 			missing = append(missing, v)
 		}
 	}
@@ -91,7 +91,7 @@ func (c *EmbeddingCache) add(s *scopeEmbeddings, v factVersion, embedding []floa
 // used notes that a search has used the embeddings of versions, which are all that exist at its time. It
 // drops most of the others, and those of the scopes that were not used for the longest time while all
 // need more memory than the limit.
-func (c *EmbeddingCache) used(s *scopeEmbeddings, versions []factVersion) {
+func (c *EmbeddingCache) used(s *scopeEmbeddings, versions []visibleFact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.scopes[s.key] != s {
@@ -112,7 +112,7 @@ func (c *EmbeddingCache) used(s *scopeEmbeddings, versions []factVersion) {
 const maxScopes = 10_000
 
 // retain keeps only versions if there are many others.
-func (s *scopeEmbeddings) retain(versions []factVersion) {
+func (s *scopeEmbeddings) retain(versions []visibleFact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byVersion) <= 100+2*len(versions) {
@@ -121,8 +121,8 @@ func (s *scopeEmbeddings) retain(versions []factVersion) {
 	kept := make(map[factVersion][]float32, len(versions))
 	s.bytes = 0
 	for _, v := range versions {
-		if embedding, ok := s.byVersion[v]; ok {
-			kept[v] = embedding
+		if embedding, ok := s.byVersion[v.factVersion]; ok {
+			kept[v.factVersion] = embedding
 			s.bytes += bytesOf(embedding)
 		}
 	}

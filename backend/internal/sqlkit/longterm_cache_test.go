@@ -16,10 +16,10 @@ func TestEmbeddingCacheIsBounded(t *testing.T) {
 		return embeddingScope{memory.Scope{Owner: fmt.Sprint(i)}, "m/4"}
 	}
 	use := func(i, facts, version int) *scopeEmbeddings {
-		in, all := c.scope(key(i)), make([]factVersion, facts)
+		in, all := c.scope(key(i)), make([]visibleFact, facts)
 		for n := range all {
-			all[n] = factVersion{id: fmt.Sprint(n), version: int64(version)}
-			c.add(in, all[n], make([]float32, 4))
+			all[n].factVersion = factVersion{id: fmt.Sprint(n), version: int64(version)}
+			c.add(in, all[n].factVersion, make([]float32, 4))
 		}
 		c.used(in, all)
 		return in

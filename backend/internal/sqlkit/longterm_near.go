@@ -2,7 +2,6 @@ package sqlkit
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
@@ -34,12 +33,17 @@ type factVersion struct {
 
 func scanFactVersion(r Row) factVersion { return factVersion{r.Text(0), r.Int(1), r.Int(2)} }
 
-// visibleFacts are the versions of a scope that a search may return, in the order of equal scores.
+// visibleFact is a version with its memory_facts.pk and number of words, which are 0 on PostgreSQL.
+type visibleFact struct {
+	factVersion
+	key   int64
+	words float64
+}
+
+// visibleFacts are the versions of a scope that a search may return.
 type visibleFacts struct {
-	all      []factVersion
-	embedded []factVersion // those with an embedding of the model
-	// byPK has the places in all by memory_facts.pk, on SQLite.
-	byPK map[int64]int
+	all      []visibleFact
+	embedded []visibleFact // those with an embedding of the model
 }
 
 // visible reads the versions that the search may return, once.
@@ -47,27 +51,32 @@ func (s *factSearch) visible() (*visibleFacts, error) {
 	if s.read != nil {
 		return s.read, nil
 	}
-	v := &visibleFacts{byPK: make(map[int64]int)}
-	err := s.q.Query(s.text.visible, func(r Row) error {
-		one := scanFactVersion(r)
-		if r.Int(3) != 0 {
-			v.embedded = append(v.embedded, one)
-		}
-		if s.text.ranked != "" {
-			v.byPK[r.Int(4)] = len(v.all)
-		}
-		v.all = append(v.all, one)
-		return nil
-	}, s.args(s.model)...)
+	v, err := s.readVisible(s.text.visible, s.model)
 	if err == nil {
 		s.read = v
 	}
 	return v, err
 }
 
+func (s *factSearch) readVisible(text string, args ...any) (*visibleFacts, error) {
+	v := &visibleFacts{}
+	err := s.q.Query(text, func(r Row) error {
+		one := visibleFact{factVersion: scanFactVersion(r)}
+		if s.text.terms != "" {
+			one.key, one.words = r.Int(4), float64(r.Int(5))
+		}
+		if r.Int(3) != 0 {
+			v.embedded = append(v.embedded, one)
+		}
+		v.all = append(v.all, one)
+		return nil
+	}, s.args(args...)...)
+	return v, err
+}
+
 // nearVersion is a version with the cosine of its embedding and that of the query.
 type nearVersion struct {
-	factVersion
+	visibleFact
 	cosine float64
 }
 
@@ -96,7 +105,7 @@ func (s *factSearch) nearest(e memory.Embedding, n int) (found []recall.Near, pe
 	slices.SortFunc(near, func(a, b nearVersion) int {
 		return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(a.id, b.id))
 	})
-	lost, err := s.take(n, len(near), func(i int) factVersion { return near[i].factVersion }, func(i int, m memory.Memory) {
+	lost, err := s.take(n, len(near), func(i int) visibleFact { return near[i].visibleFact }, func(i int, m memory.Memory) {
 		found = append(found, recall.Near{Memory: m, Cosine: near[i].cosine})
 	})
 	return found, len(visible.all) - len(visible.embedded), changed || lost, err
@@ -104,25 +113,30 @@ func (s *factSearch) nearest(e memory.Embedding, n int) (found []recall.Near, pe
 
 // take passes the first n facts of an order that match the filter to each. changed reports that some of
 // those that it reads do not exist any more.
-func (s *factSearch) take(n, length int, version func(i int) factVersion, each func(i int, m memory.Memory)) (changed bool, err error) {
+func (s *factSearch) take(n, length int, version func(i int) visibleFact, each func(i int, m memory.Memory)) (changed bool, err error) {
 	taken := 0
 	for first, size := 0, n; first < length && taken < n; first, size = first+size, size*8 {
 		end := min(first+size, length)
-		ids := make([]string, 0, end-first)
+		var ids []string
+		var keys []int64
 		for i := first; i < end; i++ {
-			ids = append(ids, version(i).id)
+			ids, keys = append(ids, version(i).id), append(keys, version(i).key)
+		}
+		wanted := any(ids)
+		if s.text.terms != "" {
+			wanted = keys
 		}
 		facts := make(map[factVersion]memory.Memory, len(ids))
-		err := s.q.Query(sqlFactsByID, func(r Row) error {
+		err := s.q.Query(s.text.byID, func(r Row) error {
 			m := scanFact(s.scope, r).Memory
 			facts[factVersion{m.ID, m.Version, m.UpdatedAt.UnixMilli()}] = m
 			return nil
-		}, s.args(ids)...)
+		}, s.args(wanted)...)
 		if err != nil {
 			return false, err
 		}
 		for i := first; i < end; i++ {
-			m, ok := facts[version(i)]
+			m, ok := facts[version(i).factVersion]
 			switch {
 			case !ok:
 				changed = true
@@ -135,81 +149,12 @@ func (s *factSearch) take(n, length int, version func(i int) factVersion, each f
 	return changed, nil
 }
 
-// rankedFact is a fact that contains terms, with its place in visibleFacts.
-type rankedFact struct {
-	score float64
-	at    int
-}
-
-// errEnough ends the statement of eachRanked.
-var errEnough = errors.New("enough")
-
-// eachRanked calls each with the visible facts that match, until it returns false.
-func (s *factSearch) eachRanked(text, match string, each func(f rankedFact) bool) error {
-	visible, err := s.visible()
-	if err != nil {
-		return err
-	}
-	err = s.q.Query(text, func(r Row) error {
-		if at, ok := visible.byPK[r.Int(0)]; ok && !each(rankedFact{r.Float(1), at}) {
-			return errEnough
-		}
-		return nil
-	}, match)
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-// scans reports that the search reads which facts are visible, so that it need not look up each fact
-// that has one of the terms.
-func (s *factSearch) scans() bool { return s.model != "" && s.text.ranked != "" }
-
-// countRanked is Count for a search that scans.
-func (s *factSearch) countRanked(stems []string) (counts []int, all int, err error) {
-	visible, err := s.visible()
-	if err != nil {
-		return nil, 0, err
-	}
-	counts = make([]int, len(stems))
-	for i := range stems {
-		err := s.eachRanked(s.text.keys, s.dialect.match(s.scope, recall.Stems, stems[i:i+1]), func(rankedFact) bool {
-			counts[i]++
-			return counts[i] < recall.MaxCount
-		})
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return counts, min(len(visible.all), recall.MaxCount), nil
-}
-
-// ranked is Candidates for a search that scans.
-func (s *factSearch) ranked(match string, n int) (found []memory.Memory, err error) {
-	visible, err := s.visible()
-	if err != nil {
-		return nil, err
-	}
-	var all []rankedFact
-	err = s.eachRanked(s.text.ranked, match, func(f rankedFact) bool {
-		all = append(all, f)
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b rankedFact) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.at, b.at)) })
-	_, err = s.take(n, len(all), func(i int) factVersion { return visible.all[all[i].at] }, func(_ int, m memory.Memory) { found = append(found, m) })
-	return found, err
-}
-
 // compare returns the cosines of the versions that have an embedding. changed reports that some do not
 // exist any more.
-func (s *factSearch) compare(e memory.Embedding, visible []factVersion) (near []nearVersion, changed bool, err error) {
+func (s *factSearch) compare(e memory.Embedding, visible []visibleFact) (near []nearVersion, changed bool, err error) {
 	in := s.cache.scope(embeddingScope{s.scope, e.Model})
 	near = make([]nearVersion, 0, len(visible))
-	add := func(v factVersion, embedding []float32) {
+	add := func(v visibleFact, embedding []float32) {
 		if len(embedding) == len(e.Vector) { // of a content that the model accepts
 			near = append(near, nearVersion{v, e.Cosine(embedding)})
 		}
@@ -219,16 +164,16 @@ func (s *factSearch) compare(e memory.Embedding, visible []factVersion) (near []
 		add(v, known[i])
 	}
 	for batch := range slices.Chunk(missing, embeddingBatch) {
-		ids, wanted := make([]string, len(batch)), make(map[factVersion]bool, len(batch))
+		ids, wanted := make([]string, len(batch)), make(map[factVersion]visibleFact, len(batch))
 		for i, v := range batch {
-			ids[i], wanted[v] = v.id, true
+			ids[i], wanted[v.factVersion] = v.id, v
 		}
 		read := 0
 		err := s.q.Query(sqlEmbeddings, func(r Row) error {
-			if v := scanFactVersion(r); wanted[v] {
+			if v, ok := wanted[scanFactVersion(r)]; ok {
 				read++
 				embedding := memory.DecodeVector(r.Bytes(3))
-				s.cache.add(in, v, embedding)
+				s.cache.add(in, v.factVersion, embedding)
 				add(v, embedding)
 			}
 			return nil

@@ -36,8 +36,8 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 	if p.AsOf.IsZero() {
 		p.AsOf = now
 	}
-	err = l.db.Read(ctx, func(q Querier) (err error) {
-		s := factSearch{q: q, dialect: l.db.Dialect(), text: l.text, cache: l.cache, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
+	err = l.readSnapshot(ctx, func(q Querier) (err error) {
+		s := factSearch{q: q, text: l.text, cache: l.cache, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
 		if p.Query == "" {
 			found.Facts, err = s.recent()
 		} else {
@@ -51,17 +51,25 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 	return found, err
 }
 
+// readSnapshot is DB.Read with one snapshot for all statements if the database has them.
+func (l *LongTerm) readSnapshot(ctx context.Context, f func(q Querier) error) error {
+	if s, ok := l.db.(SnapshotReader); ok {
+		return s.ReadSnapshot(ctx, f)
+	}
+	return l.db.Read(ctx, f)
+}
+
 // factSearch is one search. It implements recall.FactIndex.
 type factSearch struct {
 	q       Querier
-	dialect Dialect
 	text    *textIndex
 	cache   *EmbeddingCache
 	scope   memory.Scope
 	now, at int64
 	p       memory.SearchParams
-	model   string        // of the query's embedding, "" if embeddings are not compared
-	read    *visibleFacts // nil before visible
+	model   string             // of the query's embedding, "" if embeddings are not compared
+	read    *visibleFacts      // nil before visible
+	byTerm  map[string][]int64 // the keys of the facts with each term of the index that was read
 }
 
 // args returns the arguments of whereScope and whereFound, and more.
@@ -96,34 +104,36 @@ func (s *factSearch) recent() (found []memory.Memory, err error) {
 
 // Count implements recall.Index.
 func (s *factSearch) Count(stems []string) (counts []int, all int, err error) {
-	count := func(text string, more ...any) (n int, err error) {
-		err = s.q.Query(text, func(r Row) error {
-			n = int(r.Int(0))
-			return nil
-		}, s.args(append(more, recall.MaxCount)...)...)
-		return n, err
+	if s.text.terms != "" {
+		return s.countTerms(stems)
 	}
 	counts = make([]int, len(stems))
-	if s.scans() {
-		return s.countRanked(stems)
-	}
-	for i := range stems {
-		if counts[i], err = count(s.text.count, s.dialect.match(s.scope, recall.Stems, stems[i:i+1])); err != nil {
+	for i, t := range indexTerms(s.scope, recall.Stems, stems) {
+		if counts[i], err = s.count(s.text.count, matchAny([]string{t}), recall.MaxCount); err != nil {
 			return nil, 0, err
 		}
 	}
-	all, err = count(sqlCountScope)
+	all, err = s.count(sqlCountScope, recall.MaxCount)
 	return counts, all, err
+}
+
+// count runs a statement that counts facts.
+func (s *factSearch) count(text string, more ...any) (n int, err error) {
+	err = s.q.Query(text, func(r Row) error {
+		n = int(r.Int(0))
+		return nil
+	}, s.args(more...)...)
+	return n, err
 }
 
 // Candidates implements recall.Index. It filters each batch that it reads, and reads more until
 // it has enough.
 func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found []memory.Memory, err error) {
-	match := s.dialect.match(s.scope, part, terms)
-	if s.scans() {
-		return s.ranked(match, n)
+	terms = indexTerms(s.scope, part, terms)
+	if s.text.terms != "" {
+		return s.withTerms(part, terms, n)
 	}
-	seen := make(map[string]bool)
+	match, seen := matchAny(terms), make(map[string]bool)
 	for size, offset := n, 0; ; offset, size = offset+size, size*8 {
 		read := 0
 		err := s.q.Query(s.text.candidates, func(r Row) error {

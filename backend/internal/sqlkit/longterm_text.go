@@ -26,40 +26,36 @@ const (
 
 // textIndex is the full-text index of a dialect.
 type textIndex struct {
-	insert  string // adds a version; with its terms if index is empty
+	insert  string // adds a version; with its terms if index is empty, else with its number of words
 	index   string // adds the terms of a version
 	replace string // ends a version; with its terms if unindex is empty
 	unindex string // removes the terms of a version
 	// remove removes the terms of versions by whereFact and a bound of expires_at, removeUpTo
 	// those of a scope up to an id. Both are empty if the terms are in the row.
 	remove, removeUpTo string
-	count, candidates  string
+	// count and candidates search the index and the rows in one statement. They are empty if terms is not:
+	// it reads which facts have each of the terms, by their keys.
+	count, candidates, terms string
 	// visible reads the versions of a scope that a search may return, and which have an embedding of a
-	// model.
-	visible string
-	// ranked reads the keys of facts with one of the terms, and their scores. "" if candidates is as fast.
-	ranked, keys string
+	// model. visibleKeys reads those of them that have keys.
+	visible, visibleKeys string
+	byID                 string // reads facts by their ids, or keys if terms is not empty
 }
 
 var sqliteIndex = textIndex{
-	insert: `INSERT INTO {s}.memory_facts (` + insertColumn + `) VALUES (` + insertValues + `)`,
+	insert: `INSERT INTO {s}.memory_facts (` + insertColumn + `, words) VALUES (` + insertValues + `, $18::bigint)`,
 	index: `INSERT INTO memory_index (rowid, terms)
 		SELECT f.pk, $6::text FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint`,
 	replace:    `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, embedding = NULL WHERE` + whereNewest,
 	unindex:    `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereNewest + `)`,
 	remove:     `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.expires_at <= $5::bigint)`,
 	removeUpTo: `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereScope + ` AND f.id <= $4::text)`,
-	count: `SELECT count(*) FROM (SELECT 1 FROM memory_index CROSS JOIN {s}.memory_facts f ON f.pk = memory_index.rowid
-		WHERE memory_index MATCH $6::text AND` + whereScope + whereFound + ` LIMIT $7::bigint)`,
-	// Only the rows of the result are read as a whole.
-	candidates: `SELECT` + factColumns + ` FROM (SELECT f.pk AS pk, bm25(memory_index) AS score
-		FROM memory_index CROSS JOIN {s}.memory_facts f ON f.pk = memory_index.rowid
-		WHERE memory_index MATCH $6::text AND` + whereScope + whereFound + `
-		ORDER BY score, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint) s CROSS JOIN {s}.memory_facts f ON f.pk = s.pk`,
+	terms:      `SELECT s.key, memory_index.rowid FROM json_each($1::text) s CROSS JOIN memory_index WHERE memory_index MATCH s.value`,
 	// memory_facts_recent has all columns, in this order.
-	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk` + fromVisible + ` ORDER BY f.updated_at DESC, f.id`,
-	ranked:  `SELECT rowid, bm25(memory_index) FROM memory_index WHERE memory_index MATCH $1::text`,
-	keys:    `SELECT rowid, 0.0 FROM memory_index WHERE memory_index MATCH $1::text`,
+	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words` + fromVisible,
+	visibleKeys: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words FROM json_each($7::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value
+		WHERE` + whereScope + whereFound,
+	byID: `SELECT` + factColumns + ` FROM json_each($6::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value WHERE` + whereScope + whereFound,
 }
 
 // On PostgreSQL, the collation keeps the planner from reading all facts of the scope: an index
@@ -75,6 +71,7 @@ var postgresIndex = textIndex{
 	candidates: `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + wherePostgres + `
 		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint`,
 	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text` + fromVisible,
+	byID:    sqlFactsByID,
 }
 
 // scopePrefix returns the start of the terms of a scope. Scopes may share it: statements also
@@ -116,24 +113,29 @@ func (d Dialect) document(s memory.Scope, text recall.Text, entities []string) s
 	for i, name := range entities {
 		links[i] = recall.LinkTerm(name)
 	}
+	if len(links) > 0 {
+		fmt.Fprintf(&b, gram, prefix, marks[recall.Links], "") // see hasEntities
+	}
 	for _, l := range linkTerms(links) {
 		fmt.Fprintf(&b, gram, prefix, marks[recall.Links], l)
 	}
 	return b.String()
 }
 
-// match returns the condition for one of terms.
-func (d Dialect) match(s memory.Scope, part recall.Part, terms []string) string {
+// indexTerms returns terms as they are in the index of a scope.
+func indexTerms(s memory.Scope, part recall.Part, terms []string) []string {
 	if part == recall.Links {
 		terms = linkTerms(terms)
 	}
-	quote, or := `"`, " OR "
-	if d == PostgreSQL {
-		quote, or = "'", " | "
+	prefix, all := scopePrefix(s)+marks[part], make([]string, len(terms))
+	for i, t := range terms {
+		all[i] = prefix + t
 	}
-	prefix := quote + scopePrefix(s) + marks[part]
-	return prefix + strings.Join(terms, quote+or+prefix) + quote
+	return all
 }
+
+// matchAny returns the condition of PostgreSQL for one of the terms of an index.
+func matchAny(terms []string) string { return "'" + strings.Join(terms, "' | '") + "'" }
 
 // Statement is a statement whose cost does not depend on the size of the database. Tests check
 // its plan.
@@ -157,8 +159,6 @@ func LongTermStatements(d Dialect) []Statement {
 		{"fact: remove the key", sqlRemoveFactKey},
 		{"facts: newest", sqlRecent},
 		{"facts: count in the scope", sqlCountScope},
-		{"facts: count with a word", x.count},
-		{"facts: candidates", x.candidates},
 		{"facts: first batch", sqlLastID},
 		{"facts: count of a batch", sqlCountUpTo},
 		{"facts: remove a batch", sqlRemoveFactsUpTo},
@@ -171,12 +171,13 @@ func LongTermStatements(d Dialect) []Statement {
 		{"fact: id of a key", sqlFactKey},
 		{"facts: versions of the scope", x.visible},
 		{"facts: embeddings", sqlEmbeddings},
-		{"facts: by id", sqlFactsByID},
+		{"facts: by id", x.byID},
 		{"facts: embeddings of models before", sqlPendingBefore},
 		{"facts: embeddings of models after", sqlPendingAfter},
 		{"fact: set the embedding", sqlSetEmbedding},
 	}
-	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo}} {
+	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo},
+		{"facts: count with a word", x.count}, {"facts: candidates", x.candidates}, {"facts: with terms", x.terms}, {"facts: versions by keys", x.visibleKeys}} {
 		if s.Text != "" {
 			all = append(all, s)
 		}

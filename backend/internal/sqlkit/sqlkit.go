@@ -27,6 +27,12 @@ type DB interface {
 	Dialect() Dialect
 }
 
+// SnapshotReader is a DB that can give all statements of a read the same snapshot.
+type SnapshotReader interface {
+	// ReadSnapshot is Read with one snapshot.
+	ReadSnapshot(ctx context.Context, f func(q Querier) error) error
+}
+
 // Pipeliner is a DB that is faster if it gets all statements of a transaction at once. The caller
 // uses it first, and Write if a guard fails.
 type Pipeliner interface {
@@ -51,7 +57,7 @@ type Call struct {
 }
 
 // Querier runs statements that read. Arguments are string, []byte, int, int64, float64, bool, nil, and
-// []string for = ANY($n::text[]).
+// []string for = ANY($n::text[]). SQLite also has []int64, as a JSON array.
 type Querier interface {
 	// Query runs a statement and calls each for every row. The row is valid during the call.
 	// each must not run statements.

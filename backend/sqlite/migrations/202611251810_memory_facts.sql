@@ -5,7 +5,7 @@
 -- One row per version of a fact. head is 1 for the newest one. replaced_at is when a newer
 -- version replaced this one, 0 if none did: then it is valid from valid_from until before
 -- valid_to. A time without bound is the smallest or greatest integer. All versions of a fact
--- have the same expires_at.
+-- have the same expires_at. words is the number of words of the content: long facts rank lower.
 CREATE TABLE memory_facts (
   pk          INTEGER PRIMARY KEY,
   owner       TEXT NOT NULL,
@@ -16,6 +16,7 @@ CREATE TABLE memory_facts (
   head        INTEGER NOT NULL,
   key         TEXT NOT NULL,
   content     TEXT NOT NULL,
+  words       INTEGER NOT NULL,
   metadata    TEXT NOT NULL,
   created_at  INTEGER NOT NULL,
   updated_at  INTEGER NOT NULL,
