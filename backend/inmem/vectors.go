@@ -18,7 +18,7 @@ func (s *Store) Vectors(cfg vector.Config) vector.Store {
 }
 
 // vectorState holds the collections of all owners. Its lock is not that of the database, because
-// lexical searches read all documents of a collection.
+// searches by words may read many documents.
 type vectorState struct {
 	mu          sync.RWMutex
 	collections map[vector.Key]*vectorCollection
@@ -48,6 +48,7 @@ type vectorCollection struct {
 	// changed are the ids whose rows the index must follow; busy reports that it follows others.
 	changed []string
 	busy    bool
+	words   *wordIndex // nil before the first search by words
 }
 
 type vectorStore struct {
@@ -203,11 +204,22 @@ func (c *vectorCollection) change(remove []string, rows []vector.Row) (removed i
 	if c.index != nil {
 		c.changed = slices.AppendSeq(c.changed, maps.Keys(before))
 	}
+	c.indexWords(before)
 	return removed, func() {
 		for id, r := range before {
 			if c.rows[id] = r; r == nil {
 				delete(c.rows, id)
 			}
+		}
+		c.indexWords(before)
+	}
+}
+
+// indexWords lets the index of words follow the rows with the ids of changed. The caller holds the lock.
+func (c *vectorCollection) indexWords(changed map[string]*vector.Row) {
+	for id := range changed {
+		if c.words != nil {
+			c.words = c.words.set(id, c.rows[id])
 		}
 	}
 }
@@ -275,16 +287,6 @@ func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *ve
 		if r := c.rows[id]; r != nil {
 			each(r)
 		}
-	}
-	return nil
-}
-
-// All implements vectors.Documents.
-func (c *vectorCollection) All(_ context.Context, each func(r *vector.Row)) error {
-	c.state.mu.RLock()
-	defer c.state.mu.RUnlock()
-	for _, r := range c.rows {
-		each(r)
 	}
 	return nil
 }
@@ -385,11 +387,13 @@ func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParam
 		return nil, err
 	}
 	var ids []string
-	_ = c.All(ctx, func(r *vector.Row) {
-		if r.ID > p.After {
-			ids = append(ids, r.ID)
+	s.vectorState.mu.RLock()
+	for id := range c.rows {
+		if id > p.After {
+			ids = append(ids, id)
 		}
-	})
+	}
+	s.vectorState.mu.RUnlock()
 	slices.Sort(ids)
 	err = c.Rows(ctx, ids[:min(len(ids), p.Limit)], func(r *vector.Row) { all = append(all, r.Document(true)) })
 	return all, err

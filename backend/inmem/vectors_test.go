@@ -38,3 +38,10 @@ func TestVectorsWithGraph(t *testing.T) {
 	t.Parallel()
 	vectortest.Run(t, vectorHarness(ann.Config{GraphAt: 8}))
 }
+
+// BenchmarkWordSearch searches collections of up to 100,000 documents by words.
+func BenchmarkWordSearch(b *testing.B) {
+	s := New()
+	defer s.Close()
+	vectortest.BenchWords(b, s.Vectors(vector.Config{}), 100_000, nil)
+}

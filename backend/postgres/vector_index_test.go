@@ -60,7 +60,7 @@ func awaitIndex(t *testing.T, v *vectorStore, k vector.Key, want string) {
 }
 
 // recall compares the results of searches with those of exact ones.
-func recall(t *testing.T, v vector.Store, k vector.Key, queries []vector.Document, f filter.Filter) float64 {
+func recallOf(t *testing.T, v vector.Store, k vector.Key, queries []vector.Document, f filter.Filter) float64 {
 	t.Helper()
 	p := vector.SearchParams{Limit: 10, Filter: f}
 	for i := range queries {
@@ -116,7 +116,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 				"no filter": {}, "a tenth": filter.Eq("tenth", 3), "a hundredth": filter.Eq("hundredth", 3), "a tenth without index": filter.Lt("n", n/10),
 				"few without index": filter.Lt("n", 7), "none": filter.Eq("tenth", 99),
 			} {
-				if got := recall(t, v, vectorKey, queries, f); got < 0.95 {
+				if got := recallOf(t, v, vectorKey, queries, f); got < 0.95 {
 					t.Errorf("%s: recall is %.3f", name, got)
 				}
 			}
@@ -200,7 +200,7 @@ func TestOwnerOfTheTablesBuildsIndexes(t *testing.T) {
 	documents := clustered(rand.New(rand.NewPCG(1, 0)), 300, 8) //nolint:gosec // a test
 	addAll(t, v, vectorKey, vector.WriteParams{Documents: documents})
 	await.True(t, "the missing privilege is logged", func() bool { return strings.Contains(log.String(), "must be owner of table") })
-	if got := recall(t, v, vectorKey, documents[:20], filter.Filter{}); got != 1 {
+	if got := recallOf(t, v, vectorKey, documents[:20], filter.Filter{}); got != 1 {
 		t.Errorf("recall without an index = %g, want 1", got)
 	}
 	c, err := v.collection(t.Context(), vectorKey)
@@ -216,7 +216,7 @@ func TestOwnerOfTheTablesBuildsIndexes(t *testing.T) {
 	if !strings.Contains(definition, "USING gin") {
 		t.Errorf("the damaged index is %s", definition)
 	}
-	if got := recall(t, v, vectorKey, documents[:20], filter.Filter{}); got < 0.95 {
+	if got := recallOf(t, v, vectorKey, documents[:20], filter.Filter{}); got < 0.95 {
 		t.Errorf("recall = %g", got)
 	}
 }

@@ -52,27 +52,14 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	if err := search.run(ctx); err != nil {
 		return nil, err
 	}
-	return all, s.searchWords(ctx, k, c, &p, all)
-}
-
-// searchWords runs the lexical queries.
-func (s *vectorStore) searchWords(ctx context.Context, k vector.Key, c *collectionRow, p *vector.SearchParams, all []vector.Results) error {
-	var words *vectors.Words // all queries read the documents once
 	for i := range all {
-		if all[i].Mode != vector.ModeLexical {
-			continue
-		}
-		var err error
-		if words == nil {
-			if words, err = vectors.ReadWords(ctx, lexicalDocuments{s.kit, k.Owner, c.id}, p.Filter); err != nil {
-				return err
+		if all[i].Mode == vector.ModeLexical {
+			if all[i].Hits, err = vectors.SearchWords(ctx, documents{s.kit, k.Owner, c}, p.Queries[i].Text, &p); err != nil {
+				return nil, err
 			}
 		}
-		if all[i].Hits, err = words.Search(p.Queries[i].Text, p); err != nil {
-			return err
-		}
 	}
-	return nil
+	return all, nil
 }
 
 // vectorSearch runs the semantic queries of a search. Each pass is one round trip and one transaction.

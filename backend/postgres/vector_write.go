@@ -16,18 +16,18 @@ import (
 const (
 	sqlShareCollection = sqlReadCollection + ` FOR KEY SHARE`
 	sqlLockCollection  = sqlReadCollection + ` FOR UPDATE`
-	sqlAddCollection   = `INSERT INTO {s}.vector_collections (owner, name, id, metric, dimension, embedder, documents, indexed)
-		VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, 0, '') ON CONFLICT (owner, name) DO NOTHING`
+	sqlAddCollection   = `INSERT INTO {s}.vector_collections (owner, name, id, metric, dimension, embedder, documents, indexed, terms_after)
+		VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, 0, '', NULL) ON CONFLICT (owner, name) DO NOTHING`
 	sqlCountWritten = `UPDATE {s}.vector_collections SET documents = documents + $3::bigint WHERE` + whereCollection + ` RETURNING documents, indexed`
 
-	newDocuments = `SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) AS u(id, metadata, attributes, text, blocks, embedding)`
+	newDocuments = `SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) AS u(id, metadata, attributes, text, blocks, embedding, terms)`
 	// sqlInsertDocuments returns the ids of the documents that did not exist.
-	sqlInsertDocuments = `INSERT INTO {s}.vector_documents (owner, collection, id, metadata, attributes, text, blocks, embedding)
-		SELECT $1::text, $2::bigint, u.id, u.metadata, u.attributes::jsonb, u.text, u.blocks, nullif(u.embedding, '')::{v}.vector FROM (` + newDocuments + `) u
+	sqlInsertDocuments = `INSERT INTO {s}.vector_documents (owner, collection, id, metadata, attributes, text, blocks, embedding, terms)
+		SELECT $1::text, $2::bigint, u.id, u.metadata, u.attributes::jsonb, u.text, u.blocks, nullif(u.embedding, '')::{v}.vector, u.terms::tsvector FROM (` + newDocuments + `) u
 		ON CONFLICT (owner, collection, id) DO NOTHING RETURNING id`
 	// sqlUpdateDocuments returns the ids of the documents that existed.
 	sqlUpdateDocuments = `UPDATE {s}.vector_documents d SET metadata = u.metadata, attributes = u.attributes::jsonb, text = u.text, blocks = u.blocks,
-			embedding = nullif(u.embedding, '')::{v}.vector
+			embedding = nullif(u.embedding, '')::{v}.vector, terms = u.terms::tsvector
 		FROM (` + newDocuments + `) u WHERE` + whereDocuments + ` AND d.id = u.id RETURNING d.id`
 	sqlRemoveDocuments = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY ($3::text[])`
 	sqlHasDocument     = `SELECT 1 FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY ($3::text[]) LIMIT 1`
@@ -149,10 +149,11 @@ func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows 
 	if len(*rows) == 0 {
 		return 0, nil
 	}
-	var columns [6][]string
+	var columns [7][]string
+	terms := sqlkit.DocumentTerms{DB: &kit{w.indexes.database}, Owner: w.Key.Owner, Collection: c.id}
 	for i := range *rows {
 		r := &(*rows)[i]
-		for j, value := range [...]string{r.ID, r.Metadata, attributesOf(r.Metadata), r.Text, r.Blocks, encodeEmbedding(r.Embedding)} {
+		for j, value := range [...]string{r.ID, r.Metadata, attributesOf(r.Metadata), r.Text, r.Blocks, encodeEmbedding(r.Embedding), terms.Of(r.Text)} {
 			columns[j] = append(columns[j], value)
 		}
 	}
@@ -160,7 +161,7 @@ func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows 
 	err := tx.Query(text, func(r sqlkit.Row) error {
 		stored[r.Text(0)] = true
 		return nil
-	}, w.Key.Owner, c.id, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5])
+	}, w.Key.Owner, c.id, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], columns[6])
 	*rows = slices.DeleteFunc(*rows, func(r vector.Row) bool { return stored[r.ID] })
 	return int64(len(stored)), err
 }

@@ -9,7 +9,9 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -23,7 +25,6 @@ const (
 
 	sqlReadDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY ($3::text[])`
 	sqlListDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint`
-	sqlAllDocuments  = `SELECT d.id, d.metadata, d.text, d.blocks FROM {s}.vector_documents d WHERE` + whereDocuments
 )
 
 // Vectors returns the documents of the store, which needs Config.Vectors: otherwise calls return an
@@ -167,13 +168,7 @@ func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all 
 		return nil, err
 	}
 	rows := make(map[string]*vector.Row, len(ids))
-	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
-			d := scanDocument(r)
-			rows[d.ID] = d
-			return nil
-		}, k.Owner, c.id, ids)
-	})
+	err = documents{s.kit, k.Owner, c}.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r })
 	for _, id := range ids {
 		if r := rows[id]; r != nil {
 			all = append(all, r.Document(true))
@@ -220,36 +215,25 @@ func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParam
 	return all, err
 }
 
-// lexicalDocuments reads the documents of a collection without their embeddings. It implements
-// vectors.Documents.
-type lexicalDocuments struct {
+// documents reads the documents of a collection. It implements vectors.Documents.
+type documents struct {
 	kit        *kit
 	owner      string
-	collection int64
+	collection *collectionRow
 }
 
 // Rows implements vectors.Documents.
-func (d lexicalDocuments) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
+func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
 	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
 			each(scanDocument(r))
 			return nil
-		}, d.owner, d.collection, ids)
+		}, d.owner, d.collection.id, ids)
 	})
 }
 
-// All implements vectors.Documents.
-func (d lexicalDocuments) All(ctx context.Context, each func(r *vector.Row)) error {
-	var all []*vector.Row
-	err := d.kit.Read(ctx, func(q sqlkit.Querier) error {
-		all = nil // of an attempt that failed
-		return q.Query(sqlAllDocuments, func(r sqlkit.Row) error {
-			all = append(all, &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3)})
-			return nil
-		}, d.owner, d.collection)
-	})
-	for _, r := range all {
-		each(r)
-	}
-	return err
+// Words implements vectors.Documents.
+func (d documents) Words(ctx context.Context, f filter.Filter) (recall.Index, error) {
+	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
+	return terms.Search(ctx, d.collection.Documents, f), terms.Complete(ctx)
 }

@@ -192,7 +192,6 @@ func kitQueries() (all []hotQuery) {
 		{"vectors: existing documents", sqlExisting},
 		{"vectors: list documents", sqlListDocuments},
 		{"vectors: delete documents", sqlDeleteDocuments},
-		{"vectors: all documents", sqlAllDocuments},
 		{"vectors: documents after a sequence", sqlDocumentsAfter},
 		{"vectors: ids", sqlDocumentIDs},
 		{"vectors: embeddings", sqlEmbeddings},
@@ -217,7 +216,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
 	var facts []hotQuery
-	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.SQLite), sqlkit.GraphStatements()) {
+	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.SQLite), sqlkit.DocumentStatements(sqlkit.SQLite), sqlkit.GraphStatements()) {
 		facts = append(facts, hotQuery{x.Name, sqlkit.ForSQLite(x.Text)})
 	}
 	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries(), kitQueries(), facts) {
@@ -226,7 +225,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 		for line := range strings.Lines(plan) {
 			// Candidates are sorted by a rank that depends on the query, sessions within one minute.
 			within := strings.HasPrefix(q.name, "history: sessions") && strings.Contains(line, " FOR LAST ")
-			sorts := strings.Contains(line, "TEMP B-TREE") && q.name != "facts: candidates" && !within
+			sorts := strings.Contains(line, "TEMP B-TREE") && !strings.HasSuffix(q.name, ": candidates") && !within
 			if sorts || (strings.Contains(line, "SCAN") && !harmlessScan(line)) {
 				t.Errorf("%s: the plan has %q, want neither a scan nor a sort", q.name, strings.TrimSpace(line))
 			}
@@ -238,7 +237,7 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 // harmlessScan reports a scan of rows that the query itself generates, or of a full-text index by
 // terms or by its key.
 func harmlessScan(line string) bool {
-	return strings.Contains(line, "SCAN json_each") || strings.Contains(line, "SCAN (subquery") || strings.Contains(line, "SCAN s") || strings.Contains(line, "SCAN memory_index VIRTUAL TABLE INDEX 0:") || strings.Contains(line, "SCAN CONSTANT ROW") || strings.Contains(line, "LIST SUBQUERY")
+	return strings.TrimSpace(line) == "SCAN m" || strings.Contains(line, "SCAN json_each") || strings.Contains(line, "SCAN (subquery") || strings.Contains(line, "SCAN s") || strings.Contains(line, "_index VIRTUAL TABLE INDEX 0:") || strings.Contains(line, "SCAN CONSTANT ROW") || strings.Contains(line, "LIST SUBQUERY")
 }
 
 func explain(t *testing.T, db *sql.DB, query string) string {

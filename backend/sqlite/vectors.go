@@ -7,8 +7,10 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
+	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -20,7 +22,7 @@ const (
 
 	sqlCollection       = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE` + whereCollection
 	sqlCollections      = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
-	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0)`
+	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot, terms_after) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0, NULL)`
 	sqlChangeCollection = `UPDATE {s}.vector_collections SET seq = $3::bigint, removed = $4::bigint, documents = $5::bigint WHERE` + whereCollection
 	sqlDropCollection   = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
 
@@ -30,7 +32,6 @@ const (
 		ON CONFLICT (owner, collection, id) DO UPDATE SET seq = excluded.seq, metadata = excluded.metadata, text = excluded.text, blocks = excluded.blocks, embedding = excluded.embedding`
 	sqlReadDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
 	sqlListDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + ` AND id > $3::text ORDER BY id LIMIT $4::bigint`
-	sqlAllDocuments    = `SELECT id, metadata, text, blocks FROM {s}.vector_documents WHERE` + whereDocuments
 	sqlDeleteDocuments = `DELETE FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
 )
 
@@ -206,10 +207,19 @@ func (w *documentWrite) apply(tx sqlkit.Tx) error {
 	if err := w.indexes.removeDocuments(tx, w.Key, c, w.Remove); err != nil {
 		return err
 	}
+	terms := w.indexes.terms(w.Key.Owner, c.id)
+	if existing > 0 {
+		if err := terms.Remove(tx, w.IDs()); err != nil {
+			return err
+		}
+	}
 	for i := range w.Rows {
 		c.seq++
 		r := &w.Rows[i]
 		_, err := tx.Exec(sqlSaveDocument, w.Key.Owner, c.id, r.ID, c.seq, r.Metadata, r.Text, r.Blocks, encodeEmbedding(r.Embedding))
+		if err == nil && r.Text != "" {
+			err = terms.Add(tx, r.ID, r.Text)
+		}
 		if err != nil {
 			return err
 		}
@@ -228,6 +238,9 @@ func (s *vectorIndexes) removeDocuments(tx sqlkit.Tx, k vector.Key, c *collectio
 	if len(ids) == 0 {
 		return nil
 	}
+	if err := s.terms(k.Owner, c.id).Remove(tx, ids); err != nil {
+		return err
+	}
 	n, err := tx.Exec(sqlDeleteDocuments, k.Owner, c.id, encodeIDs(ids))
 	if err == nil && n > 0 {
 		s.noteRemoval(k, removal{c.id, c.removed, ids})
@@ -235,6 +248,11 @@ func (s *vectorIndexes) removeDocuments(tx sqlkit.Tx, k vector.Key, c *collectio
 		c.Documents -= n
 	}
 	return err
+}
+
+// terms returns the full-text index of a collection.
+func (s *vectorIndexes) terms(owner string, collection int64) *sqlkit.DocumentTerms {
+	return &sqlkit.DocumentTerms{DB: s.kit, Owner: owner, Collection: collection}
 }
 
 // Get implements vector.Store.
@@ -248,7 +266,7 @@ func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all 
 		return nil, err
 	}
 	rows := make(map[string]*vector.Row, len(ids))
-	d := documents{s.kit, k.Owner, c.id}
+	d := documents{s.kit, k.Owner, c}
 	if err := d.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
 		return nil, err
 	}
@@ -298,7 +316,7 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	if err != nil {
 		return nil, err
 	}
-	search := vectors.Collection{Collection: c.Collection, Index: index, Documents: documents{s.kit, k.Owner, c.id}}
+	search := vectors.Collection{Collection: c.Collection, Index: index, Documents: documents{s.kit, k.Owner, c}}
 	return search.Search(ctx, s.cfg.Embedder, &p)
 }
 
@@ -341,7 +359,7 @@ func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParam
 type documents struct {
 	kit        *kit
 	owner      string
-	collection int64
+	collection *collectionRow
 }
 
 // Rows implements vectors.Documents.
@@ -350,16 +368,12 @@ func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.R
 		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
 			each(scanDocument(r))
 			return nil
-		}, d.owner, d.collection, encodeIDs(ids))
+		}, d.owner, d.collection.id, encodeIDs(ids))
 	})
 }
 
-// All implements vectors.Documents.
-func (d documents) All(ctx context.Context, each func(r *vector.Row)) error {
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
-		return q.Query(sqlAllDocuments, func(r sqlkit.Row) error {
-			each(&vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3)})
-			return nil
-		}, d.owner, d.collection)
-	})
+// Words implements vectors.Documents.
+func (d documents) Words(ctx context.Context, f filter.Filter) (recall.Index, error) {
+	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
+	return terms.Search(ctx, d.collection.Documents, f), terms.Complete(ctx)
 }

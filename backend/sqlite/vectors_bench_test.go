@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 
 // BenchmarkVectorSearch searches 10,000 documents of 24 components, so that it measures the store more
@@ -31,4 +32,10 @@ func BenchmarkVectorSearch(b *testing.B) {
 			b.ReportMetric(float64(b.N)/(processorTime()-start).Seconds(), "searches/cpu-s")
 		})
 	}
+}
+
+// BenchmarkWordSearch searches collections of up to 100,000 documents by words.
+func BenchmarkWordSearch(b *testing.B) {
+	s := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"})
+	vectortest.BenchWords(b, s.Vectors(vector.Config{}), 100_000, processorTime)
 }

@@ -8,9 +8,12 @@ import (
 )
 
 const (
-	sqlDeleteSome       = `DELETE FROM {s}.vector_documents WHERE pk IN (SELECT pk FROM {s}.vector_documents WHERE` + whereDocuments + ` LIMIT 500)`
+	sqlDeleteSome       = `DELETE FROM {s}.vector_documents WHERE pk IN (SELECT pk FROM {s}.vector_documents WHERE` + whereDocuments + ` ORDER BY id LIMIT $3::bigint)`
 	sqlDropSomeSnapshot = `DELETE FROM {s}.vector_snapshots WHERE pk IN (SELECT pk FROM {s}.vector_snapshots WHERE` + whereDocuments + ` LIMIT 8)`
 )
+
+// deletePage is the number of documents that one transaction removes.
+const deletePage = 500
 
 // DeleteCollection implements vector.Store.
 func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (int, error) {
@@ -65,7 +68,10 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 // removeDeleted removes the rows of deleted collections of an owner, "" for all.
 func (s *vectorIndexes) removeDeleted(ctx context.Context, owner string) error {
 	_, err := sqlkit.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
-		documents, err := tx.Exec(sqlDeleteSome, owner, id)
+		if err := s.terms(owner, id).RemoveFirst(tx, deletePage); err != nil {
+			return 0, err
+		}
+		documents, err := tx.Exec(sqlDeleteSome, owner, id, deletePage)
 		if err != nil {
 			return 0, err
 		}

@@ -167,7 +167,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 		}
 	}
 	state := *old
-	d := documents{s.kit, v.key.Owner, c.id}
+	d := documents{s.kit, v.key.Owner, c}
 	for more := true; more; {
 		items, last, err := d.after(ctx, state.seq)
 		if err != nil {
@@ -198,7 +198,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 // load returns an empty index, or that of the snapshot of the collection.
 func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionRow) (*indexState, error) {
 	cfg := s.cfg
-	cfg.Source = documents{s.kit, v.key.Owner, c.id}
+	cfg.Source = documents{s.kit, v.key.Owner, c}
 	cfg.KeepBytes = min(cfg.KeepBytes, s.memory.limit/4)
 	if c.Documents*int64(c.Dimension)*4 > cfg.KeepBytes {
 		cfg.KeepBytes = 0
@@ -223,7 +223,7 @@ func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last
 			items = append(items, ann.Item{ID: r.Text(0), Attr: memory.DecodeMetadata(r.Text(1)), Vector: decodeEmbedding(r.Bytes(2))})
 			last = r.Int(3)
 			return nil
-		}, d.owner, d.collection, seq, followPage)
+		}, d.owner, d.collection.id, seq, followPage)
 	})
 	return items, last, err
 }
@@ -234,7 +234,7 @@ func (d documents) ids(ctx context.Context, each func(id string)) error {
 		return q.Query(sqlDocumentIDs, func(r sqlkit.Row) error {
 			each(r.Text(0))
 			return nil
-		}, d.owner, d.collection)
+		}, d.owner, d.collection.id)
 	})
 }
 
@@ -248,7 +248,7 @@ func (d documents) Vectors(ctx context.Context, ids []string, each func(i int, v
 		return q.Query(sqlEmbeddings, func(r sqlkit.Row) error {
 			each(at[r.Text(0)], decodeEmbedding(r.Bytes(1)))
 			return nil
-		}, d.owner, d.collection, encodeIDs(ids))
+		}, d.owner, d.collection.id, encodeIDs(ids))
 	})
 }
 
@@ -258,6 +258,6 @@ func (d documents) Attrs(ctx context.Context, each func(id string, attr any)) er
 		return q.Query(sqlMetadata, func(r sqlkit.Row) error {
 			each(r.Text(0), memory.DecodeMetadata(r.Text(1)))
 			return nil
-		}, d.owner, d.collection)
+		}, d.owner, d.collection.id)
 	})
 }

@@ -93,7 +93,7 @@ func (d documents) existing(ctx context.Context, ids []string) (map[string]bool,
 		return q.Query(sqlExisting, func(r sqlkit.Row) error {
 			found[r.Text(0)] = true
 			return nil
-		}, d.owner, d.collection, encodeIDs(ids))
+		}, d.owner, d.collection.id, encodeIDs(ids))
 	})
 	return found, err
 }

@@ -25,8 +25,10 @@
 // the closest documents; [SearchParams.Exact] compares all of them.
 //
 // A query with a text is embedded. If the store has no embedder or the collection is lexical,
-// documents are ranked by their words, and [Results.Mode] is [ModeLexical]. Such a search reads all
-// documents of the collection.
+// documents are ranked by their words, and [Results.Mode] is [ModeLexical]. A word that no document
+// contains is compared by its trigrams with those of documents. An index has up to 16,384 different words of
+// each document. In a large collection, a search of common words ranks some of the documents that have them;
+// with a filter, it ranks all that match.
 //
 // # Guarantees
 //

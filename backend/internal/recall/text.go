@@ -9,6 +9,10 @@ import (
 // maxWord is the number of runes of a word that are indexed.
 const maxWord = 64
 
+// MaxIndexed is the number of distinct stems, and of trigrams, of a text that are indexed. So the terms of
+// 256 KiB of text fit in a tsvector of PostgreSQL.
+const MaxIndexed = 16_384
+
 // Text is an analyzed text.
 type Text struct {
 	Words []string // in their order: lower case, without accents
@@ -102,6 +106,24 @@ func Analyze(text string) Text {
 
 func (a *Text) add(word string) {
 	a.Words, a.Stems = append(a.Words, word), append(a.Stems, stem(word))
+}
+
+// Indexed returns the part of a text that an index has: the words with the first MaxIndexed distinct stems.
+func (a Text) Indexed() Text {
+	if len(a.Stems) <= MaxIndexed {
+		return a
+	}
+	seen := make(map[string]bool, MaxIndexed)
+	var kept Text
+	for i, s := range a.Stems {
+		if len(seen) < MaxIndexed {
+			seen[s] = true
+		}
+		if seen[s] {
+			kept.Words, kept.Stems = append(kept.Words, a.Words[i]), append(kept.Stems, s)
+		}
+	}
+	return kept
 }
 
 // Trigrams returns the distinct trigrams of words, each with a mark for the start and the end of

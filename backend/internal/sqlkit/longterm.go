@@ -125,7 +125,7 @@ func head(q Querier, scope memory.Scope, id string, now time.Time) (f factRow, f
 // insert adds a version.
 func (l *LongTerm) insert(tx Tx, f factRow) error {
 	text := recall.Analyze(f.Content)
-	terms := l.db.Dialect().document(f.Scope, text, f.Entities)
+	terms := l.db.Dialect().document(scopePrefix(f.Scope), text, f.Entities)
 	args := factArgs(f.Scope, f.ID, f.Version, f.Key, f.Content, f.metadata, f.CreatedAt.UnixMilli(), f.UpdatedAt.UnixMilli(), 0,
 		lower(f.ValidFrom), upper(f.ValidTo), upper(f.ExpiresAt), encodeEntities(f.Entities), f.embedding.Model, memory.EncodeVector(f.embedding.Vector))
 	if l.text.index == "" {

@@ -108,8 +108,8 @@ func (s *factSearch) Count(stems []string) (counts []int, all int, err error) {
 		return s.countTerms(stems)
 	}
 	counts = make([]int, len(stems))
-	for i, t := range indexTerms(s.scope, recall.Stems, stems) {
-		if counts[i], err = s.count(s.text.count, matchAny([]string{t}), recall.MaxCount); err != nil {
+	for i, t := range indexTerms(scopePrefix(s.scope), recall.Stems, stems) {
+		if counts[i], err = s.count(s.text.count, PostgreSQL.matchAny([]string{t}), recall.MaxCount); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -129,11 +129,11 @@ func (s *factSearch) count(text string, more ...any) (n int, err error) {
 // Candidates implements recall.Index. It filters each batch that it reads, and reads more until
 // it has enough.
 func (s *factSearch) Candidates(part recall.Part, terms []string, n int) (found []memory.Memory, err error) {
-	terms = indexTerms(s.scope, part, terms)
+	terms = indexTerms(scopePrefix(s.scope), part, terms)
 	if s.text.terms != "" {
 		return s.withTerms(part, terms, n)
 	}
-	match, seen := matchAny(terms), make(map[string]bool)
+	match, seen := PostgreSQL.matchAny(terms), make(map[string]bool)
 	for size, offset := n, 0; ; offset, size = offset+size, size*8 {
 		read := 0
 		err := s.q.Query(s.text.candidates, func(r Row) error {

@@ -56,7 +56,7 @@ func (s *factSearch) entityMark() string { return scopePrefix(s.scope) + marks[r
 
 // countTerms implements Count.
 func (s *factSearch) countTerms(stems []string) (counts []int, all int, err error) {
-	lists, err := s.lists(indexTerms(s.scope, recall.Stems, stems))
+	lists, err := s.lists(indexTerms(scopePrefix(s.scope), recall.Stems, stems))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -74,10 +74,13 @@ var postgresIndex = textIndex{
 	byID:    sqlFactsByID,
 }
 
-// scopePrefix returns the start of the terms of a scope. Scopes may share it: statements also
-// compare the scope.
-func scopePrefix(s memory.Scope) string {
-	sum := sha256.Sum256([]byte(s.Owner + "\x00" + s.Agent + "\x00" + s.Namespace))
+// scopePrefix returns the start of the terms of a scope.
+func scopePrefix(s memory.Scope) string { return termPrefix(s.Owner, s.Agent, s.Namespace) }
+
+// termPrefix returns the start of the terms of a scope or a collection. Others may share it:
+// statements also compare the columns that it is made from.
+func termPrefix(names ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
 	return hex.EncodeToString(sum[:5])
 }
 
@@ -94,10 +97,11 @@ func linkTerms(terms []string) []string {
 	return hashed
 }
 
-// document returns the terms of a fact as text: a document for SQLite, a tsvector for PostgreSQL,
+// document returns the terms of a text as text: a document for SQLite, a tsvector for PostgreSQL,
 // in which stems have positions so that they are counted.
-func (d Dialect) document(s memory.Scope, text recall.Text, entities []string) string {
-	stem, gram, prefix := "%s%s%s ", "%s%s%s ", scopePrefix(s)
+func (d Dialect) document(prefix string, text recall.Text, entities []string) string {
+	text = text.Indexed()
+	stem, gram := "%s%s%s ", "%s%s%s "
 	if d == PostgreSQL {
 		stem, gram = "'%s%s%s':%d ", "'%s%s%s' "
 	}
@@ -106,7 +110,8 @@ func (d Dialect) document(s memory.Scope, text recall.Text, entities []string) s
 		args := []any{prefix, marks[recall.Stems], t, i + 1}
 		fmt.Fprintf(&b, stem, args[:strings.Count(stem, "%")]...)
 	}
-	for _, g := range recall.Trigrams(text.Words...) {
+	grams := recall.Trigrams(text.Words...)
+	for _, g := range grams[:min(len(grams), recall.MaxIndexed)] {
 		fmt.Fprintf(&b, gram, prefix, marks[recall.Grams], g)
 	}
 	links := make([]string, len(entities))
@@ -122,20 +127,33 @@ func (d Dialect) document(s memory.Scope, text recall.Text, entities []string) s
 	return b.String()
 }
 
-// indexTerms returns terms as they are in the index of a scope.
-func indexTerms(s memory.Scope, part recall.Part, terms []string) []string {
+// indexTerms returns terms as they are in an index.
+func indexTerms(prefix string, part recall.Part, terms []string) []string {
 	if part == recall.Links {
 		terms = linkTerms(terms)
 	}
-	prefix, all := scopePrefix(s)+marks[part], make([]string, len(terms))
+	all := make([]string, len(terms))
 	for i, t := range terms {
-		all[i] = prefix + t
+		all[i] = prefix + marks[part] + t
 	}
 	return all
 }
 
-// matchAny returns the condition of PostgreSQL for one of the terms of an index.
-func matchAny(terms []string) string { return "'" + strings.Join(terms, "' | '") + "'" }
+// matchAny returns the condition for one of the terms of an index.
+func (d Dialect) matchAny(terms []string) string {
+	if d == PostgreSQL {
+		return "'" + strings.Join(terms, "' | '") + "'"
+	}
+	return `"` + strings.Join(terms, `" OR "`) + `"`
+}
+
+// matchAll returns the condition for all of the terms of an index.
+func (d Dialect) matchAll(terms []string) string {
+	if d == PostgreSQL {
+		return "'" + strings.Join(terms, "' & '") + "'"
+	}
+	return `"` + strings.Join(terms, `" AND "`) + `"`
+}
 
 // Statement is a statement whose cost does not depend on the size of the database. Tests check
 // its plan.

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -24,7 +26,7 @@ func (d *documents) Rows(_ context.Context, ids []string, each func(r *vector.Ro
 	return nil
 }
 
-func (d *documents) All(context.Context, func(r *vector.Row)) error { panic("not called") }
+func (d *documents) Words(context.Context, filter.Filter) (recall.Index, error) { panic("not called") }
 
 // newCollection returns a collection of n documents on a line; group returns the group of each.
 func newCollection(t *testing.T, n int, group func(i int) int) (*Collection, *documents) {

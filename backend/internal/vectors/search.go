@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -19,8 +20,8 @@ import (
 type Documents interface {
 	// Rows calls each with the documents with the given ids that exist.
 	Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error
-	// All calls each with all documents, without embeddings.
-	All(ctx context.Context, each func(r *vector.Row)) error
+	// Words returns the index of the words of the documents that a filter selects.
+	Words(ctx context.Context, f filter.Filter) (recall.Index, error)
 }
 
 // Collection is what a search reads. Index is nil if the collection is lexical.
@@ -61,19 +62,13 @@ func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.Se
 		return nil, err
 	}
 	all := make([]vector.Results, len(p.Queries))
-	var words *Words // all lexical queries read the documents once
 	for i, embedding := range embeddings {
 		if embedding != nil {
 			all[i].Mode = vector.ModeSemantic
 			err = c.semantic(ctx, embedding, p, &all[i])
 		} else {
-			if words == nil {
-				if words, err = ReadWords(ctx, c.Documents, p.Filter); err != nil {
-					return nil, err
-				}
-			}
 			all[i].Mode = vector.ModeLexical
-			all[i].Hits, err = words.Search(p.Queries[i].Text, p)
+			all[i].Hits, err = SearchWords(ctx, c.Documents, p.Queries[i].Text, p)
 		}
 		if err != nil {
 			return nil, err
@@ -110,7 +105,11 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 		if err != nil {
 			return err
 		}
-		if err := c.read(ctx, found, rows); err != nil {
+		ids := make([]string, len(found))
+		for i := range found {
+			ids[i] = found[i].ID
+		}
+		if err := readRows(ctx, c.Documents, ids, rows); err != nil {
 			return err
 		}
 		hits := vector.NewCollector(p)
@@ -126,17 +125,6 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 		}
 		q.Limit = min(4*q.Limit, most)
 	}
-}
-
-// read adds the documents that were found to rows.
-func (c *Collection) read(ctx context.Context, found []ann.Result, rows map[string]*vector.Row) error {
-	var ids []string
-	for _, f := range found {
-		if rows[f.ID] == nil {
-			ids = append(ids, f.ID)
-		}
-	}
-	return c.Documents.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r })
 }
 
 // matcher returns the function that evaluates a filter on the metadata of an item. The index keeps it,

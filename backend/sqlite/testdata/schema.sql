@@ -349,7 +349,7 @@ CREATE TABLE vector_collections (
   seq       INTEGER NOT NULL,
   removed   INTEGER NOT NULL,
   documents INTEGER NOT NULL,
-  snapshot  INTEGER NOT NULL,
+  snapshot  INTEGER NOT NULL, terms_after TEXT DEFAULT '',
   PRIMARY KEY (owner, name)
 ) WITHOUT ROWID;
 CREATE TABLE vector_deleted (
@@ -369,6 +369,11 @@ CREATE TABLE vector_documents (
   embedding  BLOB NOT NULL,
   UNIQUE (owner, collection, id)
 );
+CREATE VIRTUAL TABLE vector_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");
+CREATE TABLE 'vector_index_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+CREATE TABLE 'vector_index_data'(id INTEGER PRIMARY KEY, block BLOB);
+CREATE TABLE 'vector_index_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGER);
+CREATE TABLE 'vector_index_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
 CREATE TABLE vector_snapshots (
   pk         INTEGER PRIMARY KEY,
   owner      TEXT NOT NULL,

@@ -94,6 +94,16 @@ func of(documents ...vector.Document) vector.WriteParams {
 	return vector.WriteParams{Documents: documents}
 }
 
+// byID returns the documents of hits by their ids.
+func byID(hits []vector.Hit) []vector.Document {
+	found := make([]vector.Document, len(hits))
+	for i, h := range hits {
+		found[i] = h.Document
+	}
+	slices.SortFunc(found, func(a, b vector.Document) int { return strings.Compare(a.ID, b.ID) })
+	return found
+}
+
 // wantDocuments checks all documents of the collection with two components, as rows and as hits of a
 // search that is complete.
 func (f *effects) wantDocuments(want ...vector.Document) {
@@ -102,13 +112,9 @@ func (f *effects) wantDocuments(want ...vector.Document) {
 	for _, d := range want {
 		ids = append(ids, d.ID)
 	}
-	hits := f.search(vector.SearchParams{Limit: 1000, IncludeEmbedding: true, Exact: true}, 1, 1)
-	found := make([]vector.Document, len(hits))
-	for i, h := range hits {
-		found[i] = h.Document
-	}
-	slices.SortFunc(found, func(a, b vector.Document) int { return strings.Compare(a.ID, b.ID) })
-	f.equal("Search()", found, want)
+	p := vector.SearchParams{Limit: 1000, IncludeEmbedding: true, Exact: true}
+	f.equal("Search()", byID(f.search(p, 1, 1)), want)
+	f.equal("Search() by words", byID(f.byWords("texts", p)), want)
 	f.equal("Get()", f.get(f.k, ids...), want)
 	all, err := f.s.Collections(f.ctx, f.k.Owner)
 	if err != nil || len(all) != 1 || all[0].Documents != int64(len(want)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
@@ -26,6 +27,8 @@ type broken struct {
 	get    func(all []vector.Document)
 	ids    func(ids []string) []string
 	failed func(err error) error
+	// texts are the first texts of documents, which searches by words find forever.
+	texts *sync.Map // by id
 }
 
 func (b *broken) in(k vector.Key) vector.Key {
@@ -50,6 +53,9 @@ func (b *broken) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams)
 	if b.write != nil {
 		b.write(&p)
 	}
+	for i := 0; b.texts != nil && i < len(p.Documents); i++ {
+		b.texts.LoadOrStore(p.Documents[i].ID, p.Documents[i].Text)
+	}
 	return b.Store.Upsert(ctx, b.in(k), p)
 }
 
@@ -59,6 +65,15 @@ func (b *broken) Search(ctx context.Context, k vector.Key, p vector.SearchParams
 		b.search(&p)
 	}
 	all, err := b.Store.Search(ctx, b.in(k), p)
+	for i := 0; b.texts != nil && i < len(all); i++ {
+		b.texts.Range(func(id, text any) bool {
+			known := slices.ContainsFunc(all[i].Hits, func(h vector.Hit) bool { return h.ID == id })
+			if query := asked.Queries[i].Text; !known && query != "" && strings.Contains(text.(string), query) {
+				all[i].Hits = append(all[i].Hits, vector.Hit{Document: vector.Document{ID: id.(string)}})
+			}
+			return true
+		})
+	}
 	if b.found != nil && err == nil {
 		b.found(asked, all)
 	}
@@ -138,9 +153,10 @@ var mutants = map[string]broken{
 			all[i].Metadata = nil
 		}
 	}},
-	"deletes one document": {ids: func(ids []string) []string { return ids[:min(1, len(ids))] }},
-	"hides errors":         {failed: func(error) error { return nil }},
-	"returns other errors": {failed: func(error) error { return errors.New("other") }},
+	"keeps the words of documents": {texts: new(sync.Map)},
+	"deletes one document":         {ids: func(ids []string) []string { return ids[:min(1, len(ids))] }},
+	"hides errors":                 {failed: func(error) error { return nil }},
+	"returns other errors":         {failed: func(error) error { return errors.New("other") }},
 }
 
 func filterAfter(asked vector.SearchParams, hits []vector.Hit) []vector.Hit {
@@ -158,6 +174,9 @@ func TestSuiteDetectsDefects(t *testing.T) {
 				t.Cleanup(func() { s.Close() })
 				b := mutant
 				b.Store = s.Vectors(cfg)
+				if b.texts != nil {
+					b.texts = new(sync.Map) // of this store
+				}
 				return &b
 			}})
 			if len(r.Failures()) == 0 {

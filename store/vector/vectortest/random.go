@@ -64,6 +64,9 @@ func (w *world) embedding(n int) []float32 {
 	return v
 }
 
+// text returns one of a few words, none of which is similar to another.
+func (w *world) text() string { return fmt.Sprint(10 + w.r.IntN(12)) }
+
 func (w *world) id() string { return fmt.Sprint("d", w.r.IntN(60)) }
 
 func (w *world) metadata() map[string]any {
@@ -103,7 +106,7 @@ func (w *world) write(f *fixture, k vector.Key) {
 	documents := make(map[string]vector.Document)
 	exists := false
 	for range 1 + w.r.IntN(5) {
-		d := vector.Document{ID: w.id(), Text: fmt.Sprint(w.r.IntN(100)), Embedding: w.embedding(dimension), Metadata: w.metadata()}
+		d := vector.Document{ID: w.id(), Text: w.text(), Embedding: w.embedding(dimension), Metadata: w.metadata()}
 		if _, repeated := documents[d.ID]; repeated {
 			continue
 		}
@@ -184,8 +187,11 @@ func (w *world) search(f *fixture, k vector.Key) {
 	if c != nil {
 		dimension = c.dimension
 	}
-	q := w.embedding(dimension)
-	p.Queries = []vector.Query{{Embedding: q}}
+	q := vector.Query{Embedding: w.embedding(dimension)}
+	if w.r.IntN(4) == 0 {
+		q = vector.Query{Text: w.text()}
+	}
+	p.Queries = []vector.Query{q}
 	all, err := f.s.Search(f.ctx, k, p)
 	switch {
 	case c == nil:
@@ -201,9 +207,14 @@ func (w *world) search(f *fixture, k vector.Key) {
 }
 
 // search is the reference of a search.
-func (c *modelCollection) search(q []float32, p vector.SearchParams) (hits []vector.Hit) {
+func (c *modelCollection) search(q vector.Query, p vector.SearchParams) (hits []vector.Hit) {
 	for _, d := range c.documents {
-		score := modelScore(c.metric, q, d.Embedding)
+		score := 1.0
+		if q.Embedding != nil {
+			score = modelScore(c.metric, q.Embedding, d.Embedding)
+		} else if d.Text != q.Text {
+			continue
+		}
 		if p.Filter.Match(d.Metadata) && (p.MinScore == nil || score >= *p.MinScore) {
 			d.Embedding = nil
 			hits = append(hits, vector.Hit{Document: d, Score: score})

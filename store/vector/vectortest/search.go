@@ -22,6 +22,9 @@ func searchTests() []test {
 		{name: "queries have separate results", run: testQueries},
 		{name: "embeddings are included on request", run: testIncludeEmbedding},
 		{name: "without an embedder a text is searched by words", run: testLexical},
+		{name: "words follow changes of documents", run: testWordChanges},
+		{name: "words of a deleted collection are not found", run: testWordsOfDeleted},
+		{name: "offset, MinScore and groups apply to words", run: testWordRanks},
 	}
 }
 
@@ -228,4 +231,62 @@ func testLexical(f *fixture) {
 	f.wantIDs("filter", all[0].Hits, "b")
 	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1}}}})
 	f.wantError("Search() of a lexical collection", err, vector.ErrMismatch, "dimension")
+}
+
+// byWords searches the collection by words.
+func (f *fixture) byWords(text string, p vector.SearchParams) []vector.Hit {
+	f.Helper()
+	p.Queries = []vector.Query{{Text: text}}
+	all, err := f.s.Search(f.ctx, f.k, p)
+	if err != nil || len(all) != 1 || all[0].Mode != vector.ModeLexical {
+		f.Fatalf("Search(%q) = %+v, %v, want one lexical result", text, all, err)
+	}
+	return all[0].Hits
+}
+
+func testWordChanges(f *fixture) {
+	f.upsert(vector.Document{ID: "a", Text: "a harbor with ships"}, vector.Document{ID: "b", Text: "a mountain"}, vector.Document{ID: "c", Text: "ships on a river"})
+	f.wantIDs("before", f.byWords("ships", vector.SearchParams{}), "a", "c")
+	f.upsert(vector.Document{ID: "a", Text: "a glacier"})
+	f.wantIDs("replaced", f.byWords("ships", vector.SearchParams{}), "c")
+	f.wantIDs("the new text", f.byWords("glaciers", vector.SearchParams{}), "a")
+	f.wantIDs("a misspelt word of the new text", f.byWords("glacer", vector.SearchParams{}), "a")
+	f.wantIDs("a misspelt word of the text before", f.byWords("harbro", vector.SearchParams{}))
+	if _, err := f.s.Delete(f.ctx, f.k, []string{"b"}); err != nil {
+		f.Fatalf("Delete() = %v", err)
+	}
+	f.write(f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: "a plain"}}, Remove: []string{"c"}})
+	f.wantIDs("deleted", f.byWords("mountain", vector.SearchParams{}))
+	f.wantIDs("removed", f.byWords("ships", vector.SearchParams{}))
+	f.upsert(vector.Document{ID: "b"}, vector.Document{ID: "c", Text: "ships again"})
+	f.wantIDs("stored again", f.byWords("mountain ships", vector.SearchParams{}), "c")
+}
+
+func testWordsOfDeleted(f *fixture) {
+	other := vector.Key{Owner: "other", Collection: f.k.Collection}
+	f.upsert(vector.Document{ID: "a", Text: "a harbor"}, vector.Document{ID: "b", Text: "a river"})
+	f.write(other, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "a mountain"}}})
+	f.wantIDs("words of another owner", f.byWords("mountain", vector.SearchParams{}))
+	if _, err := f.s.DeleteCollection(f.ctx, f.k); err != nil {
+		f.Fatalf("DeleteCollection() = %v", err)
+	}
+	f.upsert(vector.Document{ID: "b", Text: "a lake"})
+	f.wantIDs("words of the collection before", f.byWords("harbor river", vector.SearchParams{}))
+	f.wantIDs("words of the new one", f.byWords("lakes", vector.SearchParams{}), "b")
+}
+
+func testWordRanks(f *fixture) {
+	var all []vector.Document
+	for i := range 150 {
+		all = append(all, vector.Document{ID: fmt.Sprintf("%03d", (i*37)%150), Text: "a harbor", Metadata: map[string]any{"tenth": float64((i * 37) % 150 / 10)}})
+	}
+	all = append(all, vector.Document{ID: "best", Text: "a harbor with ships"})
+	f.upsert(all...)
+	f.wantIDs("ties", f.byWords("harbor", vector.SearchParams{Limit: 3}), "000", "001", "002")
+	f.wantIDs("offset", f.byWords("harbor", vector.SearchParams{Limit: 2, Offset: 148}), "148", "149")
+	f.wantIDs("best", f.byWords("harbor ships", vector.SearchParams{Limit: 2}), "best", "000")
+	limit := 0.999
+	f.wantIDs("MinScore", f.byWords("harbor ships", vector.SearchParams{MinScore: &limit}), "best")
+	f.wantIDs("groups", f.byWords("harbor", vector.SearchParams{Limit: 3, GroupBy: "tenth"}), "000", "010", "020")
+	f.wantIDs("filter", f.byWords("harbor", vector.SearchParams{Limit: 3, Filter: filter.Gte("tenth", 14)}), "140", "141", "142")
 }

@@ -1,0 +1,291 @@
+package sqlkit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory"
+)
+
+const (
+	whereDocuments = ` d.owner = $1::text AND d.collection = $2::bigint`
+	whereDocument  = whereDocuments + ` AND d.id = $3::text`
+	// termsPage is the number of documents whose terms one transaction adds.
+	termsPage = 200
+	// maxRanked is the number of documents with common words that a search ranks to find candidates.
+	maxRanked = 2048
+
+	// SQLite has the terms of documents in a table of its own, by vector_documents.pk.
+	sqlIndexDocument    = `INSERT INTO vector_index (rowid, terms) SELECT d.pk, $4::text FROM {s}.vector_documents d WHERE` + whereDocument
+	sqlUnindexDocuments = `DELETE FROM vector_index WHERE rowid IN (SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY($3::text[]))`
+	sqlUnindexSome      = `DELETE FROM vector_index WHERE rowid IN (SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT $3::bigint)`
+	// PostgreSQL has them in the row.
+	sqlSetTerms = `UPDATE {s}.vector_documents AS d SET terms = $4::text::tsvector WHERE` + whereDocument
+
+	sqlTermsAfter    = `SELECT terms_after FROM {s}.vector_collections WHERE owner = $1::text AND id = $2::bigint AND terms_after IS NOT NULL`
+	sqlSetTermsAfter = `UPDATE {s}.vector_collections SET terms_after = $3::text WHERE owner = $1::text AND id = $2::bigint`
+	sqlWithoutTerms  = `SELECT d.id, d.text FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint FOR UPDATE`
+)
+
+// documentIndex is the full-text index of documents in a dialect.
+type documentIndex struct{ count, candidates string }
+
+// The statements read only rows with one of the terms; see wherePostgres.
+const (
+	whereTermsSQLite   = ` FROM vector_index CROSS JOIN {s}.vector_documents d ON d.pk = vector_index.rowid WHERE vector_index MATCH $3::text AND` + whereDocuments
+	whereTermsPostgres = ` FROM {s}.vector_documents d WHERE d.terms @@ $3::text::tsquery AND d.owner = $1::text COLLATE "POSIX" AND d.collection + 0 = $2::bigint`
+)
+
+var documentIndexes = map[Dialect]documentIndex{
+	SQLite: {
+		// Another collection with the same prefix would only change weights.
+		count: `SELECT count(*) FROM (SELECT 1 FROM vector_index WHERE vector_index MATCH $1::text LIMIT $2::bigint)`,
+		candidates: `SELECT d.id, d.text, d.metadata FROM (SELECT m.pk AS pk FROM (SELECT d.pk AS pk, d.id AS id, bm25(vector_index) AS score` + whereTermsSQLite + ` LIMIT $6::bigint) m
+			ORDER BY m.score, m.id LIMIT $4::bigint OFFSET $5::bigint) s CROSS JOIN {s}.vector_documents d ON d.pk = s.pk`,
+	},
+	PostgreSQL: {
+		count: `SELECT count(*) FROM (SELECT 1 FROM {s}.vector_documents d WHERE d.terms @@ $1::text::tsquery LIMIT $2::bigint) s`,
+		candidates: `SELECT m.id, m.text, m.metadata FROM (SELECT d.id, d.text, d.metadata, ts_rank(d.terms, $3::text::tsquery, 1) AS score` + whereTermsPostgres + ` LIMIT $6::bigint) m
+			ORDER BY m.score DESC, m.id LIMIT $4::bigint OFFSET $5::bigint`,
+	},
+}
+
+// DocumentTerms is the full-text index of the documents of a collection.
+type DocumentTerms struct {
+	DB         DB
+	Owner      string
+	Collection int64 // its id
+}
+
+func (t *DocumentTerms) prefix() string {
+	return termPrefix(t.Owner, strconv.FormatInt(t.Collection, 10))
+}
+
+func (t *DocumentTerms) args(more ...any) []any { return append([]any{t.Owner, t.Collection}, more...) }
+
+// Of returns the terms of a text.
+func (t *DocumentTerms) Of(text string) string {
+	return t.DB.Dialect().document(t.prefix(), recall.Analyze(text), nil)
+}
+
+// Add adds the terms of a document that has none.
+func (t *DocumentTerms) Add(tx Tx, id, text string) error {
+	add := sqlIndexDocument
+	if t.DB.Dialect() == PostgreSQL {
+		add = sqlSetTerms
+	}
+	_, err := tx.Exec(add, t.args(id, t.Of(text))...)
+	return err
+}
+
+// Remove removes the terms of documents, those that exist, before the documents are removed or replaced.
+func (t *DocumentTerms) Remove(tx Tx, ids []string) error {
+	if len(ids) == 0 || t.DB.Dialect() == PostgreSQL {
+		return nil
+	}
+	_, err := tx.Exec(sqlUnindexDocuments, t.args(ids)...)
+	return err
+}
+
+// RemoveFirst removes the terms of the first documents by id.
+func (t *DocumentTerms) RemoveFirst(tx Tx, documents int) error {
+	_, err := tx.Exec(sqlUnindexSome, t.args(documents)...)
+	return err
+}
+
+// Complete adds the terms of documents that an earlier version of the program stored. Other calls continue
+// meanwhile, and a call that was interrupted is continued by the next one.
+func (t *DocumentTerms) Complete(ctx context.Context) error {
+	for more := true; more; {
+		err := t.DB.Read(ctx, func(q Querier) (err error) {
+			more, err = queryOne(q, sqlTermsAfter, func(Row) {}, t.args()...)
+			return err
+		})
+		if err != nil || !more {
+			return err
+		}
+		if err := t.DB.Write(ctx, t.completePage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *DocumentTerms) completePage(tx Tx) error {
+	after := ""
+	found, err := queryOne(tx, sqlTermsAfter+` FOR UPDATE`, func(r Row) { after = r.Text(0) }, t.args()...)
+	if err != nil || !found {
+		return err
+	}
+	var ids, texts []string
+	err = tx.Query(sqlWithoutTerms, func(r Row) error {
+		ids, texts = append(ids, r.Text(0)), append(texts, r.Text(1))
+		return nil
+	}, t.args(after, termsPage)...)
+	if err != nil {
+		return err
+	}
+	if err := t.Remove(tx, ids); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if err := t.Add(tx, id, texts[i]); err != nil {
+			return err
+		}
+	}
+	var reached any // null if all documents have terms
+	if len(ids) == termsPage {
+		reached = ids[len(ids)-1]
+	}
+	_, err = tx.Exec(sqlSetTermsAfter, t.args(reached)...)
+	return err
+}
+
+// Search returns the index for a search in a collection with a number of documents.
+func (t *DocumentTerms) Search(ctx context.Context, documents int64, f filter.Filter) recall.Index {
+	return &documentSearch{ctx: ctx, terms: t, documents: documents, filter: f, index: documentIndexes[t.DB.Dialect()], counts: make(map[string]int)}
+}
+
+// documentSearch implements recall.Index.
+type documentSearch struct {
+	ctx       context.Context //nolint:containedctx // that of the search
+	terms     *DocumentTerms
+	documents int64
+	filter    filter.Filter
+	index     documentIndex
+	counts    map[string]int // of stems
+}
+
+// match returns the condition for one of terms.
+func (s *documentSearch) match(part recall.Part, terms []string) string {
+	return s.terms.DB.Dialect().matchAny(indexTerms(s.terms.prefix(), part, terms))
+}
+
+// Count implements recall.Index.
+func (s *documentSearch) Count(stems []string) (counts []int, all int, err error) {
+	counts = make([]int, len(stems))
+	err = s.terms.DB.Read(s.ctx, func(q Querier) error {
+		for i, stem := range stems {
+			if n, ok := s.counts[stem]; ok {
+				counts[i] = n
+				continue
+			}
+			_, err := queryOne(q, s.index.count, func(r Row) { counts[i] = int(r.Int(0)) }, s.match(recall.Stems, stems[i:i+1]), recall.MaxCount)
+			if err != nil {
+				return err
+			}
+			s.counts[stem] = counts[i]
+		}
+		return nil
+	})
+	return counts, int(min(s.documents, recall.MaxCount)), err
+}
+
+// Candidates implements recall.Index. The words of a question are in most documents of a large collection. So
+// documents with rare words are read first, then those with all words. If these are not enough, it ranks
+// some of the others or, if there is a filter, all of them.
+func (s *documentSearch) Candidates(part recall.Part, terms []string, n int) ([]memory.Memory, error) {
+	c := &documentCandidates{documentSearch: s, n: n, seen: make(map[string]bool)}
+	most := int64(noBound)
+	if part == recall.Stems {
+		rare, rest, err := s.rare(terms)
+		if err != nil {
+			return nil, err
+		}
+		if len(rest) > 0 && s.filter.IsZero() && n <= maxRanked {
+			most = maxRanked
+		}
+		if len(rest) > 0 && len(rare) > 0 {
+			err = c.add(s.match(part, rare), noBound)
+		}
+		if err == nil && len(rest) > 1 {
+			err = c.add(s.terms.DB.Dialect().matchAll(indexTerms(s.terms.prefix(), part, terms)), maxRanked)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := c.add(s.match(part, terms), most)
+	return c.found, err
+}
+
+// rare returns the terms that so few documents contain that all of these can be ranked, and the others.
+func (s *documentSearch) rare(terms []string) (rare, rest []string, err error) {
+	if s.documents <= maxRanked {
+		return terms, nil, nil
+	}
+	counts, _, err := s.Count(terms)
+	order := make([]int, len(terms))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
+	sum := 0
+	for _, i := range order {
+		if sum += counts[i]; sum <= maxRanked {
+			rare = append(rare, terms[i])
+		} else {
+			rest = append(rest, terms[i])
+		}
+	}
+	return rare, rest, err
+}
+
+// documentCandidates are up to n documents.
+type documentCandidates struct {
+	*documentSearch
+	n     int
+	found []memory.Memory
+	seen  map[string]bool
+}
+
+// add adds the best of the documents that match, of which it ranks up to a number. It filters each batch that it
+// reads, and reads more until it has enough.
+func (c *documentCandidates) add(match string, most int64) error {
+	for size, offset := c.n, 0; len(c.found) < c.n; offset, size = offset+size, size*8 {
+		var batch []memory.Memory
+		read := 0
+		err := c.terms.DB.Read(c.ctx, func(q Querier) error {
+			batch, read = nil, 0
+			return q.Query(c.index.candidates, func(r Row) error {
+				read++
+				if c.filter.IsZero() || c.filter.Match(memory.DecodeMetadata(r.Text(2))) {
+					batch = append(batch, memory.Memory{ID: r.Text(0), Content: r.Text(1)})
+				}
+				return nil
+			}, c.terms.args(match, size, offset, most)...)
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range batch {
+			if len(c.found) < c.n && !c.seen[m.ID] {
+				c.seen[m.ID] = true
+				c.found = append(c.found, m)
+			}
+		}
+		if read < size {
+			return nil
+		}
+	}
+	return nil
+}
+
+// DocumentStatements returns the statements of the full-text index of documents.
+func DocumentStatements(d Dialect) []Statement {
+	x := documentIndexes[d]
+	all := []Statement{
+		{"documents: count with a word", x.count},
+		{"documents: candidates", x.candidates},
+		{"documents: without terms", sqlWithoutTerms},
+		{"documents: note terms", sqlSetTermsAfter},
+	}
+	if d == PostgreSQL {
+		return append(all, Statement{"document: set terms", sqlSetTerms})
+	}
+	return append(all, Statement{"document: index", sqlIndexDocument}, Statement{"documents: remove from the index", sqlUnindexDocuments}, Statement{"documents: remove some from the index", sqlUnindexSome})
+}

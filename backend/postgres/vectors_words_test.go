@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
+)
+
+// Searches by words use the index of terms also with a plan that was made while the table was empty.
+func TestPlansOfWordSearches(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Vectors: true}))
+	conn, err := s.pool.Acquire(bg)
+	must(t, err)
+	defer conn.Release()
+	for i, q := range sqlkit.DocumentStatements(sqlkit.PostgreSQL) {
+		plan := explain(t, conn.Conn(), "words"+strconv.Itoa(i), s.qualify(q.Text))
+		if strings.Contains(plan, "Seq Scan") || strings.Contains(q.Text, "tsquery") && !strings.Contains(plan, "vector_documents_terms") {
+			t.Errorf("%s: plan\n%s", q.Name, plan)
+		}
+	}
+}
+
+// Documents of an earlier version have no terms. The next search by words adds them.
+func TestWordsOfEarlierDocuments(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Vectors: true}))
+	v := s.Vectors(vector.Config{})
+	_, err := v.Upsert(bg, vectorKey, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "a harbor"}, {ID: "b", Text: "a river"}}})
+	must(t, err)
+	for _, text := range []string{"UPDATE {s}.vector_documents SET terms = NULL WHERE id > 'a'", "UPDATE {s}.vector_collections SET terms_after = 'a'"} {
+		_, err := s.pool.Exec(bg, s.qualify(text))
+		must(t, err)
+	}
+	found, err := v.Search(bg, vectorKey, vector.SearchParams{Queries: []vector.Query{{Text: "rivers"}}})
+	if err != nil || len(found[0].Hits) != 1 || found[0].Hits[0].ID != "b" {
+		t.Errorf("Search() = %+v, %v, want document b", found, err)
+	}
+}
+
+// BenchmarkWordSearch searches collections of up to 10,000 documents by words.
+func BenchmarkWordSearch(b *testing.B) {
+	t := storetest.Wrap(b)
+	s := open(t, freshConfig(t, Config{Vectors: true}))
+	vectortest.BenchWords(b, s.Vectors(vector.Config{}), 10_000, nil)
+}
