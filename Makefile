@@ -46,14 +46,14 @@ run: ## start the built-in summarizer on 127.0.0.1:3773
 
 test: ## run every test of the module and of its benchmarks, after installing their prerequisites (check runs vet)
 	./scripts/prerequisites
-	./scripts/services run go test -vet=off -timeout 20m -shuffle=on -skip BehindAPooler ./...
-	./scripts/services run --pooler go test -vet=off -count=1 -run BehindAPooler ./backend/postgres
+	./scripts/services run go test -vet=off -parallel 4 -timeout 20m -shuffle=on -skip BehindAPooler ./...
+	./scripts/services run --pooler go test -vet=off -parallel 4 -count=1 -run BehindAPooler ./backend/postgres
 	cd bench && go test ./...
-	cd server/grpc && go test -vet=off ./...
+	cd server/grpc && go test -vet=off -parallel 4 ./...
 
 test-race: ## run the tests with several goroutines under the race detector
-	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $(RACE_ALL)
-	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
+	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -parallel 4 -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $(RACE_ALL)
+	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -parallel 4 -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
 	cd server/grpc && CGO_ENABLED=1 go test -race -vet=off ./...
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
