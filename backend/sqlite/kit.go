@@ -102,11 +102,11 @@ func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
 	err := k.readList(ctx, func(r *reader) error {
-		if _, err := r.conn.exec("BEGIN"); err != nil {
+		if _, err := r.exec("BEGIN"); err != nil {
 			return err
 		}
 		result = f(&kitTx{ctx: ctx, conn: r.conn, kit: k})
-		_, err := r.conn.exec("COMMIT")
+		_, err := r.exec("COMMIT")
 		return err
 	})
 	if err != nil {

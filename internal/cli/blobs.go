@@ -25,6 +25,8 @@ type blobsCmd struct {
 	Get    blobsGetCmd    `cmd:"" help:"Write the content of a blob to stdout or a file."`
 	Put    blobsPutCmd    `cmd:"" help:"Store a file as a blob and print its ref."`
 	Delete blobsDeleteCmd `cmd:"" help:"Delete blobs."`
+
+	RotateLinks blobsRotateLinksCmd `cmd:"" help:"Make a new secret that signs links to files."`
 }
 
 // blobView is a blob in the JSON output.
@@ -233,4 +235,24 @@ func (a *app) removed(result map[string]any, text string) error {
 	}
 	a.out.line("%s", clean(text))
 	return nil
+}
+
+type blobsRotateLinksCmd struct {
+	Revoke bool `help:"Make all links invalid that exist. By default, they stay valid for their time, until the fourth rotation."`
+
+	keptStorage
+}
+
+// Run rotates the secret of links.
+func (c *blobsRotateLinksCmd) Run(ctx context.Context, a *app) error {
+	return c.openKept(ctx, a, "", true, func(k *kept) error {
+		if err := fileref.RotateSecret(ctx, k.store, c.Revoke); err != nil {
+			return err
+		}
+		text := "Replicas sign links with a new secret within a minute. Links that exist stay valid."
+		if c.Revoke {
+			text = "Replicas reject all links that exist within a minute."
+		}
+		return a.removed(map[string]any{"rotated": true, "revoked": c.Revoke}, text)
+	})
 }

@@ -181,7 +181,7 @@ func TestHelp(t *testing.T) {
 		"config", "migrate", "migrate up", "migrate status", "migrate plan", "export", "import", "version", "help", "exit-codes", "environment",
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",
-		"blobs", "blobs list", "blobs show", "blobs get", "blobs put", "blobs delete", "history", "history list", "history show", "history search", "history export",
+		"blobs", "blobs list", "blobs show", "blobs get", "blobs put", "blobs delete", "blobs rotate-links", "history", "history list", "history show", "history search", "history export",
 		"history clear", "memory", "memory list", "memory show", "memory search", "memory forget", "documents", "documents collections", "documents list", "documents add", "documents search", "documents delete", "documents export", "graph", "graph list", "graph entities", "graph show", "graph query", "graph export", "graph forget", "boards", "boards list", "boards show", "forget", "storage", "storage check",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {

@@ -221,6 +221,58 @@ func TestReplicasCreateOneSecret(t *testing.T) {
 	}
 }
 
+func TestRotationKeepsValidLinks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1)
+	other := fileref.New(fileref.Config{Records: f.store, LinkTTL: time.Hour, Now: f.now})
+	link := func(on *fileref.Files) url.Values {
+		text, err := on.Link(t.Context(), "", "alice", "ref")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query()
+	}
+	check := func(when string, on *fileref.Files, q url.Values, want string) {
+		t.Helper()
+		if owner, err := on.Verify(t.Context(), "ref", q); owner != want || err != nil {
+			t.Errorf("%s: Verify() = %q, %v, want %q", when, owner, err, want)
+		}
+	}
+	rotate := func(revoke bool) {
+		if err := fileref.RotateSecret(t.Context(), f.store, revoke); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := link(f.Files)
+	check("the first secret on another replica", other, first, "alice")
+	rotate(false)
+	f.advance(2 * time.Second)
+	check("the secret before", f.Files, first, "alice")
+	fresh := fileref.New(fileref.Config{Records: f.store, LinkTTL: time.Hour, Now: f.now})
+	second := link(fresh)
+	if second.Get("signature") == link(other).Get("signature") {
+		t.Error("the new secret does not sign")
+	}
+	check("the new secret on a replica that has read the one before", other, second, "alice")
+	for range 2 {
+		rotate(false)
+	}
+	f.advance(time.Minute)
+	check("three rotations later", other, first, "alice")
+	rotate(false)
+	f.advance(time.Minute)
+	check("four rotations later", other, first, "")
+	check("three rotations later", other, second, "alice")
+	rotate(true)
+	f.advance(time.Minute)
+	check("a revoked secret", other, second, "")
+	check("the secret that replaced it", f.Files, link(other), "alice")
+}
+
 func TestVerifierReturnsNoDamagedFile(t *testing.T) {
 	t.Parallel()
 	data := bytes.Repeat([]byte("content"), 1000)

@@ -47,8 +47,9 @@ type Records interface {
 type Files struct {
 	cfg Config
 
-	mu     sync.Mutex
-	secret []byte // nil until it is needed
+	mu          sync.Mutex
+	secrets     secrets // nil until they are needed
+	secretsRead time.Time
 }
 
 // New returns files with a config.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,22 +21,30 @@ import (
 // Path is the path of files below the address of an agent, before the ref.
 const Path = "/blobs/"
 
-// secretKey is the record with the secret that signs links. No principal is its owner, because the
+// secretKey is the record with the secrets of links. No principal is its owner, because the
 // id is not printable.
 var secretKey = store.RecordKey{Owner: "\x1fholdfast", Namespace: "files", Key: "link-secret"}
 
-const secretSize = 32
+const (
+	secretSize = 32
+	// maxSecrets is the number of secrets whose links are valid.
+	maxSecrets = 4
+	// A process reads the secrets again after secretsAge, or after staleAge if no secret that it knows
+	// has signed a link: another replica may know a newer one.
+	secretsAge = time.Minute
+	staleAge   = time.Second
+)
 
 // Link returns a link to a blob that is valid on all replicas for LinkTTL, or up to a minute longer,
 // so that a response that is repeated soon is the same. base is the address of the agent. If it is
 // "", the link is relative to that address.
 func (f *Files) Link(ctx context.Context, base, owner, ref string) (string, error) {
-	secret, err := f.loadSecret(ctx, true)
+	all, err := f.loadSecrets(ctx, secretsAge, true)
 	if err != nil {
 		return "", err
 	}
 	expires := strconv.FormatInt(f.cfg.Now().Add(f.cfg.LinkTTL+time.Minute).Truncate(time.Minute).Unix(), 10)
-	q := url.Values{"owner": {owner}, "expires": {expires}, "signature": {sign(secret, owner, ref, expires)}}
+	q := url.Values{"owner": {owner}, "expires": {expires}, "signature": {sign(all[0], owner, ref, expires)}}
 	return address(base, ref) + "?" + q.Encode(), nil
 }
 
@@ -54,14 +63,16 @@ func (f *Files) Verify(ctx context.Context, ref string, q url.Values) (owner str
 	if err != nil || owner == "" || len(q["signature"]) != 1 || len(q["owner"]) != 1 || f.cfg.Now().Unix() >= end {
 		return "", nil //nolint:nilerr // the link is not valid
 	}
-	secret, err := f.loadSecret(ctx, false)
-	if err != nil || secret == nil {
-		return "", err
+	for _, age := range []time.Duration{secretsAge, staleAge} {
+		all, err := f.loadSecrets(ctx, age, false)
+		if err != nil {
+			return "", err
+		}
+		if all.verify(q.Get("signature"), owner, ref, expires) {
+			return owner, nil
+		}
 	}
-	if !hmac.Equal([]byte(sign(secret, owner, ref, expires)), []byte(q.Get("signature"))) {
-		return "", nil
-	}
-	return owner, nil
+	return "", nil
 }
 
 // sign returns the HMAC-SHA256 of what a link contains. Each value is preceded by its length, so
@@ -77,40 +88,84 @@ func sign(secret []byte, values ...string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// loadSecret returns the secret that all replicas share. If it does not exist, loadSecret creates
-// it or returns nil.
-func (f *Files) loadSecret(ctx context.Context, create bool) ([]byte, error) {
+// secrets are those of links. The newest one signs, all verify.
+type secrets [][]byte
+
+// verify reports whether one of the secrets has signed values.
+func (s secrets) verify(signature string, values ...string) bool {
+	for _, one := range s {
+		if hmac.Equal([]byte(sign(one, values...)), []byte(signature)) {
+			return true
+		}
+	}
+	return false
+}
+
+// loadSecrets returns the secrets that all replicas share, read up to age ago. If none exists,
+// loadSecrets creates one or returns none.
+func (f *Files) loadSecrets(ctx context.Context, age time.Duration, create bool) (secrets, error) {
+	now := f.cfg.Now()
 	f.mu.Lock()
-	known := f.secret
+	known, read := f.secrets, f.secretsRead
 	f.mu.Unlock()
-	if known != nil {
+	if passed := now.Sub(read); known != nil && passed >= 0 && passed < age {
 		return known, nil
 	}
-	secret, err := f.readSecret(ctx)
+	r, err := readSecrets(ctx, f.cfg.Records)
 	if errors.Is(err, store.ErrNotFound) {
 		if !create {
 			return nil, nil
 		}
-		fresh := make([]byte, secretSize)
-		_, _ = rand.Read(fresh) // never fails
-		err = f.cfg.Records.SaveRecords(ctx, secretKey.Owner, store.RecordChange{Namespace: secretKey.Namespace, Key: secretKey.Key, Value: fresh})
+		err = f.cfg.Records.SaveRecords(ctx, secretKey.Owner, store.RecordChange{Namespace: secretKey.Namespace, Key: secretKey.Key, Value: newSecret()})
 		if err == nil || errors.Is(err, store.ErrRecordConflict) { // another replica has created it
-			secret, err = f.readSecret(ctx)
+			r, err = readSecrets(ctx, f.cfg.Records)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("secret of links: %w", err)
 	}
+	all := slices.Collect(slices.Chunk(r.Value, secretSize))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.secret = secret
-	return secret, nil
+	f.secrets, f.secretsRead = all, now
+	return all, nil
 }
 
-func (f *Files) readSecret(ctx context.Context) ([]byte, error) {
-	r, err := f.cfg.Records.Record(ctx, secretKey)
-	if err == nil && len(r.Value) != secretSize {
-		err = fmt.Errorf("record has %d bytes, want %d", len(r.Value), secretSize)
+func newSecret() []byte {
+	fresh := make([]byte, secretSize)
+	_, _ = rand.Read(fresh) // never fails
+	return fresh
+}
+
+// readSecrets returns the record of the secrets, newest first.
+func readSecrets(ctx context.Context, records Records) (store.Record, error) {
+	r, err := records.Record(ctx, secretKey)
+	if n := len(r.Value); err == nil && (n == 0 || n%secretSize != 0) {
+		err = fmt.Errorf("record has %d bytes, want a multiple of %d", n, secretSize)
 	}
-	return r.Value, err
+	return r, err
+}
+
+// RotateSecret adds a secret that signs links from now on. Links of the secrets before stay valid for
+// their time, up to three rotations later. With revoke, and if the record is damaged, no link made
+// before is valid any more. Replicas use the new secrets within a minute.
+func RotateSecret(ctx context.Context, records Records, revoke bool) error {
+	for {
+		r, err := records.Record(ctx, secretKey)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("secret of links: %w", err)
+		}
+		value := newSecret()
+		if !revoke && len(r.Value)%secretSize == 0 {
+			value = append(value, r.Value[:min(len(r.Value), (maxSecrets-1)*secretSize)]...)
+		}
+		err = records.SaveRecords(ctx, secretKey.Owner, store.RecordChange{Namespace: secretKey.Namespace, Key: secretKey.Key, Version: r.Version, Value: value})
+		if errors.Is(err, store.ErrRecordConflict) {
+			continue // another process has changed it
+		}
+		if err != nil {
+			return fmt.Errorf("secret of links: %w", err)
+		}
+		return nil
+	}
 }

@@ -194,8 +194,16 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: embeddings of models after", sqlPendingAfter},
 		{"fact: set the embedding", sqlSetEmbedding},
 	}
-	for _, s := range []Statement{{"fact: index", x.index}, {"fact: remove from the index", x.unindex}, {"fact: remove all from the index", x.remove}, {"facts: remove a batch from the index", x.removeUpTo},
-		{"facts: count with a word", x.count}, {"facts: candidates", x.candidates}, {"facts: with terms", x.terms}, {"facts: versions by keys", x.visibleKeys}} {
+	for _, s := range []Statement{
+		{"fact: index", x.index},
+		{"fact: remove from the index", x.unindex},
+		{"fact: remove all from the index", x.remove},
+		{"facts: remove a batch from the index", x.removeUpTo},
+		{"facts: count with a word", x.count},
+		{"facts: candidates", x.candidates},
+		{"facts: with terms", x.terms},
+		{"facts: versions by keys", x.visibleKeys},
+	} {
 		if s.Text != "" {
 			all = append(all, s)
 		}
