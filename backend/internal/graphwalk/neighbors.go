@@ -14,90 +14,88 @@ func Neighbors(g Graph, p graph.NeighborParams) (graph.SubGraph, error) {
 	if err != nil {
 		return graph.SubGraph{}, err
 	}
-	ids, edges := frontier, []*graph.RelationshipRow(nil)
+	nodes, edges := frontier, []met(nil)
 	distance := 0
 	for ; distance < p.Depth && len(frontier) > 0 && !x.truncated; distance++ {
-		met, next, err := x.level(frontier, distance)
+		more, next, err := x.level(frontier, distance)
 		if err != nil {
 			return graph.SubGraph{}, err
 		}
-		edges, frontier, ids = append(edges, met...), next, append(ids, next...)
+		edges, frontier, nodes = append(edges, more...), next, append(nodes, next...)
 	}
 	if p.Induced && len(frontier) > 0 {
-		met, err := x.within(frontier, distance)
+		more, err := x.within(frontier, distance)
 		if err != nil {
 			return graph.SubGraph{}, err
 		}
-		edges = append(edges, met...)
+		edges = append(edges, more...)
 	}
-	return x.result(ids, edges, p.IDsOnly)
+	byID(edges)
+	if p.IDsOnly {
+		return x.ids(nodes, edges), nil
+	}
+	return x.result(nodes, edges)
 }
 
 // within returns the relationships between visited entities that were not met before. frontier are
 // those whose relationships were not followed.
-func (x *walker) within(frontier []string, distance int) ([]*graph.RelationshipRow, error) {
+func (x *walker) within(frontier []*node, distance int) ([]met, error) {
 	direction := graph.Out
 	if x.w.Direction == graph.In {
 		direction = graph.In
 	}
 	edges, err := x.edges(frontier, distance, direction)
-	return slices.DeleteFunc(edges, func(r *graph.RelationshipRow) bool { return !x.visited(r) }), err
+	return slices.DeleteFunc(edges, func(m met) bool { return !m.visited() }), err
+}
+
+// ids returns the ids of a walk.
+func (x *walker) ids(nodes []*node, edges []met) graph.SubGraph {
+	s := graph.SubGraph{Truncated: x.truncated}
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(edges))
+	for _, n := range nodes {
+		s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: n.id}, Distance: n.distance})
+	}
+	for i := range edges {
+		s.Relationships = append(s.Relationships, edges[i].ids())
+	}
+	return s
 }
 
 // result returns the entities and relationships of a walk. Entities that were removed meanwhile are
 // omitted with their relationships.
-func (x *walker) result(ids []string, edges []*graph.RelationshipRow, idsOnly bool) (s graph.SubGraph, err error) {
-	s.Truncated = x.truncated
-	byID(edges)
-	s.Entities, s.Relationships = slices.Grow(s.Entities, len(ids)), slices.Grow(s.Relationships, len(edges))
-	if idsOnly {
-		for _, id := range ids {
-			s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: id}, Distance: x.distance[id]})
-		}
-		for i := range edges {
-			s.Relationships = append(s.Relationships, idsOf(edges[i]))
-		}
-		return s, nil
-	}
-	entities, size, err := read(x.g, ids)
+func (x *walker) result(nodes []*node, edges []met) (graph.SubGraph, error) {
+	s := graph.SubGraph{Truncated: x.truncated}
+	entities, err := read(x.g, idsOf(nodes), x.size)
 	if err != nil {
-		return s, err
+		return graph.SubGraph{}, err
 	}
-	for _, id := range ids {
-		if e, exists := entities[id]; exists {
-			s.Entities = append(s.Entities, graph.Neighbor{Entity: e.Entity(), Distance: x.distance[id]})
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(edges))
+	for _, n := range nodes {
+		if e, exists := entities[n.id]; exists {
+			s.Entities = append(s.Entities, graph.Neighbor{Entity: e.Entity(), Distance: n.distance})
 		}
 	}
 	for i := range edges {
-		r := edges[i]
-		size += len(r.Properties)
-		if entities[r.Source] != nil && entities[r.Target] != nil {
-			s.Relationships = append(s.Relationships, r.Copy())
+		if m := &edges[i]; entities[m.source.id] != nil && entities[m.target.id] != nil {
+			s.Relationships = append(s.Relationships, m.row.Copy())
 		}
-	}
-	if size > graph.MaxResult {
-		return graph.SubGraph{}, graph.ErrTooLarge
 	}
 	return s, nil
 }
 
-// idsOf returns a relationship as walks return it that ask for ids only.
-func idsOf(r *graph.RelationshipRow) graph.Relationship {
-	return graph.Relationship{ID: r.ID, Source: r.Source, Target: r.Target, Type: r.Type}
-}
-
-// read returns entities by id, and the size of their properties.
-func read(g Graph, ids []string) (entities map[string]*graph.EntityRow, size int, err error) {
-	entities = make(map[string]*graph.EntityRow, len(ids))
+// read returns entities by id. size is that of the properties which the result has already.
+func read(g Graph, ids []string, size int) (map[string]*graph.EntityRow, error) {
+	entities := make(map[string]*graph.EntityRow, len(ids))
 	for batch := range slices.Chunk(ids, graph.MaxIDs) {
 		err := g.Entities(batch, func(r *graph.EntityRow) {
-			e := *r
-			entities[e.ID] = &e
-			size += len(e.Properties)
+			if size += len(r.Properties); size <= graph.MaxResult {
+				e := *r
+				entities[e.ID] = &e
+			}
 		})
 		if err != nil || size > graph.MaxResult {
-			return nil, 0, cmp.Or(err, graph.ErrTooLarge)
+			return nil, cmp.Or(err, graph.ErrTooLarge)
 		}
 	}
-	return entities, size, nil
+	return entities, nil
 }

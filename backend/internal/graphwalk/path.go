@@ -13,8 +13,8 @@ const maxSearches = 5
 // ShortestPath implements graph.Reader. p was checked.
 func ShortestPath(g Graph, p graph.PathParams) (graph.Path, error) {
 	for range maxSearches {
-		edges, found, truncated, err := search(g, &p)
-		if err != nil || !found {
+		edges, exists, truncated, err := search(g, &p)
+		if err != nil || !exists {
 			return graph.Path{Truncated: truncated}, err
 		}
 		path, complete, err := describe(g, &p, edges)
@@ -26,29 +26,28 @@ func ShortestPath(g Graph, p graph.PathParams) (graph.Path, error) {
 }
 
 // search returns the relationships of a shortest path.
-func search(g Graph, p *graph.PathParams) (edges []*graph.RelationshipRow, found, truncated bool, err error) {
+func search(g Graph, p *graph.PathParams) (edges []met, exists, truncated bool, err error) {
 	x := newWalker(g, &p.Walk, graph.MaxEntities, graph.MaxRelationships, false)
 	x.end, x.ordered = p.To, true
 	frontier, err := x.start([]string{p.From})
 	if err != nil || len(frontier) == 0 || p.From == p.To {
 		return nil, len(frontier) > 0, false, err
 	}
-	by := make(map[string]*graph.RelationshipRow) // the relationship that led to an entity first
+	by := make(map[*node]met) // the relationship that led to an entity first
 	for distance := 0; distance < p.MaxDepth && len(frontier) > 0 && !x.truncated; distance++ {
-		met, next, err := x.level(frontier, distance)
+		more, next, err := x.level(frontier, distance)
 		if err != nil {
 			return nil, false, false, err
 		}
-		for i := range met {
-			met[i].Properties = ""
-			for _, id := range []string{met[i].Source, met[i].Target} {
-				if _, known := by[id]; !known && x.distance[id] == distance+1 && x.distance[opposite(met[i], id)] == distance {
-					by[id] = met[i]
+		for _, m := range more {
+			for _, n := range [2]*node{m.source, m.target} {
+				if _, known := by[n]; !known && n.distance == distance+1 && m.opposite(n).distance == distance {
+					by[n] = m
 				}
 			}
 		}
-		if _, found := by[p.To]; found {
-			return track(by, p), true, false, nil
+		if end := x.nodes[p.To]; end != nil && end.visited() {
+			return track(by, x.nodes[p.From], end), true, false, nil
 		}
 		frontier = next
 	}
@@ -56,32 +55,36 @@ func search(g Graph, p *graph.PathParams) (edges []*graph.RelationshipRow, found
 }
 
 // opposite returns the other end of a relationship.
-func opposite(r *graph.RelationshipRow, id string) string {
-	if r.Source == id {
-		return r.Target
+func (m *met) opposite(n *node) *node {
+	if m.source == n {
+		return m.target
 	}
-	return r.Source
+	return m.source
 }
 
 // track returns the relationships from the start to the end.
-func track(by map[string]*graph.RelationshipRow, p *graph.PathParams) (edges []*graph.RelationshipRow) {
-	for id := p.To; id != p.From; {
-		r := by[id]
-		edges = append(edges, r)
-		id = opposite(r, id)
+func track(by map[*node]met, start, end *node) (edges []met) {
+	for n := end; n != start; {
+		m := by[n]
+		edges = append(edges, m)
+		n = m.opposite(n)
 	}
 	slices.Reverse(edges)
 	return edges
 }
 
 // describe reads what the path consists of. complete is false if a part was removed meanwhile.
-func describe(g Graph, p *graph.PathParams, edges []*graph.RelationshipRow) (path graph.Path, complete bool, err error) {
+func describe(g Graph, p *graph.PathParams, edges []met) (path graph.Path, complete bool, err error) {
 	ids, names := []string{p.From}, make([]string, len(edges))
 	for i := range edges {
-		names[i] = edges[i].ID
-		ids = append(ids, opposite(edges[i], ids[i]))
+		names[i] = edges[i].id
+		if edges[i].source.id == ids[i] {
+			ids = append(ids, edges[i].target.id)
+		} else {
+			ids = append(ids, edges[i].source.id)
+		}
 		if p.IDsOnly {
-			path.Relationships = append(path.Relationships, idsOf(edges[i]))
+			path.Relationships = append(path.Relationships, edges[i].ids())
 		}
 	}
 	if p.IDsOnly {
@@ -90,7 +93,7 @@ func describe(g Graph, p *graph.PathParams, edges []*graph.RelationshipRow) (pat
 		}
 		return path, true, nil
 	}
-	entities, _, err := read(g, ids)
+	entities, err := read(g, ids, 0)
 	if err != nil {
 		return path, false, err
 	}

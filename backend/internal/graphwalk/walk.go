@@ -46,122 +46,174 @@ type Graph interface {
 // meet.
 const sortedBatch = 1000
 
+// node is an entity that a walk has met.
+type node struct {
+	id       string
+	distance int // from the start, or one of the following
+}
+
+const (
+	unvisited = -1 - iota
+	excluded  // by labels or properties
+	found     // during the level
+)
+
+func (n *node) visited() bool { return n.distance >= 0 }
+
+// met is a relationship that a walk has met.
+type met struct {
+	id, of         string // of is its type
+	source, target *node
+	row            *graph.RelationshipRow // nil if the walk returns ids only
+}
+
+// ids returns a relationship as walks return it that ask for ids only.
+func (m *met) ids() graph.Relationship {
+	return graph.Relationship{ID: m.id, Source: m.source.id, Target: m.target.id, Type: m.of}
+}
+
+// ends returns whether both ends were visited.
+func (m *met) visited() bool { return m.source.visited() && m.target.visited() }
+
+// size returns the size of the properties that are kept.
+func (m *met) size() int {
+	if m.row == nil {
+		return 0
+	}
+	return len(m.row.Properties)
+}
+
 // walker is one walk.
 type walker struct {
 	g                             Graph
 	w                             *graph.Walk
 	maxEntities, maxRelationships int
-	properties                    bool           // of relationships
-	ordered                       bool           // each level needs its relationships by id
-	distance                      map[string]int // of visited entities
-	excluded                      map[string]bool
+	rows                          bool // relationships are kept with their properties
+	ordered                       bool // each level needs its relationships by id
+	nodes                         map[string]*node
+	near                          *node  // of the last relationship, at the side that was asked for
 	end                           string // passed whatever its label and properties
-	relationships                 int    // that were met
+	entities, relationships       int    // that were visited and met
+	size                          int    // of the properties of relationships
 	truncated                     bool
-	rows                          []graph.RelationshipRow // has room for kept ones
+	free                          []node                  // room for nodes
+	freeRows                      []graph.RelationshipRow // room for rows
 }
 
-// Capacities of walker.rows.
+// Capacities of walker.free and walker.freeRows.
 const (
 	firstRows = 16
 	maxRows   = 512
 )
 
-// keep returns a copy of a relationship. Copies are allocated together: there may be many.
-func (x *walker) keep(r *graph.RelationshipRow) *graph.RelationshipRow {
-	if len(x.rows) == cap(x.rows) {
-		x.rows = make([]graph.RelationshipRow, 0, min(max(firstRows, 2*cap(x.rows)), maxRows))
+// add appends an element. Elements are allocated together, since there may be many, and do not move.
+func add[T any](room *[]T, v T) *T {
+	if len(*room) == cap(*room) {
+		*room = make([]T, 0, min(max(firstRows, 2*cap(*room)), maxRows))
 	}
-	x.rows = append(x.rows, *r)
-	return &x.rows[len(x.rows)-1]
+	*room = append(*room, v)
+	return &(*room)[len(*room)-1]
 }
 
 // byID sorts relationships.
-func byID(edges []*graph.RelationshipRow) {
-	slices.SortFunc(edges, func(a, b *graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
+func byID(edges []met) {
+	slices.SortFunc(edges, func(a, b met) int { return strings.Compare(a.id, b.id) })
 }
 
-func newWalker(g Graph, w *graph.Walk, maxEntities, maxRelationships int, properties bool) *walker {
-	return &walker{
-		g: g, w: w, maxEntities: maxEntities, maxRelationships: maxRelationships,
-		properties: properties || !w.Relationships.IsZero(), distance: make(map[string]int), excluded: make(map[string]bool),
+// newWalker returns a walk that returns relationships with their properties, or only ids.
+func newWalker(g Graph, w *graph.Walk, maxEntities, maxRelationships int, rows bool) *walker {
+	return &walker{g: g, w: w, maxEntities: maxEntities, maxRelationships: maxRelationships, rows: rows, nodes: make(map[string]*node)}
+}
+
+// node returns the node of an entity.
+func (x *walker) node(id string) *node {
+	n := x.nodes[id]
+	if n == nil {
+		n = add(&x.free, node{id, unvisited})
+		x.nodes[id] = n
 	}
+	return n
+}
+
+// visit sets the distance of entities, up to the limit of the walk, and returns them.
+func (x *walker) visit(nodes []*node, distance int) []*node {
+	if most := x.maxEntities - x.entities; len(nodes) > most {
+		for _, n := range nodes[most:] {
+			n.distance = unvisited
+		}
+		nodes, x.truncated = nodes[:most], true
+	}
+	for _, n := range nodes {
+		n.distance = distance
+	}
+	x.entities += len(nodes)
+	return nodes
 }
 
 // start visits the entities that exist and returns them by id.
-func (x *walker) start(ids []string) (frontier []string, err error) {
+func (x *walker) start(ids []string) (frontier []*node, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	err = x.g.Entities(slices.Compact(ids), func(r *graph.EntityRow) { frontier = append(frontier, r.ID) })
-	slices.Sort(frontier)
-	if len(frontier) > x.maxEntities {
-		frontier, x.truncated = frontier[:x.maxEntities], true
+	err = x.g.Entities(slices.Compact(ids), func(r *graph.EntityRow) { frontier = append(frontier, x.node(r.ID)) })
+	sortNodes(frontier)
+	return x.visit(frontier, 0), err
+}
+
+func sortNodes(nodes []*node) {
+	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.id, b.id) })
+}
+
+func idsOf(nodes []*node) []string {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
 	}
-	for _, id := range frontier {
-		x.distance[id] = 0
-	}
-	return frontier, err
+	return ids
 }
 
 // level follows the relationships of entities at a distance. It returns those that lead to visited
 // entities, by id if the walk is ordered, and the entities that it has visited first.
-func (x *walker) level(frontier []string, distance int) (edges []*graph.RelationshipRow, next []string, err error) {
+func (x *walker) level(frontier []*node, distance int) (edges []met, next []*node, err error) {
 	edges, err = x.edges(frontier, distance, x.w.Direction)
 	if err != nil {
 		return nil, nil, err
 	}
-	found := make(map[string]bool)
 	for i := range edges {
-		for _, id := range []string{edges[i].Source, edges[i].Target} {
-			if _, visited := x.distance[id]; !visited && !x.excluded[id] && !found[id] {
-				found[id] = true
-				next = append(next, id)
+		for _, n := range [2]*node{edges[i].source, edges[i].target} {
+			if n.distance == unvisited {
+				n.distance = found
+				next = append(next, n)
 			}
 		}
 	}
-	slices.Sort(next)
+	sortNodes(next)
 	if next, err = x.passed(next); err != nil {
 		return nil, nil, err
 	}
-	if most := x.maxEntities - len(x.distance); len(next) > most {
-		next, x.truncated = next[:most], true
-	}
-	for _, id := range next {
-		x.distance[id] = distance + 1
-	}
-	return slices.DeleteFunc(edges, func(r *graph.RelationshipRow) bool { return !x.visited(r) }), next, nil
-}
-
-// visited reports whether both ends of a relationship were visited.
-func (x *walker) visited(r *graph.RelationshipRow) bool {
-	_, source := x.distance[r.Source]
-	_, target := x.distance[r.Target]
-	return source && target
+	next = x.visit(next, distance+1)
+	return slices.DeleteFunc(edges, func(m met) bool { return !m.visited() }), next, nil
 }
 
 // passed returns the entities that the walk may pass.
-func (x *walker) passed(ids []string) (passed []string, err error) {
+func (x *walker) passed(nodes []*node) (passed []*node, err error) {
 	if len(x.w.Labels) == 0 && x.w.Entities.IsZero() {
-		return ids, nil
+		return nodes, nil
 	}
-	matches := make(map[string]bool)
-	err = x.g.Entities(ids, func(r *graph.EntityRow) {
+	for _, n := range nodes {
+		n.distance = excluded
+	}
+	err = x.g.Entities(idsOf(nodes), func(r *graph.EntityRow) {
 		selected := len(x.w.Labels) == 0 || slices.Contains(x.w.Labels, r.Label)
-		matches[r.ID] = r.ID == x.end || selected && (x.w.Entities.IsZero() || x.w.Entities.Match(r.Entity().Properties))
-	})
-	for _, id := range ids {
-		if matches[id] {
-			passed = append(passed, id)
-		} else {
-			x.excluded[id] = true
+		if r.ID == x.end || selected && (x.w.Entities.IsZero() || x.w.Entities.Match(r.Entity().Properties)) {
+			x.node(r.ID).distance = found
 		}
-	}
-	return passed, err
+	})
+	return slices.DeleteFunc(nodes, func(n *node) bool { return n.distance == excluded }), err
 }
 
 // edges returns the relationships of entities at a distance that were not met before, up to the limit of
 // the walk: those with the smallest ids.
-func (x *walker) edges(frontier []string, distance int, direction graph.Direction) (edges []*graph.RelationshipRow, err error) {
+func (x *walker) edges(frontier []*node, distance int, direction graph.Direction) (edges []met, err error) {
 	sides := []Side{Source, Target}
 	switch direction {
 	case graph.Both:
@@ -170,16 +222,16 @@ func (x *walker) edges(frontier []string, distance int, direction graph.Directio
 	case graph.In:
 		sides = sides[1:]
 	}
-	complete := true
+	ids, complete := idsOf(frontier), true
 	for _, side := range sides {
-		if complete {
-			edges, complete, err = x.all(edges, side, frontier, distance)
+		if complete && err == nil {
+			edges, complete, err = x.all(edges, side, ids, distance)
 		}
 	}
 	if err == nil && !complete {
 		edges = nil
 		for _, side := range sides {
-			if edges, err = x.sorted(edges, side, frontier, distance); err != nil {
+			if edges, err = x.sorted(edges, side, ids, distance); err != nil {
 				break
 			}
 		}
@@ -192,38 +244,51 @@ func (x *walker) edges(frontier []string, distance int, direction graph.Directio
 		edges, x.truncated = edges[:most], true
 	}
 	x.relationships += len(edges)
+	x.size += sizeOf(edges)
 	return edges, err
+}
+
+func sizeOf(edges []met) (size int) {
+	for i := range edges {
+		size += edges[i].size()
+	}
+	return size
 }
 
 // all reads the relationships of a side at once. complete is false if there are more than the walk may
 // meet, or if they are too large.
-func (x *walker) all(edges []*graph.RelationshipRow, side Side, frontier []string, distance int) (_ []*graph.RelationshipRow, complete bool, err error) {
+func (x *walker) all(edges []met, side Side, ids []string, distance int) (_ []met, complete bool, err error) {
 	// Up to this number were met before, from their other ends.
-	limit, rows, size := x.maxRelationships+1, 0, 0
-	q := EdgeQuery{Side: side, IDs: frontier, Limit: limit, Properties: x.properties}
-	err = x.g.Edges(q, func(r *graph.RelationshipRow) {
+	limit, rows, size := x.maxRelationships+1, 0, x.size+sizeOf(edges)
+	err = x.g.Edges(x.query(EdgeQuery{Side: side, IDs: ids, Limit: limit}), func(r *graph.RelationshipRow) {
 		rows++
-		if x.first(r, side, distance) && size <= graph.MaxResult {
-			size += len(r.Properties)
-			edges = append(edges, x.keep(r))
+		if size > graph.MaxResult {
+			return
+		}
+		if m, first := x.first(r, side, distance); first {
+			edges = append(edges, m)
+			size += m.size()
 		}
 	})
 	return edges, rows < limit && size <= graph.MaxResult, err
 }
 
 // sorted reads the relationships of a side with the smallest ids, one more than the walk may meet.
-func (x *walker) sorted(edges []*graph.RelationshipRow, side Side, frontier []string, distance int) (_ []*graph.RelationshipRow, err error) {
-	q := EdgeQuery{Side: side, IDs: frontier, Sorted: true, Limit: sortedBatch, Properties: x.properties}
-	size := 0
-	for found, rows := 0, sortedBatch; rows == sortedBatch && found <= x.maxRelationships-x.relationships; {
+func (x *walker) sorted(edges []met, side Side, ids []string, distance int) (_ []met, err error) {
+	q := x.query(EdgeQuery{Side: side, IDs: ids, Sorted: true, Limit: sortedBatch})
+	size := x.size
+	for kept, rows := 0, sortedBatch; rows == sortedBatch && kept <= x.maxRelationships-x.relationships; {
 		rows = 0
 		err := x.g.Edges(q, func(r *graph.RelationshipRow) {
 			rows++
 			q.After = r.ID
-			if x.first(r, side, distance) {
-				found++
-				size += len(r.Properties)
-				edges = append(edges, x.keep(r))
+			if size > graph.MaxResult {
+				return
+			}
+			if m, first := x.first(r, side, distance); first {
+				kept++
+				edges = append(edges, m)
+				size += m.size()
 			}
 		})
 		if err != nil || size > graph.MaxResult {
@@ -233,16 +298,34 @@ func (x *walker) sorted(edges []*graph.RelationshipRow, side Side, frontier []st
 	return edges, nil
 }
 
-// first reports whether a relationship matches, and was not met from its other end.
-func (x *walker) first(r *graph.RelationshipRow, side Side, distance int) bool {
-	if x.w.Direction == graph.Both {
-		other, limit := r.Target, distance-1
-		if side == Target {
-			other, limit = r.Source, distance // the other side has those within the level
-		}
-		if d, visited := x.distance[other]; visited && d <= limit {
-			return false
-		}
+// query adds what the walk needs of relationships.
+func (x *walker) query(q EdgeQuery) EdgeQuery {
+	q.Properties = x.rows || !x.w.Relationships.IsZero()
+	return q
+}
+
+// first returns a relationship if it matches and was not met from its other end.
+func (x *walker) first(r *graph.RelationshipRow, side Side, distance int) (m met, first bool) {
+	nearID, otherID, limit := r.Source, r.Target, distance-1
+	if side == Target {
+		nearID, otherID, limit = r.Target, r.Source, distance // the other side has those within the level
 	}
-	return x.w.Relationships.IsZero() || x.w.Relationships.Match(r.Copy().Properties)
+	if x.near == nil || x.near.id != nearID { // rows of an entity mostly follow each other
+		x.near = x.node(nearID)
+	}
+	other := x.node(otherID)
+	if x.w.Direction == graph.Both && other.visited() && other.distance <= limit {
+		return m, false
+	}
+	if !x.w.Relationships.IsZero() && !x.w.Relationships.Match(r.Copy().Properties) {
+		return m, false
+	}
+	m = met{r.ID, r.Type, x.near, other, nil}
+	if side == Target {
+		m.source, m.target = other, x.near
+	}
+	if x.rows {
+		m.row = add(&x.freeRows, *r)
+	}
+	return m, true
 }
