@@ -125,7 +125,12 @@ const (
 // fill creates the copy, if it does not exist, and adds what the graph contains.
 func (g *ageGraph) fill(exists bool) error {
 	if !exists {
-		if err := g.exec(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name); err != nil {
+		err := g.exec(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name)
+		if err == nil {
+			// Its table is empty, but a join reads the tables of all labels through an index only if it has one too.
+			err = g.index("_ag_label_vertex", keyIn(g.vertices()))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -262,7 +267,7 @@ func (g *ageGraph) label(name string, edge bool) error {
 		return err
 	}
 	want, create := "_ag_label_vertex", `SELECT ag_catalog.create_vlabel($1::text::name, $2::text::name)`
-	columns := []string{"(" + keyIn(g.table(name)) + ")"}
+	columns := []string{keyIn(g.table(name))}
 	if edge {
 		want, create = "_ag_label_edge", `SELECT ag_catalog.create_elabel($1::text::name, $2::text::name)`
 		columns = append(columns, "start_id", "end_id")
@@ -277,12 +282,16 @@ func (g *ageGraph) label(name string, edge bool) error {
 		return err
 	}
 	for _, c := range columns {
-		c = strings.ReplaceAll(c, g.table(name)+".", "")
-		if err := g.exec(nil, `CREATE INDEX ON `+g.table(name)+` (`+c+`)`); err != nil {
+		if err := g.index(name, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// index creates an index on an expression with the columns of a table.
+func (g *ageGraph) index(table, expression string) error {
+	return g.exec(nil, `CREATE INDEX ON `+g.table(table)+` ((`+strings.ReplaceAll(expression, g.table(table)+".", "")+`))`)
 }
 
 func (g *ageGraph) saveEntities(rows []graph.EntityRow) error {
@@ -382,8 +391,7 @@ func (g *ageGraph) saveEdges(rows []graph.RelationshipRow) error {
 			continue
 		}
 		added := 0
-		err = g.exec(func([]string) { added++ }, `INSERT INTO `+g.table(name)+` (start_id, end_id, properties) SELECT s.id, t.id, x.p FROM `+ageRows+` x
-			JOIN `+g.vertices()+` s ON `+keyIn("s")+` OPERATOR(ag_catalog.=) x.s JOIN `+g.vertices()+` t ON `+keyIn("t")+` OPERATOR(ag_catalog.=) x.t RETURNING 1`, jsonOf(rest))
+		err = g.exec(func([]string) { added++ }, g.insertEdges(name), jsonOf(rest))
 		if err == nil && added != len(rest) {
 			err = a2a.Errorf(a2a.CodeInternal, "graph: the copy in Apache AGE lacks entities: it must be rebuilt")
 		}
@@ -392,6 +400,12 @@ func (g *ageGraph) saveEdges(rows []graph.RelationshipRow) error {
 		}
 	}
 	return nil
+}
+
+// insertEdges returns the statement that adds edges of a type.
+func (g *ageGraph) insertEdges(name string) string {
+	return `INSERT INTO ` + g.table(name) + ` (start_id, end_id, properties) SELECT s.id, t.id, x.p FROM ` + ageRows + ` x
+		JOIN ` + g.vertices() + ` s ON ` + keyIn("s") + ` OPERATOR(ag_catalog.=) x.s JOIN ` + g.vertices() + ` t ON ` + keyIn("t") + ` OPERATOR(ag_catalog.=) x.t RETURNING 1`
 }
 
 func timeText(t time.Time) string {

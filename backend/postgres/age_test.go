@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -158,5 +159,25 @@ func TestCopiesInAGERemainExactWithoutConfig(t *testing.T) {
 	must(t, err)
 	if got := ids(k); got != "[]" {
 		t.Errorf("the copy has %s after ForgetOwner, want none", got)
+	}
+}
+
+// A write reads the vertices of new edges through indexes, whatever their labels.
+func TestPlansOfWritesInAGE(t *testing.T) {
+	t.Parallel()
+	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*AGE)
+	k := graph.Key{Owner: "o"}
+	_, err := a.Write(t.Context(), k, graph.Batch{
+		Entities:      []graph.Entity{{ID: "a", Label: "A"}, {ID: "b", Label: "B"}},
+		Relationships: []graph.Relationship{{Source: "a", Target: "b", Type: "to"}},
+	})
+	must(t, err)
+	plan := ""
+	db := &ageDB{&kit{a.database}, a, k, func(g *ageGraph) error {
+		return g.exec(func(row []string) { plan += row[0] + "\n" }, `EXPLAIN (COSTS OFF) `+g.insertEdges("to"), "[]")
+	}}
+	must(t, db.Write(t.Context(), func(sqlkit.Tx) error { return nil }))
+	if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan") < 6 {
+		t.Errorf("the plan reads whole tables:\n%s", plan)
 	}
 }
