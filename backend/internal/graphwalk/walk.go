@@ -72,7 +72,7 @@ func (m *met) ids() graph.Relationship {
 	return graph.Relationship{ID: m.id, Source: m.source.id, Target: m.target.id, Type: m.of}
 }
 
-// ends returns whether both ends were visited.
+// visited reports whether both ends were visited.
 func (m *met) visited() bool { return m.source.visited() && m.target.visited() }
 
 // size returns the size of the properties that are kept.
@@ -310,7 +310,7 @@ func (x *walker) first(r *graph.RelationshipRow, side Side, distance int) (m met
 	if side == Target {
 		nearID, otherID, limit = r.Target, r.Source, distance // the other side has those within the level
 	}
-	if x.near == nil || x.near.id != nearID { // rows of an entity mostly follow each other
+	if x.near == nil || x.near.id != nearID { // the rows of an entity follow each other
 		x.near = x.node(nearID)
 	}
 	other := x.node(otherID)
