@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-// BenchWords measures searches by words in collections of 100 documents, ten times as many, and so on up to a
+// BenchWords measures searches by words in collections of 100 documents, 1,000, and so on up to a
 // number, beside a loop over their texts in memory, which counts the words that each contains. A document has
 // 40 words from the documentation of the Go standard library. processorTime, which may be nil, returns the
 // processor time of the process: it does not depend on the load of the machine.
