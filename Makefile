@@ -27,7 +27,7 @@ RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vecto
 # Tests among them without the race detector: those that repeat code of other tests (on other tables, in broken stores, by
 # scripts, with more URLs), and those in which it finds nothing (killed processes, many rows).
 RACE_SKIP := BehindAPooler|SuiteCatchesBroken|SuiteDetectsDefects|TestScripts|TestPasswordsAreNotShown/bad
-RACE_SKIP := $(RACE_SKIP)|SurviveKill|SurvivesKill|TestBlobStreams|TestLongTermRecall|TestTerminalCacheIsBounded|WhileAnIndexIsBuilt
+RACE_SKIP := $(RACE_SKIP)|SurviveKill|SurvivesKill|TestBlobStreams|TestLongTermRecall|TestWordRecall|TestTerminalCacheIsBounded|WhileAnIndexIsBuilt
 RACE_SKIP := $(RACE_SKIP)|BetweenBackends|TestCorpusOf|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
 
 .DEFAULT_GOAL := help

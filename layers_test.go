@@ -46,7 +46,7 @@ var rows = map[string]int{
 	"store/vector":                    5,
 	"rag":                             6,
 	"embedding":                       6,
-	"store/vector/vectortest":         6,
+	"store/vector/vectortest":         7,
 	"store/rules":                     4,
 	"store/board":                     4,
 	"store/board/boardtest":           6,

@@ -160,12 +160,13 @@ func (d *Documents) Delete(ctx context.Context, ids ...string) error {
 type storedDocument struct {
 	vector.Document
 	Metadata json.RawMessage
-	Score    float64 `json:",omitempty"`
+	Score    float64       `json:",omitempty"`
+	Scores   vector.Scores `json:",omitzero"`
 }
 
-func newStoredDocument(d vector.Document, score float64) (storedDocument, error) {
-	metadata, err := json.Marshal(d.Metadata)
-	return storedDocument{d, metadata, score}, err
+func newStoredDocument(h vector.Hit) (storedDocument, error) {
+	metadata, err := json.Marshal(h.Metadata)
+	return storedDocument{h.Document, metadata, h.Score, h.Scores}, err
 }
 
 func (s storedDocument) document() vector.Document {
@@ -186,7 +187,7 @@ func (d *Documents) Get(ctx context.Context, ids ...string) ([]vector.Document, 
 		stored = nil // of a call that failed
 		for _, f := range found {
 			f.Embedding = nil
-			one, err := newStoredDocument(f, 0)
+			one, err := newStoredDocument(vector.Hit{Document: f})
 			if err != nil {
 				return err
 			}
@@ -213,6 +214,7 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 	}
 	var stored []struct {
 		Mode      vector.Mode
+		Fallback  string `json:",omitempty"`
 		Hits      []storedDocument
 		Truncated bool `json:",omitempty"`
 	}
@@ -220,9 +222,9 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 		found, err := s.Search(ctx, d.key(), p)
 		stored = slices.Grow(stored[:0], len(found))[:len(found)]
 		for i, results := range found {
-			stored[i].Mode, stored[i].Hits, stored[i].Truncated = results.Mode, nil, results.Truncated
+			stored[i].Mode, stored[i].Fallback, stored[i].Hits, stored[i].Truncated = results.Mode, results.Fallback, nil, results.Truncated
 			for _, h := range results.Hits {
-				one, err := newStoredDocument(h.Document, h.Score)
+				one, err := newStoredDocument(h)
 				if err != nil {
 					return err
 				}
@@ -236,9 +238,9 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 	}
 	all := make([]vector.Results, len(stored))
 	for i, results := range stored {
-		all[i].Mode, all[i].Truncated = results.Mode, results.Truncated
+		all[i].Mode, all[i].Fallback, all[i].Truncated = results.Mode, results.Fallback, results.Truncated
 		for _, h := range results.Hits {
-			all[i].Hits = append(all[i].Hits, vector.Hit{Document: h.document(), Score: h.Score})
+			all[i].Hits = append(all[i].Hits, vector.Hit{Document: h.document(), Score: h.Score, Scores: h.Scores})
 		}
 	}
 	return all, nil

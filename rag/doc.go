@@ -3,8 +3,8 @@
 //
 // An [Index] splits documents into chunks that end with a sentence, stores them in a collection of
 // documents (package vector), and returns the best chunks for a question as citations: the document,
-// the range of its text, and the text itself. It finds chunks by meaning if the collection has
-// embeddings, and otherwise by words.
+// the range of its text, and the text itself. It finds chunks by words and, if the collection has
+// embeddings, by meaning.
 //
 // In a handler, use the collection of the turn, so that a document is indexed exactly once whatever
 // interrupts the turn:

@@ -1,6 +1,7 @@
 package rag
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -254,6 +255,9 @@ func (x *Index) Remove(ctx context.Context, id string) error {
 
 // SearchParams select citations. The zero value selects the best [vector.DefaultLimit] ones.
 type SearchParams struct {
+	// Mode is the way in which passages are ranked. "" means [vector.ModeHybrid], which is by words and by
+	// meaning if the store has an embedder, otherwise by words.
+	Mode vector.Mode
 	// Limit is the maximum number of citations, up to [vector.MaxLimit]. 0 means
 	// [vector.DefaultLimit].
 	Limit int
@@ -279,9 +283,11 @@ type Citation struct {
 	End   int `json:"end"`
 	// Text is the passage.
 	Text string `json:"text"`
-	// Score is larger for better passages. By words it is from 0 to 1, by meaning that of the
-	// metric of the collection.
+	// Score is larger for better passages. It is from 0 to 1, by meaning only that of the metric of the
+	// collection.
 	Score float64 `json:"score"`
+	// Scores explains Score unless the search is by meaning only.
+	Scores vector.Scores `json:"scores,omitzero"`
 	// Metadata is that of the document.
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
@@ -290,6 +296,8 @@ type Citation struct {
 type Found struct {
 	// Mode states how citations were found.
 	Mode vector.Mode `json:"mode"`
+	// Fallback is the error of the embedder if the search is by words because of it, otherwise "".
+	Fallback string `json:"fallback,omitempty"`
 	// Citations are by falling score.
 	Citations []Citation `json:"citations"`
 }
@@ -302,7 +310,7 @@ func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Fo
 	case len(question) > MaxQuestion:
 		return Found{}, invalid("question: has %d bytes, limit is %d", len(question), MaxQuestion)
 	}
-	search := vector.SearchParams{Queries: []vector.Query{{Text: question}}, Limit: p.Limit, MinScore: p.MinScore, Filter: filter.And(filter.Exists(sourceMember + ".document"))}
+	search := vector.SearchParams{Mode: cmp.Or(p.Mode, vector.ModeHybrid), Queries: []vector.Query{{Text: question}}, Limit: p.Limit, MinScore: p.MinScore, Filter: filter.And(filter.Exists(sourceMember + ".document"))}
 	if len(p.Documents) > 0 {
 		ids := make([]any, len(p.Documents))
 		for i, id := range p.Documents {
@@ -323,7 +331,7 @@ func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Fo
 	if err != nil {
 		return Found{}, err
 	}
-	found := Found{Mode: results[0].Mode}
+	found := Found{Mode: results[0].Mode, Fallback: results[0].Fallback}
 	for _, h := range results[0].Hits {
 		s := sourceOf(h.Metadata)
 		metadata := maps.Clone(h.Metadata)
@@ -331,7 +339,7 @@ func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Fo
 		if len(metadata) == 0 {
 			metadata = nil
 		}
-		found.Citations = append(found.Citations, Citation{s.Document, s.Title, s.URL, s.Start, s.End, h.Text, h.Score, metadata})
+		found.Citations = append(found.Citations, Citation{s.Document, s.Title, s.URL, s.Start, s.End, h.Text, h.Score, h.Scores, metadata})
 	}
 	return found, nil
 }

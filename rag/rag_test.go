@@ -138,7 +138,7 @@ func search(t *testing.T, x *rag.Index, question string, p rag.SearchParams) rag
 func TestDocumentsAreReplacedAndCited(t *testing.T) {
 	t.Parallel()
 	model := new(words)
-	for mode, e := range map[vector.Mode]vector.Embedder{vector.ModeLexical: nil, vector.ModeSemantic: model} {
+	for mode, e := range map[vector.Mode]vector.Embedder{vector.ModeLexical: nil, vector.ModeHybrid: model} {
 		x, documents := newIndex(t, e, rag.Config{ChunkSize: 100})
 		if found := search(t, x, "anything", rag.SearchParams{}); len(found.Citations) > 0 {
 			t.Errorf("Search() of no collection = %+v", found)

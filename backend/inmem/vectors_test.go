@@ -39,6 +39,13 @@ func TestVectorsWithGraph(t *testing.T) {
 	vectortest.Run(t, vectorHarness(ann.Config{GraphAt: 8}))
 }
 
+func TestWordRecall(t *testing.T) {
+	t.Parallel()
+	s := New()
+	defer s.Close()
+	vectortest.CheckRecall(storetest.Wrap(t), s.Vectors(vector.Config{}), 50)
+}
+
 // BenchmarkWordSearch searches collections of up to 100,000 documents by words.
 func BenchmarkWordSearch(b *testing.B) {
 	s := New()

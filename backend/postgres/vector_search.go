@@ -36,30 +36,36 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	if err != nil {
 		return nil, err
 	}
-	embeddings, err := vector.EmbedQueries(ctx, s.cfg.Embedder, &c.Collection, p.Queries)
+	plans, err := vector.Plans(ctx, s.cfg.Embedder, &c.Collection, &p)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]vector.Results, len(p.Queries))
-	search := &vectorSearch{kit: s.kit, k: k, c: c, p: &p, exact: p.Exact || c.indexed == ""}
-	for i, embedding := range embeddings {
-		if all[i].Mode = vector.ModeLexical; embedding != nil {
-			all[i].Mode = vector.ModeSemantic
-			search.add(embedding, &all[i].Hits)
-			search.exact = search.exact || c.half() && !fitsHalf(embedding)
+	all := make([]vector.Results, len(plans))
+	search := s.semantic(k, c, &p)
+	for i, plan := range plans {
+		all[i].Mode, all[i].Fallback = plan.Mode, plan.Fallback
+		if plan.Mode == vector.ModeSemantic {
+			search.add(plan.Embedding, &all[i].Hits)
+			continue
 		}
-	}
-	if err := search.run(ctx); err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].Mode == vector.ModeLexical {
-			if all[i].Hits, err = vectors.SearchWords(ctx, documents{s.kit, k.Owner, c}, p.Queries[i].Text, &p); err != nil {
-				return nil, err
+		text := vectors.TextSearch{Documents: documents{s.kit, k.Owner, c}, Text: p.Queries[i].Text, Metric: c.Metric}
+		if plan.Mode == vector.ModeHybrid {
+			text.Near = func(p *vector.SearchParams) (hits []vector.Hit, err error) {
+				near := s.semantic(k, c, p)
+				near.add(plan.Embedding, &hits)
+				return hits, near.run(ctx)
 			}
 		}
+		if all[i].Hits, err = text.Run(ctx, &p); err != nil {
+			return nil, err
+		}
 	}
-	return all, nil
+	return all, search.run(ctx)
+}
+
+// semantic returns a search without queries.
+func (s *vectorStore) semantic(k vector.Key, c *collectionRow, p *vector.SearchParams) *vectorSearch {
+	return &vectorSearch{kit: s.kit, k: k, c: c, p: p, exact: p.Exact || c.indexed == ""}
 }
 
 // vectorSearch runs the semantic queries of a search. Each pass is one round trip and one transaction.
@@ -86,6 +92,7 @@ type ranked struct {
 }
 
 func (s *vectorSearch) add(embedding []float32, hits *[]vector.Hit) {
+	s.exact = s.exact || s.c.half() && !fitsHalf(embedding)
 	limit := s.p.Offset + s.p.Limit
 	s.pending = append(s.pending, &vectorQuery{embedding: embedding, limit: max(minCandidates, limit+limit/4), hits: hits})
 }
@@ -102,7 +109,7 @@ func (s *vectorSearch) run(ctx context.Context) error {
 		s.pending = slices.DeleteFunc(s.pending, func(q *vectorQuery) bool {
 			hits := vector.NewCollector(s.p)
 			for _, f := range q.found {
-				if !hits.Add(f.row, f.score) {
+				if !hits.Add(f.row, f.score, vector.Scores{}) {
 					break
 				}
 			}

@@ -334,6 +334,12 @@ func TestInterruptedDeletionContinues(t *testing.T) {
 	})
 }
 
+func TestWordRecall(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
+	vectortest.CheckRecall(storetest.Wrap(t), s.Vectors(vector.Config{}), 50)
+}
+
 // Documents of an earlier version have no terms. The next search by words adds them, and continues where
 // another one was interrupted.
 func TestWordsOfEarlierDocuments(t *testing.T) {

@@ -230,7 +230,7 @@ func (c *documentsSearchCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
 	}
 	return c.withDocuments(ctx, a, false, func(k *kept) error {
-		all, err := k.Documents.Search(ctx, c.key(k), vector.SearchParams{Queries: []vector.Query{{Text: c.Query}}, Limit: c.Limit})
+		all, err := k.Documents.Search(ctx, c.key(k), vector.SearchParams{Mode: vector.ModeHybrid, Queries: []vector.Query{{Text: c.Query}}, Limit: c.Limit})
 		if err != nil {
 			return k.collectionError(c.Collection, err)
 		}

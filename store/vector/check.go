@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -161,6 +162,8 @@ func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
 	switch {
 	case len(p.Queries) == 0 || len(p.Queries) > MaxQueries:
 		return k, p, invalid("queries: are %d, want 1 to %d", len(p.Queries), MaxQueries)
+	case !slices.Contains([]Mode{"", ModeSemantic, ModeLexical, ModeHybrid}, p.Mode):
+		return k, p, invalid("mode: %s is unknown, want semantic, lexical or hybrid", a2a.Quote(string(p.Mode)))
 	case p.Offset < 0 || p.Offset > MaxOffset:
 		return k, p, invalid("offset: is %d, want 0 to %d", p.Offset, MaxOffset)
 	case p.MinScore != nil && math.IsNaN(*p.MinScore):
@@ -170,7 +173,7 @@ func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
 		return k, p, err
 	}
 	for i, q := range p.Queries {
-		if err := q.check(fmt.Sprintf("queries[%d]", i)); err != nil {
+		if err := q.check(fmt.Sprintf("queries[%d]", i), p.Mode); err != nil {
 			return k, p, err
 		}
 	}
@@ -183,12 +186,14 @@ func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
 	return k, p, err
 }
 
-func (q Query) check(field string) error {
-	if (q.Text == "") == (q.Embedding == nil) {
+func (q Query) check(field string, mode Mode) error {
+	switch {
+	case q.Text == "" && q.Embedding == nil, q.Text != "" && q.Embedding != nil && mode != ModeHybrid:
 		return invalid("%s: needs either an embedding or a text", field)
-	}
-	if q.Text == "" {
-		return checkEmbedding(field+".embedding", q.Embedding)
+	case q.Embedding != nil:
+		if err := checkEmbedding(field+".embedding", q.Embedding); err != nil {
+			return err
+		}
 	}
 	if rule := textRule(q.Text, MaxText); rule != "" {
 		return invalid("%s.text: %s", field, rule)

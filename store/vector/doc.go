@@ -24,7 +24,11 @@
 // Small collections are compared completely. In large ones an approximate search may miss a few of
 // the closest documents; [SearchParams.Exact] compares all of them.
 //
-// A query with a text is embedded. If the store has no embedder or the collection is lexical,
+// [SearchParams.Mode] selects how a query with a text is ranked. [ModeHybrid] ranks documents by words and by
+// embeddings, and fuses the ranks: that finds names and codes which a model does not know, and other words
+// with the same meaning.
+//
+// By default, a query with a text is embedded. If the store has no embedder or the collection is lexical,
 // documents are ranked by their words, and [Results.Mode] is [ModeLexical]. A word that no document
 // contains is compared by its trigrams with those of documents. An index has up to 16,384 different words of
 // each document. In a large collection, a search of common words ranks some of the documents that have them;

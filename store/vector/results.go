@@ -41,7 +41,7 @@ func NewCollector(p *SearchParams) *Collector {
 }
 
 // Add adds the next document and reports whether the search needs more.
-func (c *Collector) Add(r *Row, score float64) bool {
+func (c *Collector) Add(r *Row, score float64, parts Scores) bool {
 	if c.full {
 		return false
 	}
@@ -49,7 +49,7 @@ func (c *Collector) Add(r *Row, score float64) bool {
 		c.full = true
 		return false
 	}
-	h := Hit{Document: r.Document(c.p.IncludeEmbedding), Score: score}
+	h := Hit{Document: r.Document(c.p.IncludeEmbedding), Score: score, Scores: parts}
 	if !c.p.Filter.Match(h.Metadata) {
 		return true
 	}

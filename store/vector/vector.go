@@ -74,7 +74,8 @@ type WriteParams struct {
 	Embedder string
 }
 
-// Query is what documents are compared with. Exactly one field is set.
+// Query is what documents are compared with. Exactly one field is set, but a search in [ModeHybrid] may
+// have both, the embedding being that of the text.
 type Query struct {
 	Embedding []float32
 	Text      string
@@ -82,6 +83,9 @@ type Query struct {
 
 // SearchParams select and rank documents.
 type SearchParams struct {
+	// Mode is the way in which documents are ranked for queries with a text. "" is [ModeSemantic] if the store
+	// can embed the text, otherwise [ModeLexical]. Other queries are semantic.
+	Mode Mode
 	// Queries are 1 to [MaxQueries] queries. The search has one result for each of them.
 	Queries []Query
 	// Limit is the maximum number of documents per query. 0 means [DefaultLimit].
@@ -108,14 +112,20 @@ type Mode string
 
 // The modes.
 const (
-	ModeSemantic Mode = "semantic" // by embeddings
+	ModeSemantic Mode = "semantic" // by embeddings; without one of the text, the search is lexical
 	ModeLexical  Mode = "lexical"  // by words, with scores from 0 to 1
+	// ModeHybrid fuses the ranks by words and by embeddings, with scores from 0 to 1. Without an
+	// embedding of the text, also if the embedder fails, the search is lexical.
+	ModeHybrid Mode = "hybrid"
 )
 
 // Results are the documents that a query found.
 type Results struct {
+	// Mode is the way in which the documents were ranked.
 	Mode Mode
-	Hits []Hit
+	// Fallback is the error of the embedder if a hybrid search is lexical because of it, otherwise "".
+	Fallback string
+	Hits     []Hit
 	// Truncated reports that the closest [MaxGrouped] documents have fewer groups than the limit
 	// and others were not read. An exact search reads them.
 	Truncated bool
@@ -124,8 +134,25 @@ type Results struct {
 // Hit is a document with its score. Its Embedding is nil unless the search includes it.
 type Hit struct {
 	Document
-	// Score is larger for closer documents; see [Metric].
+	// Score is larger for closer documents; see [Metric] and [Mode].
 	Score float64
+	// Scores explains the Score of a lexical or hybrid search.
+	Scores Scores
+}
+
+// Scores are the parts of a score, each from 0 to 1. A part that the search did not use, or in which the
+// document has no rank, is 0. Score is their fusion by reciprocal rank, so it depends on the ranks of the
+// document in each part and not on these values.
+type Scores struct {
+	// Lexical is the BM25 score, relative to that of a document that contains each word of the query once;
+	// at most 1.
+	Lexical float64
+	// Trigram is the similarity of the document's words to words of the query that no document contains, such
+	// as misspelt ones.
+	Trigram float64
+	// Semantic is the score of the metric: the cosine or score under [L2], n/(1+n) for an inner product n.
+	// It is 0 if that is negative.
+	Semantic float64
 }
 
 // Store stores documents and finds them.

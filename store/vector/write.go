@@ -188,18 +188,33 @@ func dimensionError(c *Collection, n int) error {
 	return &MismatchError{c.Name, "dimension", strconv.Itoa(n), strconv.Itoa(c.Dimension)}
 }
 
-// EmbedQueries returns the embeddings of queries to a collection. An embedding is nil if its query is
-// lexical. It returns a [MismatchError] if a query does not fit the collection.
-func EmbedQueries(ctx context.Context, e Embedder, c *Collection, queries []Query) ([][]float32, error) {
-	embeddings := make([][]float32, len(queries))
+// Plan is how a query is run.
+type Plan struct {
+	Mode Mode
+	// Embedding is that of the query, nil if Mode is [ModeLexical].
+	Embedding []float32
+	// Fallback is that of [Results].
+	Fallback string
+}
+
+// Plans returns the plans of the queries of a search in a collection. It returns a [MismatchError] if a query does
+// not fit the collection. p was checked.
+func Plans(ctx context.Context, e Embedder, c *Collection, p *SearchParams) ([]Plan, error) {
+	plans := make([]Plan, len(p.Queries))
 	var texts []string
 	var of []int
-	for i, q := range queries {
+	for i, q := range p.Queries {
+		plans[i].Mode = ModeSemantic
+		if p.Mode == ModeHybrid && q.Text != "" {
+			plans[i].Mode = ModeHybrid
+		}
 		switch {
 		case q.Embedding != nil:
-			embeddings[i] = slices.Clone(q.Embedding)
-		case e != nil && c.Dimension > 0:
+			plans[i].Embedding = slices.Clone(q.Embedding)
+		case e != nil && c.Dimension > 0 && p.Mode != ModeLexical:
 			texts, of = append(texts, q.Text), append(of, i)
+		default:
+			plans[i].Mode = ModeLexical
 		}
 	}
 	if len(texts) > 0 {
@@ -207,14 +222,19 @@ func EmbedQueries(ctx context.Context, e Embedder, c *Collection, queries []Quer
 			return nil, &MismatchError{c.Name, "embedder", e.Name(), c.Embedder}
 		}
 		found, err := embed(ctx, e, texts)
-		if err != nil {
+		if err != nil && (p.Mode != ModeHybrid || ctx.Err() != nil) {
 			return nil, err
 		}
 		for i, n := range of {
-			embeddings[n] = found[i]
+			if err != nil {
+				plans[n] = Plan{Mode: ModeLexical, Fallback: err.Error()}
+			} else {
+				plans[n].Embedding = found[i]
+			}
 		}
 	}
-	for i, v := range embeddings {
+	for i := range plans {
+		v := plans[i].Embedding
 		if v == nil {
 			continue
 		}
@@ -225,5 +245,5 @@ func EmbedQueries(ctx context.Context, e Embedder, c *Collection, queries []Quer
 			return nil, err
 		}
 	}
-	return embeddings, nil
+	return plans, nil
 }

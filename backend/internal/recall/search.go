@@ -57,13 +57,6 @@ type Near struct {
 	Cosine float64
 }
 
-// Search returns the facts whose words match a query, which is not empty. p was checked.
-func Search(ix Index, p memory.SearchParams) ([]memory.Memory, error) {
-	q := query{ix: ix, p: p, plan: memory.Plan{Lexical: true}}
-	r, err := q.search()
-	return r.Facts, err
-}
-
 // SearchFacts returns the facts that match a query, which is not empty. p was checked, and has the time
 // of the search in AsOf.
 func SearchFacts(ix FactIndex, p memory.SearchParams, plan memory.Plan) (memory.Results, error) {
@@ -98,7 +91,7 @@ func (q *query) search() (memory.Results, error) {
 // query is a search with the words of its query.
 type query struct {
 	ix    Index
-	facts FactIndex // nil if there are no facts with embeddings
+	facts FactIndex
 	p     memory.SearchParams
 	plan  memory.Plan
 	text  Text

@@ -57,18 +57,25 @@ func Item(r *vector.Row) ann.Item {
 
 // Search runs the queries of p, which was checked.
 func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.SearchParams) ([]vector.Results, error) {
-	embeddings, err := vector.EmbedQueries(ctx, e, &c.Collection, p.Queries)
+	plans, err := vector.Plans(ctx, e, &c.Collection, p)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]vector.Results, len(p.Queries))
-	for i, embedding := range embeddings {
-		if embedding != nil {
-			all[i].Mode = vector.ModeSemantic
-			err = c.semantic(ctx, embedding, p, &all[i])
+	all := make([]vector.Results, len(plans))
+	for i, plan := range plans {
+		all[i].Mode, all[i].Fallback = plan.Mode, plan.Fallback
+		if plan.Mode == vector.ModeSemantic {
+			err = c.semantic(ctx, plan.Embedding, p, &all[i])
 		} else {
-			all[i].Mode = vector.ModeLexical
-			all[i].Hits, err = SearchWords(ctx, c.Documents, p.Queries[i].Text, p)
+			text := TextSearch{Documents: c.Documents, Text: p.Queries[i].Text, Metric: c.Metric}
+			if plan.Mode == vector.ModeHybrid {
+				text.Near = func(p *vector.SearchParams) ([]vector.Hit, error) {
+					var near vector.Results
+					err := c.semantic(ctx, plan.Embedding, p, &near)
+					return near.Hits, err
+				}
+			}
+			all[i].Hits, err = text.Run(ctx, p)
 		}
 		if err != nil {
 			return nil, err
@@ -114,7 +121,7 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 		}
 		hits := vector.NewCollector(p)
 		for _, f := range found {
-			if r := rows[f.ID]; r != nil && !hits.Add(r, f.Score) {
+			if r := rows[f.ID]; r != nil && !hits.Add(r, f.Score, vector.Scores{}) {
 				break
 			}
 		}

@@ -2,41 +2,77 @@ package vectors
 
 import (
 	"context"
+	"math"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-// SearchWords returns the documents that have words of a text, or similar ones. p was checked.
-func SearchWords(ctx context.Context, from Documents, text string, p *vector.SearchParams) ([]vector.Hit, error) {
-	ix, err := from.Words(ctx, p.Filter)
+// TextSearch is a search by words, and by the embedding of a text if Near is set.
+type TextSearch struct {
+	Documents Documents
+	Text      string
+	Metric    vector.Metric
+	// Near returns the closest documents for params of which the queries are not read.
+	Near func(p *vector.SearchParams) ([]vector.Hit, error)
+}
+
+// Run returns the documents that match best. p was checked.
+func (s *TextSearch) Run(ctx context.Context, p *vector.SearchParams) ([]vector.Hit, error) {
+	words, err := s.Documents.Words(ctx, p.Filter)
 	if err != nil {
 		return nil, err
 	}
+	ix := &textIndex{words, s, p}
+	plan := memory.Plan{Lexical: true}
+	if s.Near != nil {
+		plan.Embedding = new(memory.Embedding) // Near has it
+	}
 	rows := make(map[string]*vector.Row)
 	for limit := firstLimit(p); ; limit *= 4 {
-		found, err := recall.Search(ix, memory.SearchParams{Query: text, Limit: limit, Filter: p.Filter})
+		found, err := recall.SearchFacts(ix, memory.SearchParams{Query: s.Text, Limit: limit, Filter: p.Filter}, plan)
 		if err != nil {
 			return nil, err
 		}
-		ids := make([]string, len(found))
-		for i := range found {
-			ids[i] = found[i].ID
+		ids := make([]string, len(found.Facts))
+		for i := range ids {
+			ids[i] = found.Facts[i].ID
 		}
-		if err := readRows(ctx, from, ids, rows); err != nil {
+		if err := readRows(ctx, s.Documents, ids, rows); err != nil {
 			return nil, err
 		}
 		hits := vector.NewCollector(p)
-		for _, m := range found {
-			if r := rows[m.ID]; r != nil && !hits.Add(r, m.Score) {
+		for _, m := range found.Facts {
+			r, parts := rows[m.ID], vector.Scores{Lexical: m.Scores.Lexical, Trigram: m.Scores.Trigram, Semantic: m.Scores.Semantic}
+			if r != nil && !hits.Add(r, m.Score, parts) {
 				break
 			}
 		}
-		if hits.Full() || len(found) < limit {
+		if hits.Full() || len(ids) < limit {
 			return hits.Hits(), nil
 		}
 	}
+}
+
+// textIndex implements recall.FactIndex.
+type textIndex struct {
+	recall.Index
+	search *TextSearch
+	p      *vector.SearchParams
+}
+
+// Nearest implements recall.FactIndex.
+func (x *textIndex) Nearest(_ memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+	hits, err := x.search.Near(&vector.SearchParams{Limit: n, Filter: x.p.Filter, Exact: x.p.Exact})
+	for _, h := range hits {
+		near := h.Score
+		if x.search.Metric == vector.Dot {
+			near /= 1 + math.Abs(near)
+		}
+		found = append(found, recall.Near{Memory: memory.Memory{ID: h.ID, Content: h.Text}, Cosine: near})
+	}
+	return found, 0, err
 }
 
 // readRows adds the documents that rows lacks.

@@ -2,8 +2,10 @@ package vectortest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -12,6 +14,9 @@ func embedTests() []test {
 		{name: "documents and queries without embeddings are embedded", run: testEmbed, embedder: &model{name: "m", dim: 64}},
 		{name: "a failed embedder changes nothing", run: testEmbedFails, embedder: &model{name: "m", dim: 8}},
 		{name: "collections of another embedder are rejected", run: testOtherEmbedder, embedder: &model{name: "m", dim: 2}},
+		{name: "a hybrid search fuses words and embeddings", run: testHybrid, embedder: &model{name: "m", dim: 64}},
+		{name: "a hybrid search without an embedding is lexical", run: testHybridFallback, embedder: &model{name: "m", dim: 8}},
+		{name: "an embedding of the caller is part of a hybrid search", run: testHybridEmbedding},
 		{name: "a lexical collection remains lexical", run: testRemainsLexical},
 	}
 }
@@ -81,4 +86,90 @@ func testRemainsLexical(f *fixture) {
 	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 0)}})
 	f.wantError("Upsert() with an embedding", err, vector.ErrMismatch, "dimension")
 	f.upsert(vector.Document{ID: "b", Text: "two"})
+}
+
+// inMode runs a query in a mode.
+func (f *fixture) inMode(p vector.SearchParams, want vector.Mode, q vector.Query) vector.Results {
+	f.Helper()
+	p.Queries = []vector.Query{q}
+	all, err := f.s.Search(f.ctx, f.k, p)
+	if err != nil || len(all) != 1 || all[0].Mode != want {
+		f.Fatalf("Search(%+v) = %+v, %v, want one %s result", p, all, err, want)
+	}
+	for i, h := range all[0].Hits {
+		for _, s := range []float64{h.Score, h.Scores.Lexical, h.Scores.Trigram, h.Scores.Semantic} {
+			if want != vector.ModeSemantic && (s < 0 || s > 1 || h.Score == 0) || i > 0 && h.Score > all[0].Hits[i-1].Score {
+				f.Errorf("hit %d of %+v has the scores %g, %+v, want 0 to 1 and falling", i, p, h.Score, h.Scores)
+			}
+		}
+	}
+	return all[0]
+}
+
+// The embedder knows whole words only, so stems are found by words and other documents by embeddings.
+func testHybrid(f *fixture) {
+	f.upsert(
+		vector.Document{ID: "a", Text: "invoices of march", Metadata: map[string]any{"year": 2026.0}},
+		vector.Document{ID: "b", Text: "invoice paid twice", Metadata: map[string]any{"year": 2025.0}},
+		vector.Document{ID: "c", Text: "holidays"},
+	)
+	q := vector.Query{Text: "invoice paid"}
+	hybrid := vector.SearchParams{Mode: vector.ModeHybrid}
+	r := f.inMode(hybrid, vector.ModeHybrid, q)
+	f.wantIDs("hybrid", r.Hits, "b", "a", "c")
+	if best := r.Hits[0]; best.Score != 1 || best.Scores.Lexical <= 0 || best.Scores.Semantic <= 0.5 || best.Scores.Trigram != 0 {
+		f.Errorf("the best hit has the scores %g, %+v", best.Score, best.Scores)
+	}
+	if stem := r.Hits[1]; stem.Scores.Lexical <= 0 || stem.Score >= 1 {
+		f.Errorf("the hit with a stem has the scores %g, %+v", stem.Score, stem.Scores)
+	}
+	f.wantIDs("misspelt", f.inMode(vector.SearchParams{Mode: vector.ModeHybrid, Limit: 1}, vector.ModeHybrid, vector.Query{Text: "holydays"}).Hits, "c")
+	r = f.inMode(vector.SearchParams{Mode: vector.ModeLexical}, vector.ModeLexical, q)
+	f.wantIDs("lexical", r.Hits, "b", "a")
+	if s := r.Hits[0].Scores; s.Lexical <= 0 || s.Semantic != 0 {
+		f.Errorf("the best lexical hit has the scores %+v", s)
+	}
+	hybrid.Filter = filter.Eq("year", 2026)
+	f.wantIDs("filter", f.inMode(hybrid, vector.ModeHybrid, q).Hits, "a")
+	hybrid.Filter, hybrid.Offset, hybrid.Limit = filter.Filter{}, 1, 1
+	f.wantIDs("offset", f.inMode(hybrid, vector.ModeHybrid, q).Hits, "a")
+	least := 0.995
+	hybrid.MinScore, hybrid.Offset, hybrid.Limit = &least, 0, 5
+	f.wantIDs("MinScore", f.inMode(hybrid, vector.ModeHybrid, q).Hits, "b")
+	_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Mode: "other", Queries: []vector.Query{q}})
+	f.wantInvalid("another mode", err, "mode")
+}
+
+func testHybridFallback(f *fixture) {
+	f.upsert(vector.Document{ID: "a", Text: "one"}, vector.Document{ID: "b", Text: "two"})
+	f.cfg.Embedder.(*model).err = errors.New("killed")
+	r := f.inMode(vector.SearchParams{Mode: vector.ModeHybrid}, vector.ModeLexical, vector.Query{Text: "two"})
+	f.wantIDs("with a failed embedder", r.Hits, "b")
+	if !strings.Contains(r.Fallback, "killed") {
+		f.Errorf("Fallback is %q, want the error of the embedder", r.Fallback)
+	}
+	s := newFixture(f.T, f.h, vector.Config{})
+	s.upsert(vector.Document{ID: "a", Text: "one"})
+	r = s.inMode(vector.SearchParams{Mode: vector.ModeHybrid}, vector.ModeLexical, vector.Query{Text: "one"})
+	s.wantIDs("without an embedder", r.Hits, "a")
+	if r.Fallback != "" {
+		f.Errorf("Fallback without an embedder is %q", r.Fallback)
+	}
+}
+
+func testHybridEmbedding(f *fixture) {
+	for _, metric := range []vector.Metric{vector.Cosine, vector.Dot, vector.L2} {
+		f.k.Collection = string(metric)
+		f.write(f.k, vector.WriteParams{Metric: metric, Documents: []vector.Document{
+			{ID: "a", Text: "a harbor", Embedding: []float32{0, -9}}, {ID: "b", Text: "a river", Embedding: []float32{9, 0}}, {ID: "c", Text: "a lake", Embedding: []float32{8, 4}},
+		}})
+		q := vector.Query{Text: "harbors", Embedding: []float32{9, 0}}
+		r := f.inMode(vector.SearchParams{Mode: vector.ModeHybrid}, vector.ModeHybrid, q)
+		f.wantIDs(string(metric), r.Hits, "a", "b", "c")
+		if s := r.Hits[1].Scores; s.Semantic <= 0.9 || s.Lexical != 0 {
+			f.Errorf("%s: the closest document has the scores %+v", metric, s)
+		}
+		_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{q}})
+		f.wantInvalid("both in another mode", err, "queries[0]")
+	}
 }

@@ -120,6 +120,8 @@ var mutants = map[string]broken{
 	"ignores the offset":      {search: func(p *vector.SearchParams) { p.Offset = 0 }},
 	"ignores groups":          {search: func(p *vector.SearchParams) { p.GroupBy = "" }},
 	"ignores the score limit": {search: func(p *vector.SearchParams) { p.MinScore = nil }},
+	"ignores the mode":        {search: func(p *vector.SearchParams) { p.Mode = "" }},
+	"omits parts of scores":   {found: eachHits(omitParts)},
 	"omits embeddings":        {search: func(p *vector.SearchParams) { p.IncludeEmbedding = false }},
 	"always has embeddings":   {search: func(p *vector.SearchParams) { p.IncludeEmbedding = true }},
 	"has another limit":       {search: func(p *vector.SearchParams) { p.Limit = max(p.Limit, 6) }},
@@ -157,6 +159,13 @@ var mutants = map[string]broken{
 	"deletes one document":         {ids: func(ids []string) []string { return ids[:min(1, len(ids))] }},
 	"hides errors":                 {failed: func(error) error { return nil }},
 	"returns other errors":         {failed: func(error) error { return errors.New("other") }},
+}
+
+func omitParts(_ vector.SearchParams, hits []vector.Hit) []vector.Hit {
+	for i := range hits {
+		hits[i].Scores = vector.Scores{}
+	}
+	return hits
 }
 
 func filterAfter(asked vector.SearchParams, hits []vector.Hit) []vector.Hit {
