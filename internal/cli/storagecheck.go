@@ -228,13 +228,26 @@ func (p *checkPlace) dropSchema(name string) error {
 	if err != nil {
 		return explainConnection(err)
 	}
-	if p.c.at.cfg.AGE {
-		_, err = conn.Exec(ctx, "SELECT ag_catalog.drop_graph(name, true) FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)", postgres.GraphPrefix(name))
-	}
-	if err == nil {
-		_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	if err == nil && p.c.at.cfg.AGE {
+		err = dropGraphs(ctx, conn, postgres.GraphPrefix(name))
 	}
 	return errors.Join(err, conn.Close(ctx))
+}
+
+// dropGraphs removes the copies in Apache AGE whose names have a prefix, one at a time.
+func dropGraphs(ctx context.Context, conn *pgx.Conn, prefix string) error {
+	rows, err := conn.Query(ctx, "SELECT name::text FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)", prefix)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, name := range names {
+		if err == nil {
+			_, err = conn.Exec(ctx, "SELECT 1 FROM ag_catalog.drop_graph($1::text::name, true)", pgx.QueryExecModeExec, name)
+		}
+	}
+	return err
 }
 
 func (p *checkPlace) history(t storetest.T, _ func() time.Time) history.Provider {

@@ -24,7 +24,7 @@ func testLimits(f *fixture) {
 	properties["m"] = properties["m"].(string)[len(long):]
 	label := strings.Repeat("L", graph.MaxLabel)
 	e := graph.Entity{ID: long, Label: label, Properties: properties}
-	r := graph.Relationship{ID: long, Source: long, Target: long, Type: label, Properties: properties, ValidFrom: time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), ValidTo: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	r := graph.Relationship{ID: long, Source: long, Target: long, Type: strings.Repeat("T", graph.MaxLabel), Properties: properties, ValidFrom: time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), ValidTo: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 	f.write(graph.Batch{Entities: []graph.Entity{e}, Relationships: []graph.Relationship{r}})
 	r.Version, r.RecordedAt = 1, start
 	f.equal("Entities()", f.entities(f.k, long), []graph.Entity{e})
