@@ -26,7 +26,7 @@ const benchSearches = 100
 // time of a search, and, if processorTime is not nil, the mean of its processor time, which does
 // not depend on the load of the machine.
 func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime func() time.Duration) {
-	documents, err := Documents()
+	documents, err := Documents(b.Context())
 	if err != nil {
 		b.Skipf("no source of the standard library: %v", err)
 	}
@@ -127,7 +127,7 @@ func (noise) Embed(_ context.Context, texts []string) ([][]float32, error) {
 // and, if processorTime is not nil, the mean of its processor time. The embeddings are random, with 384
 // components. The reference, "compare", computes the cosines of all embeddings in memory.
 func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTerm, facts int, processorTime func() time.Duration) {
-	documents, err := Documents()
+	documents, err := Documents(b.Context())
 	if err != nil {
 		b.Skipf("no source of the standard library: %v", err)
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"go/ast"
-	"go/build"
 	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"math/rand/v2"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,7 +34,7 @@ func (r Recall) String() string { return fmt.Sprintf("recall@10 %.3f (MRR@10 %.3
 // if the recall is less than that of BM25 with a trigram arm in the reference measurements.
 func CheckRecall(t storetest.T, s memory.LongTerm, queries int) {
 	t.Helper()
-	documents, err := Documents()
+	documents, err := Documents(t.Context())
 	if err != nil {
 		t.Fatalf("no source of the standard library: %v", err)
 	}
@@ -50,10 +50,13 @@ func CheckRecall(t storetest.T, s memory.LongTerm, queries int) {
 
 // Documents returns the doc comments of the Go standard library with 60 to 8000 bytes, from the
 // source of the Go installation. An error means that it has no source.
-func Documents() ([]string, error) {
-	root := filepath.Join(build.Default.GOROOT, "src")
+func Documents(ctx context.Context) ([]string, error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output() // a test that was built with -trimpath does not know it
+	if err != nil {
+		return nil, err
+	}
 	dirs := make(map[string][]string)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(strings.TrimSpace(string(root)), "src"), func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err

@@ -18,7 +18,7 @@ import (
 // the documentation of the Go standard library. processorTime, which may be nil, returns the processor time of the
 // process: it does not depend on the load of the machine.
 func BenchWords(b *testing.B, s vector.Store, most int, processorTime func() time.Duration) {
-	source, err := memorytest.Documents()
+	source, err := memorytest.Documents(b.Context())
 	if err != nil {
 		b.Skipf("no source of the standard library: %v", err)
 	}
