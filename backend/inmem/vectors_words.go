@@ -88,7 +88,7 @@ type wordSearch struct {
 }
 
 // Words implements vectors.Documents. The first call makes the index.
-func (c *vectorCollection) Words(_ context.Context, f filter.Filter) (recall.Index, error) {
+func (c *vectorCollection) Words(_ context.Context, f filter.Filter) recall.Index {
 	c.state.mu.RLock()
 	known := c.words != nil
 	c.state.mu.RUnlock()
@@ -99,7 +99,7 @@ func (c *vectorCollection) Words(_ context.Context, f filter.Filter) (recall.Ind
 			c.words = newWordIndex(c.rows)
 		}
 	}
-	return wordSearch{c, f}, nil
+	return wordSearch{c, f}
 }
 
 func (s wordSearch) Count(stems []string) (counts []int, all int, err error) {

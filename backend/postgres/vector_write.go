@@ -16,8 +16,8 @@ import (
 const (
 	sqlShareCollection = sqlReadCollection + ` FOR KEY SHARE`
 	sqlLockCollection  = sqlReadCollection + ` FOR UPDATE`
-	sqlAddCollection   = `INSERT INTO {s}.vector_collections (owner, name, id, metric, dimension, embedder, documents, indexed, terms_after)
-		VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, 0, '', NULL) ON CONFLICT (owner, name) DO NOTHING`
+	sqlAddCollection   = `INSERT INTO {s}.vector_collections (owner, name, id, metric, dimension, embedder, documents, indexed)
+		VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, 0, '') ON CONFLICT (owner, name) DO NOTHING`
 	sqlCountWritten = `UPDATE {s}.vector_collections SET documents = documents + $3::bigint WHERE` + whereCollection + ` RETURNING documents, indexed`
 
 	newDocuments = `SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) AS u(id, metadata, attributes, text, blocks, embedding, terms)`

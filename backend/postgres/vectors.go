@@ -233,7 +233,7 @@ func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.R
 }
 
 // Words implements vectors.Documents.
-func (d documents) Words(ctx context.Context, f filter.Filter) (recall.Index, error) {
+func (d documents) Words(ctx context.Context, f filter.Filter) recall.Index {
 	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
-	return terms.Search(ctx, d.collection.Documents, f), terms.Complete(ctx)
+	return terms.Search(ctx, d.collection.Documents, f)
 }

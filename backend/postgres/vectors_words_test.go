@@ -26,23 +26,6 @@ func TestPlansOfWordSearches(t *testing.T) {
 	}
 }
 
-// Documents of an earlier version have no terms. The next search by words adds them.
-func TestWordsOfEarlierDocuments(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Vectors: true}))
-	v := s.Vectors(vector.Config{})
-	_, err := v.Upsert(bg, vectorKey, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "a harbor"}, {ID: "b", Text: "a river"}}})
-	must(t, err)
-	for _, text := range []string{"UPDATE {s}.vector_documents SET terms = NULL WHERE id > 'a'", "UPDATE {s}.vector_collections SET terms_after = 'a'"} {
-		_, err := s.pool.Exec(bg, s.qualify(text))
-		must(t, err)
-	}
-	found, err := v.Search(bg, vectorKey, vector.SearchParams{Queries: []vector.Query{{Text: "rivers"}}})
-	if err != nil || len(found[0].Hits) != 1 || found[0].Hits[0].ID != "b" {
-		t.Errorf("Search() = %+v, %v, want document b", found, err)
-	}
-}
-
 // BenchmarkWordSearch searches collections of up to 10,000 documents by words.
 func BenchmarkWordSearch(b *testing.B) {
 	t := storetest.Wrap(b)

@@ -22,7 +22,7 @@ const (
 
 	sqlCollection       = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE` + whereCollection
 	sqlCollections      = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
-	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot, terms_after) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0, NULL)`
+	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0)`
 	sqlChangeCollection = `UPDATE {s}.vector_collections SET seq = $3::bigint, removed = $4::bigint, documents = $5::bigint WHERE` + whereCollection
 	sqlDropCollection   = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
 
@@ -373,7 +373,7 @@ func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.R
 }
 
 // Words implements vectors.Documents.
-func (d documents) Words(ctx context.Context, f filter.Filter) (recall.Index, error) {
+func (d documents) Words(ctx context.Context, f filter.Filter) recall.Index {
 	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
-	return terms.Search(ctx, d.collection.Documents, f), terms.Complete(ctx)
+	return terms.Search(ctx, d.collection.Documents, f)
 }

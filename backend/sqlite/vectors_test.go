@@ -339,35 +339,3 @@ func TestWordRecall(t *testing.T) {
 	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
 	vectortest.CheckRecall(storetest.Wrap(t), s.Vectors(vector.Config{}), 50)
 }
-
-// Documents of an earlier version have no terms. The next search by words adds them, and continues where
-// another one was interrupted.
-func TestWordsOfEarlierDocuments(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := open(t, Config{Dir: dir})
-	var documents []vector.Document
-	for i := range 450 {
-		id := fmt.Sprintf("%03d", i)
-		documents = append(documents, vector.Document{ID: id, Text: "part " + id})
-	}
-	_, err := s.Vectors(vector.Config{}).Upsert(t.Context(), testCollection, vector.WriteParams{Documents: documents})
-	must(t, err)
-	must(t, s.Close())
-	execFile(t, dir+"/"+FileName, `UPDATE vector_collections SET terms_after = '099';
-		DELETE FROM vector_index WHERE rowid IN (SELECT pk FROM vector_documents WHERE id > '099')`)
-	v := open(t, Config{Dir: dir}).Vectors(vector.Config{})
-	_, err = v.Upsert(t.Context(), testCollection, vector.WriteParams{Documents: []vector.Document{{ID: "001", Text: "a card"}, {ID: "300", Text: "a card"}}})
-	must(t, err)
-	for text, want := range map[string][]string{"001": nil, "300": nil, "002": {"002"}, "449": {"449"}, "cards": {"001", "300"}} {
-		all, err := v.Search(t.Context(), testCollection, vector.SearchParams{Queries: []vector.Query{{Text: text}}})
-		must(t, err)
-		var ids []string
-		for _, h := range all[0].Hits {
-			ids = append(ids, h.ID)
-		}
-		if !slices.Equal(ids, want) {
-			t.Errorf("Search(%q) = %v, want %v", text, ids, want)
-		}
-	}
-}

@@ -14,8 +14,6 @@ import (
 const (
 	whereDocuments = ` d.owner = $1::text AND d.collection = $2::bigint`
 	whereDocument  = whereDocuments + ` AND d.id = $3::text`
-	// termsPage is the number of documents whose terms one transaction adds.
-	termsPage = 200
 	// maxRanked is the number of documents with common words that a search ranks to find candidates.
 	maxRanked = 2048
 
@@ -25,10 +23,6 @@ const (
 	sqlUnindexSome      = `DELETE FROM vector_index WHERE rowid IN (SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT $3::bigint)`
 	// PostgreSQL has them in the row.
 	sqlSetTerms = `UPDATE {s}.vector_documents AS d SET terms = $4::text::tsvector WHERE` + whereDocument
-
-	sqlTermsAfter    = `SELECT terms_after FROM {s}.vector_collections WHERE owner = $1::text AND id = $2::bigint AND terms_after IS NOT NULL`
-	sqlSetTermsAfter = `UPDATE {s}.vector_collections SET terms_after = $3::text WHERE owner = $1::text AND id = $2::bigint`
-	sqlWithoutTerms  = `SELECT d.id, d.text FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint FOR UPDATE`
 )
 
 // documentIndex is the full-text index of documents in a dialect.
@@ -94,54 +88,6 @@ func (t *DocumentTerms) Remove(tx Tx, ids []string) error {
 // RemoveFirst removes the terms of the first documents by id.
 func (t *DocumentTerms) RemoveFirst(tx Tx, documents int) error {
 	_, err := tx.Exec(sqlUnindexSome, t.args(documents)...)
-	return err
-}
-
-// Complete adds the terms of documents that an earlier version of the program stored. Other calls continue
-// meanwhile, and a call that was interrupted is continued by the next one.
-func (t *DocumentTerms) Complete(ctx context.Context) error {
-	for more := true; more; {
-		err := t.DB.Read(ctx, func(q Querier) (err error) {
-			more, err = queryOne(q, sqlTermsAfter, func(Row) {}, t.args()...)
-			return err
-		})
-		if err != nil || !more {
-			return err
-		}
-		if err := t.DB.Write(ctx, t.completePage); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *DocumentTerms) completePage(tx Tx) error {
-	after := ""
-	found, err := queryOne(tx, sqlTermsAfter+` FOR UPDATE`, func(r Row) { after = r.Text(0) }, t.args()...)
-	if err != nil || !found {
-		return err
-	}
-	var ids, texts []string
-	err = tx.Query(sqlWithoutTerms, func(r Row) error {
-		ids, texts = append(ids, r.Text(0)), append(texts, r.Text(1))
-		return nil
-	}, t.args(after, termsPage)...)
-	if err != nil {
-		return err
-	}
-	if err := t.Remove(tx, ids); err != nil {
-		return err
-	}
-	for i, id := range ids {
-		if err := t.Add(tx, id, texts[i]); err != nil {
-			return err
-		}
-	}
-	var reached any // null if all documents have terms
-	if len(ids) == termsPage {
-		reached = ids[len(ids)-1]
-	}
-	_, err = tx.Exec(sqlSetTermsAfter, t.args(reached)...)
 	return err
 }
 
@@ -281,8 +227,6 @@ func DocumentStatements(d Dialect) []Statement {
 	all := []Statement{
 		{"documents: count with a word", x.count},
 		{"documents: candidates", x.candidates},
-		{"documents: without terms", sqlWithoutTerms},
-		{"documents: note terms", sqlSetTermsAfter},
 	}
 	if d == PostgreSQL {
 		return append(all, Statement{"document: set terms", sqlSetTerms})

@@ -26,7 +26,7 @@ func (d *documents) Rows(_ context.Context, ids []string, each func(r *vector.Ro
 	return nil
 }
 
-func (d *documents) Words(context.Context, filter.Filter) (recall.Index, error) { panic("not called") }
+func (d *documents) Words(context.Context, filter.Filter) recall.Index { panic("not called") }
 
 // newCollection returns a collection of n documents on a line; group returns the group of each.
 func newCollection(t *testing.T, n int, group func(i int) int) (*Collection, *documents) {

@@ -21,7 +21,7 @@ type Documents interface {
 	// Rows calls each with the documents with the given ids that exist.
 	Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error
 	// Words returns the index of the words of the documents that a filter selects.
-	Words(ctx context.Context, f filter.Filter) (recall.Index, error)
+	Words(ctx context.Context, f filter.Filter) recall.Index
 }
 
 // Collection is what a search reads. Index is nil if the collection is lexical.

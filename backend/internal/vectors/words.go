@@ -20,11 +20,7 @@ type TextSearch struct {
 
 // Run returns the documents that match best. p was checked.
 func (s *TextSearch) Run(ctx context.Context, p *vector.SearchParams) ([]vector.Hit, error) {
-	words, err := s.Documents.Words(ctx, p.Filter)
-	if err != nil {
-		return nil, err
-	}
-	ix := &textIndex{words, s, p}
+	ix := &textIndex{s.Documents.Words(ctx, p.Filter), s, p}
 	plan := memory.Plan{Lexical: true}
 	if s.Near != nil {
 		plan.Embedding = new(memory.Embedding) // Near has it

@@ -349,7 +349,7 @@ CREATE TABLE vector_collections (
   seq       INTEGER NOT NULL,
   removed   INTEGER NOT NULL,
   documents INTEGER NOT NULL,
-  snapshot  INTEGER NOT NULL, terms_after TEXT DEFAULT '',
+  snapshot  INTEGER NOT NULL,
   PRIMARY KEY (owner, name)
 ) WITHOUT ROWID;
 CREATE TABLE vector_deleted (
