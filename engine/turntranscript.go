@@ -131,8 +131,8 @@ func (s *Transcript) Page(ctx context.Context, q history.Query) (history.Page, e
 	return s.query(ctx, "transcript.page", func(ctx context.Context, h history.Provider) (history.Page, error) { return h.Page(ctx, s.key(), q) })
 }
 
-// Tail returns the newest messages, up to a limit, oldest first. Calls of tools and their results
-// are kept together; see [history.Query].
+// Tail returns the newest messages, up to a limit and [history.MaxPageBytes], oldest first. Calls of
+// tools and their results are kept together; see [history.Query].
 func (s *Transcript) Tail(ctx context.Context, limit int) ([]history.Message, error) {
 	q := history.Tail(limit)
 	q.KeepToolPairs = true
@@ -140,8 +140,9 @@ func (s *Transcript) Tail(ctx context.Context, limit int) ([]history.Message, er
 	return page.Messages, err
 }
 
-// Messages returns up to limit messages, oldest first, after skipping offset of them. Limit 0 means
-// all.
+// Messages returns up to limit messages, oldest first, after skipping offset of them. It returns less
+// if their bodies exceed [history.MaxPageBytes]; only an empty result is the end. Limit 0 means all,
+// whatever their size.
 func (s *Transcript) Messages(ctx context.Context, limit, offset int) ([]history.Message, error) {
 	page, err := s.query(ctx, "transcript.messages", func(ctx context.Context, h history.Provider) (page history.Page, err error) {
 		page.Messages, err = h.Messages(ctx, s.key(), limit, offset)

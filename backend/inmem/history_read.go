@@ -48,6 +48,9 @@ func (h *historyStore) Messages(ctx context.Context, k history.Key, limit, offse
 		if limit > 0 && limit < len(found) {
 			found = found[:limit]
 		}
+		if limit > 0 {
+			found = found[:history.Fit(outlines(found), false)]
+		}
 		found = slices.Clone(found)
 	})
 	return copyHistoryMessages(found), err
@@ -64,8 +67,10 @@ func (h *historyStore) Page(ctx context.Context, k history.Key, q history.Query)
 		if q.Before > 0 {
 			all = all[:max(0, len(all)-(len(t.messages)-t.after(q.Before-1)))]
 		}
-		n := min(q.Limit, len(all))
-		if q.KeepToolPairs {
+		n := 0
+		if !q.KeepToolPairs {
+			n = history.Fit(outlines(window(all, q.Limit, q.Newest)), q.Newest)
+		} else {
 			n = history.PageSize(outlines(window(all, q.Limit+history.PageRead, q.Newest)), q.Limit, q.Newest)
 		}
 		page.More = n < len(all)
@@ -153,7 +158,7 @@ func (h *historyStore) Search(ctx context.Context, q history.SearchQuery) (page 
 	if err := h.read(ctx); err != nil {
 		return page, err
 	}
-	scanned := 0
+	scanned, size := 0, history.PageBytes(0)
 	for _, t := range h.scope(&q, h.now()) {
 		found := t.messages
 		if n := q.Next; n != nil && n.Agent == t.Key.Agent && n.Session == t.Key.Session {
@@ -163,9 +168,13 @@ func (h *historyStore) Search(ctx context.Context, q history.SearchQuery) (page 
 			if scanned == history.SearchScan || len(page.Hits) == q.Limit {
 				return page, nil
 			}
+			matches := match.Match(m.text)
+			if matches && !size.Add(len(m.Body)) {
+				return page, nil
+			}
 			scanned++
 			page.Next = &history.SearchCursor{Agent: t.Key.Agent, Session: t.Key.Session, Seq: m.Seq}
-			if match.Match(m.text) {
+			if matches {
 				page.Hits = append(page.Hits, history.Hit{Key: t.Key, Message: copyHistoryMessage(&m.Message)})
 			}
 		}

@@ -105,8 +105,15 @@ func TestLargeMessages(t *testing.T) {
 	if got := srv.client(t).Info(bg, "commandstats").Val(); !strings.Contains(got, "cmdstat_xrange:calls=23,") {
 		t.Errorf("statistics are %s, want 23 calls of xrange", got)
 	}
-	if messages, err := h.Messages(bg, testKey, 30, 50); err != nil || len(messages) != 30 || messages[0].Seq != 51 {
-		t.Errorf("Messages() with an offset = %d messages, %v, want 30", len(messages), err)
+	if messages, err := h.Messages(bg, testKey, 30, 50); err != nil || len(messages) != 8 || messages[0].Seq != 51 {
+		t.Errorf("Messages() with an offset = %d messages, %v, want 8", len(messages), err)
+	}
+	if page, err := h.Page(bg, testKey, history.Tail(history.MaxPage)); err != nil || len(page.Messages) != 8 || !page.More || page.Messages[7].Seq != count {
+		t.Errorf("Page() = %d messages, more %t, %v, want 8 and more", len(page.Messages), page.More, err)
+	}
+	// One batch of 16 messages.
+	if got := srv.client(t).Info(bg, "commandstats").Val(); !strings.Contains(got, "cmdstat_xrevrange:calls=1,") {
+		t.Errorf("statistics are %s, want 1 call of xrevrange", got)
 	}
 	if page, err := h.Search(bg, history.SearchQuery{Owner: testKey.Owner, Agent: testKey.Agent, Session: testKey.Session, Text: "absent"}); err != nil || len(page.Hits) != 0 || page.Next != nil {
 		t.Errorf("Search() = %d hits, %v, want none", len(page.Hits), err)

@@ -157,7 +157,7 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 	if err != nil {
 		return page, wrapError(err, "search")
 	}
-	scanned := 0
+	scanned, bodies := 0, history.PageBytes(0)
 	for _, k := range scope {
 		before := int64(0)
 		if n := q.Next; n != nil && n.Agent == k.Agent && n.Session == k.Session {
@@ -183,10 +183,14 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 			}
 			size = min(searchBatch, t.batch())
 			for _, m := range messages {
+				matches := match.Match(history.Text(m.Body))
+				if matches && !bodies.Add(len(m.Body)) {
+					return page, nil
+				}
 				scanned++
 				before = m.Seq
 				page.Next = &history.SearchCursor{Agent: k.Agent, Session: k.Session, Seq: m.Seq}
-				if !match.Match(history.Text(m.Body)) {
+				if !matches {
 					continue
 				}
 				if page.Hits = append(page.Hits, history.Hit{Key: k, Message: m}); len(page.Hits) == q.Limit {

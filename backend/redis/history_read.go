@@ -111,7 +111,8 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 // readRange reads messages once. If no message between the first and the last one was removed, it
 // skips none of them, since the offset determines the sequence.
 func (h *History) readRange(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
-	if limit == 0 {
+	all, size := limit == 0, history.PageBytes(0)
+	if all {
 		limit = math.MaxInt
 	}
 	after, rev, batchSize := int64(0), "", readFirst
@@ -153,7 +154,12 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 		}
 		skip := min(offset, len(batch))
 		offset -= skip
-		messages = append(messages, batch[skip:][:min(len(batch)-skip, limit-len(messages))]...)
+		for _, m := range batch[skip:][:min(len(batch)-skip, limit-len(messages))] {
+			if !all && !size.Add(len(m.Body)) {
+				return messages, nil
+			}
+			messages = append(messages, m)
+		}
 		if len(batch) < count {
 			break
 		}
@@ -161,40 +167,100 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 	return messages, nil
 }
 
-// Page implements [history.Provider].
+// Page implements [history.Provider]. It reads large pages in batches, and starts again if messages
+// are removed meanwhile.
 func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (page history.Page, err error) {
 	if err := q.Complete(k); err != nil {
 		return page, err
 	}
-	all, err := h.readPage(ctx, k, q, q.Limit+1)
-	n := min(q.Limit, len(all))
+	for err = errRevised; errors.Is(err, errRevised); {
+		r := pageReader{h: h, k: k, q: q, batch: readFirst}
+		page, err = r.page(ctx)
+	}
+	return page, wrapError(err, "page")
+}
+
+// pageReader reads the messages of a query in batches: those that fit into a page, and the outlines
+// of others. Their order is that of reading, which is descending for the newest ones.
+type pageReader struct {
+	h *History
+	k history.Key
+	q history.Query
+
+	fitting  []history.Message
+	outlines []history.Outline
+	size     history.PageBytes
+	batch    int
+	rev      string
+	ended    bool
+}
+
+// page reads a page once.
+func (r *pageReader) page(ctx context.Context) (page history.Page, err error) {
+	for r.more(r.q.Limit+1) && len(r.fitting) == len(r.outlines) && err == nil {
+		err = r.read(ctx, r.q.Limit+1)
+	}
+	n := min(r.q.Limit, len(r.fitting))
 	// Most pages need no messages beyond their limit.
-	if err == nil && q.KeepToolPairs && len(all) > q.Limit && (!q.Newest || !history.Whole(outlines(all[1:]))) {
-		if all, err = h.readPage(ctx, k, q, q.Limit+history.PageRead); err == nil {
-			n = history.PageSize(outlines(all), q.Limit, q.Newest)
+	if r.q.KeepToolPairs && n < len(r.outlines) && (!r.q.Newest || !history.Whole(r.ascending(n))) {
+		for r.more(n+history.PageRead) && err == nil {
+			err = r.read(ctx, n+history.PageRead)
 		}
+		n = history.PageSize(r.ascending(len(r.outlines)), n, r.q.Newest)
 	}
 	if err != nil {
-		return page, wrapError(err, "page")
+		return page, err
 	}
-	page.More = n < len(all)
-	if page.Messages = all[:n:n]; q.Newest {
-		page.Messages = all[len(all)-n:]
+	page.Messages, page.More = r.fitting[:n:n], n < len(r.outlines)
+	if r.q.Newest {
+		slices.Reverse(page.Messages)
 	}
 	return page, nil
 }
 
-// readPage returns up to count messages of a query in ascending order.
-func (h *History) readPage(ctx context.Context, k history.Key, q history.Query, count int) ([]history.Message, error) {
-	_, replies, found, err := h.readTotals(ctx, k, h.rangeOf(k, q.After, q.Before, count, q.Newest))
-	if err != nil || !found {
-		return nil, err
-	}
-	all, err := parseMessages(replies[0])
-	if q.Newest {
+// more reports whether less than count messages were read, and more may exist.
+func (r *pageReader) more(count int) bool { return len(r.outlines) < count && !r.ended }
+
+// ascending returns the outlines of the first n messages that were read, in ascending order.
+func (r *pageReader) ascending(n int) []history.Outline {
+	all := slices.Clone(r.outlines[:n])
+	if r.q.Newest {
 		slices.Reverse(all)
 	}
-	return all, err
+	return all
+}
+
+// read reads the next batch, until count messages were read.
+func (r *pageReader) read(ctx context.Context, count int) error {
+	count = min(r.batch, count-len(r.outlines))
+	t, replies, found, err := r.h.readTotals(ctx, r.k, r.h.rangeOf(r.k, r.q.After, r.q.Before, count, r.q.Newest))
+	switch {
+	case err != nil:
+		return err
+	case r.rev != "" && (!found || t.rev != r.rev):
+		return errRevised
+	case !found:
+		r.ended = true
+		return nil
+	}
+	batch, err := parseMessages(replies[0])
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		m := &batch[i]
+		if len(r.fitting) == len(r.outlines) && r.size.Add(len(m.Body)) {
+			r.fitting = append(r.fitting, *m)
+		}
+		r.outlines = append(r.outlines, m.Outline())
+		if r.q.Newest {
+			r.q.Before = m.Seq
+		} else {
+			r.q.After = m.Seq
+		}
+	}
+	r.rev, r.batch, r.ended = t.rev, t.batch(), len(batch) < count || r.q.Newest && r.q.Before <= 1
+	return nil
 }
 
 func outlines(messages []history.Message) []history.Outline {

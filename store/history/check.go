@@ -24,6 +24,9 @@ const (
 	// DefaultPage and MaxPage are numbers of results per page.
 	DefaultPage = 100
 	MaxPage     = 1000
+	// MaxPageBytes limits the bodies of a page in total. A page ends before the message that exceeds
+	// it, and reports that more follow.
+	MaxPageBytes = 8 << 20
 	// MaxTTL limits the time until a session expires.
 	MaxTTL = 100 * 365 * 24 * time.Hour
 )

@@ -40,7 +40,8 @@
 // its results and all messages between them form a group. Groups that overlap are one group.
 //
 //   - With [Query.KeepToolPairs] a page consists of whole groups. A group that exceeds the limit
-//     is returned as a whole if it is the only one of the page.
+//     is returned as a whole if it is the only one of the page and its bodies have up to
+//     [MaxPageBytes].
 //   - [Pruner.Prune] removes whole groups, and only if each of their messages may be removed.
 //
 // # Search

@@ -72,11 +72,15 @@ type Provider interface {
 	// all of them or none. It returns [ErrFenced] or [ErrConflict] if p does not permit the
 	// append.
 	Append(ctx context.Context, k Key, p AppendParams) (AppendResult, error)
-	// Messages returns up to limit messages, oldest first, after skipping offset of them. Limit 0
-	// means all. Its cost grows with the offset; to page through a session, use Page.
+	// Messages returns up to limit messages, oldest first, after skipping offset of them. It returns
+	// less than limit if their bodies exceed [MaxPageBytes], but at least one; only an empty result
+	// is the end of the session. So the next offset is the previous one plus the number of messages
+	// returned. Limit 0 means all, whatever their size. Its cost grows with the offset; to page
+	// through a session, use Page or [All].
 	Messages(ctx context.Context, k Key, limit, offset int) ([]Message, error)
-	// Page returns the messages that q selects, oldest first. Its cost does not depend on the
-	// length of the session.
+	// Page returns the messages that q selects, oldest first. The bodies of a page have up to
+	// [MaxPageBytes], so it may have less than q.Limit messages although more follow; it has at least
+	// one if q matches any. Its cost does not depend on the length of the session.
 	Page(ctx context.Context, k Key, q Query) (Page, error)
 	// Count returns the number of messages.
 	Count(ctx context.Context, k Key) (int64, error)
@@ -147,7 +151,7 @@ type Query struct {
 	// Limit is the maximum number of messages, up to [MaxPage]. 0 means [DefaultPage].
 	Limit int
 	// KeepToolPairs returns whole groups of tool calls and results. The limit may then be
-	// exceeded by a group that is alone in the page.
+	// exceeded by a group that is alone in the page. A group that exceeds [MaxPageBytes] is split.
 	KeepToolPairs bool
 }
 
@@ -164,5 +168,6 @@ func After(seq int64, limit int) Query { return Query{After: seq, Limit: limit} 
 type Page struct {
 	Messages []Message
 	// More reports that the query matches more messages: older ones with Newest, else newer ones.
+	// A page with less than Limit messages may have more.
 	More bool
 }

@@ -64,7 +64,8 @@ type Pruned struct{ Messages, Bytes int64 }
 // Searcher is implemented by stores that can search messages.
 type Searcher interface {
 	// Search returns messages of the scope that contain a text. One call examines up to
-	// [SearchScan] messages, so that a page may be short or empty although more pages follow.
+	// [SearchScan] messages and returns up to [MaxPageBytes] of bodies, so that a page may be short
+	// or empty although more pages follow.
 	Search(ctx context.Context, q SearchQuery) (SearchPage, error)
 }
 

@@ -20,14 +20,46 @@ func (m *Message) Outline() Outline {
 	return Outline{m.Seq, m.CreatedAt, int64(len(m.Body)), m.ToolCalls, m.ToolResults}
 }
 
+// PageBytes is the size of the bodies of a page. The zero value is that of an empty page.
+type PageBytes int64
+
+// Add adds a body. It returns false and adds nothing if the page has another one and would exceed
+// [MaxPageBytes].
+func (b *PageBytes) Add(size int) bool {
+	if *b > 0 && int64(*b)+int64(size) > MaxPageBytes {
+		return false
+	}
+	*b += PageBytes(size)
+	return true
+}
+
+// Fit returns the number of messages whose bodies fit into a page. The page starts with the first of
+// them or, if newest is set, ends with the last one.
+func Fit(messages []Outline, newest bool) int {
+	var size PageBytes
+	for n := range messages {
+		i := n
+		if newest {
+			i = len(messages) - 1 - n
+		}
+		if !size.Add(int(messages[i].Bytes)) {
+			return n
+		}
+	}
+	return len(messages)
+}
+
 // PageRead is the number of messages beyond the limit that [PageSize] needs.
 const PageRead = 2 * MaxToolSpan
 
 // PageSize returns the number of messages of a page that consists of whole groups of tool calls
 // and results. messages are consecutive and in ascending order. The page starts with the first of
 // them or, if newest is set, ends with the last one. The caller passes limit + [PageRead] messages,
-// and less only if there are no more.
+// and less only if there are no more. If less than limit messages fit (see [Fit]), their number may
+// be passed as the limit.
 func PageSize(messages []Outline, limit int, newest bool) int {
+	fit := Fit(messages, newest)
+	limit = min(limit, fit)
 	if len(messages) <= limit {
 		return len(messages)
 	}
@@ -47,7 +79,7 @@ func PageSize(messages []Outline, limit int, newest bool) int {
 	if end == limit+PageRead {
 		end = limit + MaxToolSpan // a group that ends here continues in no other message
 	}
-	for size := limit + 1; size <= end; size++ {
+	for size := limit + 1; size <= min(end, fit); size++ {
 		if cut[at(size)] {
 			return size
 		}

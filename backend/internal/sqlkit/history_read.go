@@ -15,15 +15,39 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 	if err := history.CheckRange(k, limit, offset); err != nil {
 		return nil, err
 	}
-	most := int64(limit)
-	if limit == 0 {
-		most = maxSeq
-	}
 	err = h.db.Read(ctx, func(q Querier) (err error) {
-		messages, err = queryMessages(q, sqlHistoryRange, args(k, h.now().UnixMilli(), most, offset)...)
+		if now := h.now().UnixMilli(); limit == 0 {
+			messages, err = queryMessages(q, sqlHistoryRange, args(k, now, int64(maxSeq), offset)...)
+		} else {
+			messages, err = readRange(q, k, limit, offset, now)
+		}
 		return err
 	})
 	return messages, err
+}
+
+// readRange returns the messages of a range that fit into a page.
+func readRange(q Querier, k history.Key, limit, offset int, now int64) (messages []history.Message, err error) {
+	first := int64(1)
+	if offset > 0 {
+		found, err := queryOne(q, sqlHistoryAt, func(r Row) { first = r.Int(0) }, args(k, now, offset)...)
+		if !found || err != nil {
+			return nil, err
+		}
+	}
+	messages, err = queryMessages(q, sqlHistoryOldest, args(k, now, first-1, int64(maxSeq), limit, history.MaxPageBytes)...)
+	return messages[:fit(messages)], err
+}
+
+// fit returns the number of messages that fit into a page.
+func fit(messages []history.Message) int {
+	var size history.PageBytes
+	for i := range messages {
+		if !size.Add(len(messages[i].Body)) {
+			return i
+		}
+	}
+	return len(messages)
 }
 
 // Page implements history.Provider.
@@ -57,10 +81,10 @@ func readPage(on Querier, k history.Key, q history.Query, now int64) (page histo
 		}
 		q.Limit = history.PageSize(all, q.Limit, q.Newest)
 	}
-	page.Messages, err = queryMessages(on, text, args(k, now, q.After, q.Before, q.Limit+1)...)
-	if page.More = len(page.Messages) > q.Limit; page.More {
-		page.Messages = page.Messages[:q.Limit]
-	}
+	page.Messages, err = queryMessages(on, text, args(k, now, q.After, q.Before, q.Limit+1, history.MaxPageBytes)...)
+	n := min(q.Limit, fit(page.Messages))
+	page.More = n < len(page.Messages)
+	page.Messages = page.Messages[:n]
 	if q.Newest {
 		slices.Reverse(page.Messages)
 	}
@@ -162,6 +186,7 @@ func (s *search) run(on Querier) (page history.SearchPage, err error) {
 		text, at.Session = sqlHistorySearchSession, s.Session
 	}
 	pattern := "%" + s.match.Contained() + "%" // without special characters
+	var size history.PageBytes
 	for scanned := 0; scanned < history.SearchScan; scanned += searchBatch {
 		n, full := 0, false
 		err := on.Query(text, func(r Row) error {
@@ -169,15 +194,20 @@ func (s *search) run(on Querier) (page history.SearchPage, err error) {
 			if full {
 				return nil
 			}
-			at = history.SearchCursor{Agent: r.Text(7), Session: r.Text(8), Seq: r.Int(0)}
+			examined := history.SearchCursor{Agent: r.Text(7), Session: r.Text(8), Seq: r.Int(0)}
 			if r.Null(6) {
+				at = examined
 				return nil
 			}
 			m, err := scanMessage(r)
 			if err == nil && s.match.Match(history.Text(m.Body)) {
-				page.Hits = append(page.Hits, history.Hit{Key: history.Key{Owner: s.Owner, Agent: at.Agent, Session: at.Session}, Message: m})
+				if full = !size.Add(len(m.Body)); full {
+					return nil
+				}
+				page.Hits = append(page.Hits, history.Hit{Key: history.Key{Owner: s.Owner, Agent: examined.Agent, Session: examined.Session}, Message: m})
 				full = len(page.Hits) == s.Limit
 			}
+			at = examined
 			return err
 		}, s.Owner, at.Agent, at.Session, at.Seq, searchBatch, pattern, s.now)
 		if err != nil {

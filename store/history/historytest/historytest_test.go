@@ -2,6 +2,7 @@ package historytest
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -73,22 +74,26 @@ var mutants = map[string]func(m *mutant){
 			}
 		}
 	},
-	"mixes up agents":             func(m *mutant) { m.key = func(k *history.Key) { k.Agent = "a" } },
-	"mixes up owners":             func(m *mutant) { m.key = func(k *history.Key) { k.Owner = "o" } },
-	"ignores case of names":       func(m *mutant) { m.key = func(k *history.Key) { k.Session = strings.ToLower(k.Session) } },
-	"splits tool pairs":           func(m *mutant) { m.query = func(q *history.Query) { q.KeepToolPairs = false } },
-	"ignores After":               func(m *mutant) { m.query = func(q *history.Query) { q.After = 0 } },
-	"ignores Before":              func(m *mutant) { m.query = func(q *history.Query) { q.Before = 0 } },
-	"ignores Newest":              func(m *mutant) { m.query = func(q *history.Query) { q.Newest = false } },
-	"returns one message more":    func(m *mutant) { m.query = func(q *history.Query) { q.Limit++ } },
-	"hides that more follow":      func(m *mutant) { m.hidesMore = true },
-	"reuses sequences":            func(m *mutant) { m.reuses = true },
-	"clears other runs":           func(m *mutant) { m.clearsAll = true },
-	"does not fence by ClearRun":  func(m *mutant) { m.unfenced = true },
-	"keeps cleared sessions":      func(m *mutant) { m.keeps = true },
-	"expires nothing":             func(m *mutant) { m.expiresNothing = true },
-	"prunes one message too many": func(m *mutant) { m.policy = func(p *history.Policy) { p.MaxMessages = max(0, p.MaxMessages-1) } },
-	"ignores MaxBytes":            func(m *mutant) { m.policy = func(p *history.Policy) { p.MaxBytes = 0 } },
+	"mixes up agents":                    func(m *mutant) { m.key = func(k *history.Key) { k.Agent = "a" } },
+	"mixes up owners":                    func(m *mutant) { m.key = func(k *history.Key) { k.Owner = "o" } },
+	"ignores case of names":              func(m *mutant) { m.key = func(k *history.Key) { k.Session = strings.ToLower(k.Session) } },
+	"splits tool pairs":                  func(m *mutant) { m.query = func(q *history.Query) { q.KeepToolPairs = false } },
+	"ignores After":                      func(m *mutant) { m.query = func(q *history.Query) { q.After = 0 } },
+	"ignores Before":                     func(m *mutant) { m.query = func(q *history.Query) { q.Before = 0 } },
+	"ignores Newest":                     func(m *mutant) { m.query = func(q *history.Query) { q.Newest = false } },
+	"returns one message more":           func(m *mutant) { m.query = func(q *history.Query) { q.Limit++ } },
+	"hides that more follow":             func(m *mutant) { m.hidesMore = true },
+	"ignores MaxPageBytes":               func(m *mutant) { m.pageBytes = math.MaxInt },
+	"searches ignore MaxPageBytes":       func(m *mutant) { m.searchBytes = math.MaxInt },
+	"splits pairs by their size":         func(m *mutant) { m.splitsLarge = true },
+	"reports no more after a short page": func(m *mutant) { m.hidesShort = true },
+	"reuses sequences":                   func(m *mutant) { m.reuses = true },
+	"clears other runs":                  func(m *mutant) { m.clearsAll = true },
+	"does not fence by ClearRun":         func(m *mutant) { m.unfenced = true },
+	"keeps cleared sessions":             func(m *mutant) { m.keeps = true },
+	"expires nothing":                    func(m *mutant) { m.expiresNothing = true },
+	"prunes one message too many":        func(m *mutant) { m.policy = func(p *history.Policy) { p.MaxMessages = max(0, p.MaxMessages-1) } },
+	"ignores MaxBytes":                   func(m *mutant) { m.policy = func(p *history.Policy) { p.MaxBytes = 0 } },
 	"ignores the last sequence of a fork": func(m *mutant) {
 		m.fork = func(p *history.ForkParams) { p.Through = 0 }
 	},
@@ -115,6 +120,8 @@ type mutant struct {
 	list            func(*history.SessionQuery)
 	shared          map[history.Key][]history.Message
 	hidesMore       bool
+	hidesShort      bool
+	splitsLarge     bool
 	reuses          bool
 	clearsAll       bool
 	unfenced        bool
@@ -163,7 +170,11 @@ func (m *mutant) Page(ctx context.Context, k history.Key, q history.Query) (hist
 	change(m.query, &q, err)
 	q.Limit = min(q.Limit, history.MaxPage)
 	page, err := m.model.Page(ctx, k, q)
-	page.More = page.More && !m.hidesMore
+	if m.splitsLarge && page.More && bytesOf(page.Messages) > 1<<20 && err == nil {
+		q.KeepToolPairs = false
+		page, err = m.model.Page(ctx, k, q)
+	}
+	page.More = page.More && !m.hidesMore && (!m.hidesShort || q.KeepToolPairs || len(page.Messages) >= q.Limit)
 	return page, err
 }
 

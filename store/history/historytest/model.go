@@ -16,6 +16,8 @@ type model struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	sessions map[history.Key]*modelSession
+	// pageBytes and searchBytes limit the bodies of pages and of results of searches.
+	pageBytes, searchBytes int
 }
 
 type modelSession struct {
@@ -33,7 +35,7 @@ type modelMessage struct {
 }
 
 func newModel(now func() time.Time) *model {
-	return &model{now: now, sessions: make(map[history.Key]*modelSession)}
+	return &model{now: now, sessions: make(map[history.Key]*modelSession), pageBytes: history.MaxPageBytes, searchBytes: history.MaxPageBytes}
 }
 
 // session returns a session that has not expired, or nil. If create is set it creates it.
@@ -134,8 +136,18 @@ func (m *model) Messages(ctx context.Context, k history.Key, limit, offset int) 
 	found = found[min(offset, len(found)):]
 	if limit > 0 {
 		found = found[:min(limit, len(found))]
+		for len(found) > 1 && bytesOf(found) > m.pageBytes {
+			found = found[:len(found)-1]
+		}
 	}
 	return found, nil
+}
+
+func bytesOf(messages []history.Message) (n int) {
+	for i := range messages {
+		n += len(messages[i].Body)
+	}
+	return n
 }
 
 func (m *model) Page(ctx context.Context, k history.Key, q history.Query) (history.Page, error) {
@@ -152,7 +164,14 @@ func (m *model) Page(ctx context.Context, k history.Key, q history.Query) (histo
 		}
 		return found[:size], found[size:]
 	}
-	if q.KeepToolPairs {
+	fits := func(size int) bool {
+		page, _ := part(size)
+		return size <= 1 || bytesOf(page) <= m.pageBytes
+	}
+	for !fits(size) {
+		size--
+	}
+	if largest := size; q.KeepToolPairs {
 		splits := func(size int) bool {
 			first, last := part(size)
 			if q.Newest {
@@ -164,7 +183,10 @@ func (m *model) Page(ctx context.Context, k history.Key, q history.Query) (histo
 			size--
 		}
 		if size == 0 && len(found) > 0 {
-			for size = q.Limit + 1; splits(size); size++ {
+			for size = largest + 1; fits(size) && splits(size); size++ {
+			}
+			if !fits(size) {
+				size = largest
 			}
 		}
 	}

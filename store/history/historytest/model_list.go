@@ -92,9 +92,15 @@ func (m *model) Search(ctx context.Context, q history.SearchQuery) (page history
 		after := history.Hit{Key: history.Key{Agent: n.Agent, Session: n.Session}, Message: history.Message{Seq: n.Seq}}
 		page.Hits = slices.DeleteFunc(page.Hits, func(h history.Hit) bool { return order(h, after) <= 0 })
 	}
-	if len(page.Hits) > q.Limit {
-		page.Hits = page.Hits[:q.Limit]
-		last := page.Hits[q.Limit-1]
+	size, bytes := 0, 0
+	for ; size < min(q.Limit, len(page.Hits)); size++ {
+		if bytes += len(page.Hits[size].Message.Body); size > 0 && bytes > m.searchBytes {
+			break
+		}
+	}
+	if size < len(page.Hits) {
+		page.Hits = page.Hits[:size]
+		last := page.Hits[size-1]
 		page.Next = &history.SearchCursor{Agent: last.Key.Agent, Session: last.Key.Session, Seq: last.Message.Seq}
 	}
 	return page, nil

@@ -143,6 +143,10 @@ func readDefaultLimit(f *fixture) {
 // addTools appends messages: "a" calls a, "=a" has the result of a, and "" is plain.
 func (f *fixture) addTools(marks ...string) {
 	f.Helper()
+	f.append(f.k, history.AppendParams{Messages: marked(marks)})
+}
+
+func marked(marks []string) []history.Message {
 	all := number(len(marks))
 	for i, mark := range marks {
 		switch {
@@ -153,7 +157,7 @@ func (f *fixture) addTools(marks ...string) {
 			all[i].ToolCalls = []string{mark}
 		}
 	}
-	f.append(f.k, history.AppendParams{Messages: all})
+	return all
 }
 
 func whole(q history.Query) history.Query {
