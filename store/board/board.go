@@ -154,7 +154,7 @@ type CreateParams struct {
 // outcome of a change is then unknown.
 type Boards interface {
 	// Create creates a board with tasks in the state planned. ErrTooLarge: the conversation
-	// has MaxBoards boards, or the board would be too large.
+	// has MaxBoards boards, or gets them from concurrent calls, or the board would be too large.
 	Create(ctx context.Context, p CreateParams) (Board, error)
 	// Get returns a board, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Board, error)

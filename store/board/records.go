@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,12 +72,8 @@ func (s *Records) Create(ctx context.Context, p CreateParams) (Board, error) {
 	if err := p.check(); err != nil {
 		return Board{}, err
 	}
-	boards, err := s.List(ctx, p.Owner, p.Conversation)
-	switch {
-	case err != nil:
+	if err := s.checkCount(ctx, &p, MaxBoards-1); err != nil {
 		return Board{}, err
-	case len(boards) >= MaxBoards:
-		return Board{}, fmt.Errorf("board: conversation %s has %d boards, the maximum: %w", a2a.Quote(p.Conversation), len(boards), ErrTooLarge)
 	}
 	created := state{Board: Board{
 		ID: prefix(p.Conversation) + s.cfg.NewID(), Owner: p.Owner, Conversation: p.Conversation, Agent: p.Agent, Label: p.Label,
@@ -96,7 +93,28 @@ func (s *Records) Create(ctx context.Context, p CreateParams) (Board, error) {
 		again := *c
 		return &again, nil
 	})
-	return s.board(r, err)
+	b, err := s.board(r, err)
+	if err != nil {
+		return b, err
+	}
+	// Others may have created boards since the first check. Of those whose board remains, the last one that
+	// checks sees all, so no more than the maximum remain.
+	if err := s.checkCount(ctx, &p, MaxBoards); err != nil {
+		if errors.Is(err, ErrTooLarge) {
+			err = errors.Join(err, s.Delete(ctx, b.Key()))
+		}
+		return Board{}, err
+	}
+	return b, nil
+}
+
+// checkCount returns ErrTooLarge if a conversation has more boards than a limit.
+func (s *Records) checkCount(ctx context.Context, p *CreateParams, limit int) error {
+	boards, err := s.List(ctx, p.Owner, p.Conversation)
+	if err == nil && len(boards) > limit {
+		err = fmt.Errorf("board: conversation %s would have more than %d boards: %w", a2a.Quote(p.Conversation), MaxBoards, ErrTooLarge)
+	}
+	return err
 }
 
 // Get implements [Boards].

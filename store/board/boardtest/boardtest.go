@@ -76,6 +76,7 @@ func RunOn(t storetest.T, h Harness) {
 		{"contract: retries are counted up to the maximum", retries},
 		{"contract: a conversation has a root board and boards of sub-agents", conversations},
 		{"isolation: boards belong to owners and conversations", isolation},
+		{"concurrency: 64 callers never pass the maximum of boards", createRace},
 		{"concurrency: 64 callers add tasks and lose none", addRace},
 		{"concurrency: 64 callers never pass the maximum of retries", retryRace},
 		{"concurrency: changes of different tasks of a board are all kept", changeRace},

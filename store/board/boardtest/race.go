@@ -189,3 +189,21 @@ func randomCalls(f *fixture) {
 		}
 	}
 }
+
+func createRace(f *fixture) {
+	var created atomic.Int64
+	f.concurrently(func(s board.Store, i int) {
+		for range 2 { // together more than MaxBoards
+			switch _, err := s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Label: fmt.Sprint(i)}); {
+			case err == nil:
+				created.Add(1)
+			case !errors.Is(err, board.ErrTooLarge):
+				f.Errorf("Create() = %v", err)
+			}
+		}
+	})
+	boards, err := f.s.List(f.ctx, "alice", "c1")
+	if n := int64(len(boards)); err != nil || n != created.Load() || n == 0 || n > board.MaxBoards {
+		f.Errorf("List() = %d boards, %v, want the %d that were created, at most %d", n, err, created.Load(), board.MaxBoards)
+	}
+}
