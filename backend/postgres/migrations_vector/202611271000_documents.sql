@@ -17,7 +17,7 @@ CREATE TABLE {s}.vector_collections (
 CREATE UNIQUE INDEX vector_collections_name ON {s}.vector_collections (owner, name);
 
 -- attributes are the metadata as filters read it: with canonical numbers, and without the
--- character NUL.
+-- character NUL. terms are those of memory_facts.terms, and start with a hash of the collection.
 CREATE TABLE {s}.vector_documents (
   owner      text COLLATE "C" NOT NULL,
   collection bigint NOT NULL,
@@ -26,9 +26,11 @@ CREATE TABLE {s}.vector_documents (
   attributes jsonb NOT NULL,
   text       text NOT NULL,
   blocks     text NOT NULL,
-  embedding  {v}.vector
+  embedding  {v}.vector,
+  terms      tsvector
 );
 CREATE UNIQUE INDEX vector_documents_id ON {s}.vector_documents (owner, collection, id);
+CREATE INDEX vector_documents_terms ON {s}.vector_documents USING gin (terms) WITH (fastupdate = off);
 -- Keep embeddings in the rows as long as they fit, since a search reads many.
 ALTER TABLE {s}.vector_documents ALTER COLUMN embedding SET STORAGE MAIN;
 
