@@ -215,7 +215,12 @@ func tryChanges(tx Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeCh
 		ids[i] = changes[i].id
 	}
 	slices.Sort(ids) // the order of locks
-	if err := tx.Query(sqlLockEdges, func(Row) error { return nil }, w.Key.Owner, w.Key.Graph, ids); err != nil {
+	locked := make(map[string]bool, len(ids))
+	err = tx.Query(sqlLockEdges, func(r Row) error {
+		locked[r.Text(0)] = true
+		return nil
+	}, w.Key.Owner, w.Key.Graph, ids)
+	if err != nil {
 		return nil, err
 	}
 	old, err := newestVersions(tx, w.Key, ids)
@@ -230,6 +235,10 @@ func tryChanges(tx Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeCh
 	for i := range changes {
 		c := &changes[i]
 		before, exists := old[c.id]
+		if exists && !locked[c.id] { // another write has added it in the meantime
+			conflicts = append(conflicts, *c)
+			continue
+		}
 		next, changed, err := c.next(before, exists, missing, w)
 		if err != nil {
 			return nil, err
@@ -249,7 +258,7 @@ func tryChanges(tx Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeCh
 		}
 	}
 	if len(rows) == 0 {
-		return nil, nil
+		return conflicts, nil
 	}
 	added, err := addEdges(tx, w.Key, rows)
 	for i := range changes {
