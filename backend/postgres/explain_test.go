@@ -210,8 +210,8 @@ func TestPlansOnEmptyTables(t *testing.T) {
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	var plans strings.Builder
 	version := explainAll(t, s, &plans)
-	if version != 15 {
-		t.Logf("plans are recorded for PostgreSQL 15, this is %d", version)
+	if version != 17 {
+		t.Logf("plans are recorded for PostgreSQL 17, this is %d", version)
 		return
 	}
 	golden(t, planFile, plans.String())
