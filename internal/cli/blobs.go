@@ -223,13 +223,13 @@ func (c *blobsDeleteCmd) Run(ctx context.Context, a *app) error {
 			if err := k.Blobs.Delete(ctx, k.owner, ref); err != nil {
 				return k.blobError(ref, err)
 			}
-			return a.removed(map[string]any{"ref": ref}, "deleted "+ref)
+			return a.done(map[string]any{"ref": ref}, "deleted "+ref)
 		})
 	})
 }
 
-// removed prints the result of a removal: as JSON with --json, else as text.
-func (a *app) removed(result map[string]any, text string) error {
+// done prints the result of a change: as JSON with --json, else as text.
+func (a *app) done(result map[string]any, text string) error {
 	if a.json {
 		return a.writeResult(result)
 	}
@@ -253,6 +253,6 @@ func (c *blobsRotateLinksCmd) Run(ctx context.Context, a *app) error {
 		if c.Revoke {
 			text = "Replicas reject all links that exist within a minute."
 		}
-		return a.removed(map[string]any{"rotated": true, "revoked": c.Revoke}, text)
+		return a.done(map[string]any{"rotated": true, "revoked": c.Revoke}, text)
 	})
 }

@@ -179,7 +179,7 @@ func (c *documentsAddCmd) Run(ctx context.Context, a *app) error {
 				n, err = index.Add(ctx, d)
 			}
 			if err == nil {
-				err = a.removed(map[string]any{"id": d.ID, "chunks": n}, fmt.Sprintf("added %s (%s)", d.ID, plural(int64(n), "passage")))
+				err = a.done(map[string]any{"id": d.ID, "chunks": n}, fmt.Sprintf("added %s (%s)", d.ID, plural(int64(n), "passage")))
 			} else {
 				err = fmt.Errorf("%s: %w", file, err)
 			}
@@ -282,7 +282,7 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 				if err != nil {
 					return err
 				}
-				return a.removed(map[string]any{"documents": n}, "deleted "+plural(int64(n), "document"))
+				return a.done(map[string]any{"documents": n}, "deleted "+plural(int64(n), "document"))
 			})
 		}
 		index, err := rag.New(rag.In(k.Documents, key), rag.Config{})
@@ -311,7 +311,7 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 					return err
 				}
 			}
-			return a.removed(map[string]any{"id": id}, "deleted "+id)
+			return a.done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }

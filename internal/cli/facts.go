@@ -355,7 +355,7 @@ func (c *memoryForgetCmd) Run(ctx context.Context, a *app) error {
 			if deleted, err := k.Facts.Delete(ctx, m.Scope, id); err != nil || !deleted {
 				return cmp.Or(err, k.notFound("fact", id))
 			}
-			return a.removed(map[string]any{"id": id}, "deleted "+id)
+			return a.done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }
@@ -374,6 +374,6 @@ func (c *memoryForgetCmd) clear(ctx context.Context, a *app, k *kept) error {
 				return err
 			}
 		}
-		return a.removed(map[string]any{"facts": removed}, "deleted "+plural(int64(removed), "fact"))
+		return a.done(map[string]any{"facts": removed}, "deleted "+plural(int64(removed), "fact"))
 	})
 }

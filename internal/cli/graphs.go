@@ -391,7 +391,7 @@ func (c *graphRebuildCmd) Run(ctx context.Context, a *app) error {
 		if err := s.Rebuild(ctx, c.key(k)); err != nil {
 			return err
 		}
-		return a.removed(map[string]any{"graph": c.Graph}, "rebuilt the copy of graph "+a2a.Quote(string(c.Graph)))
+		return a.done(map[string]any{"graph": c.Graph}, "rebuilt the copy of graph "+a2a.Quote(string(c.Graph)))
 	})
 }
 
@@ -431,7 +431,7 @@ func (c *graphForgetCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			return a.removed(map[string]any{"id": id}, "deleted "+id)
+			return a.done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }
@@ -448,7 +448,7 @@ func (c *graphForgetCmd) forgetAll(ctx context.Context, a *app, k *kept) error {
 		if err != nil {
 			return err
 		}
-		return a.removed(map[string]any{"entities": r.Entities, "relationships": r.Relationships},
+		return a.done(map[string]any{"entities": r.Entities, "relationships": r.Relationships},
 			fmt.Sprintf("deleted %s and %s", plural(int64(r.Entities), "entity"), plural(int64(r.Relationships), "relationship")))
 	})
 }

@@ -326,7 +326,7 @@ func (c *historyClearCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			return a.removed(map[string]any{"agent": key.Agent, "session": name}, "cleared "+name)
+			return a.done(map[string]any{"agent": key.Agent, "session": name}, "cleared "+name)
 		})
 	})
 }
