@@ -457,8 +457,11 @@ func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
 	const sent = 12
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1", "-lease", "2s")
 	ids := make(map[string]bool)
+	// Each replica runs one task at a time, but not always the one that it was sent.
 	for _, p := range c.replicas {
-		c.sendTo(p, "until counted", ids)
+		id := p.send("until counted")
+		ids[id] = true
+		c.await("begin", id, "")
 	}
 	for range sent {
 		ids[c.replicas[0].send("work 100ms")] = true
