@@ -88,13 +88,7 @@ func fuzzy(texts []Text, words []string) []float64 {
 // similarities returns, for each text and each of words, the similarity of the most similar word
 // of the text, or 0 if that is too low.
 func similarities(texts []Text, words []string) [][]float64 {
-	grams := make([]map[string]bool, len(words))
-	for w, word := range words {
-		grams[w] = make(map[string]bool)
-		for _, g := range Trigrams(word) {
-			grams[w][g] = true
-		}
-	}
+	x := newWordIndex(words)
 	known := make(map[string][]float64) // by word of a text
 	best := make([][]float64, len(texts))
 	for i := range texts {
@@ -102,33 +96,58 @@ func similarities(texts []Text, words []string) [][]float64 {
 		for _, word := range texts[i].Words {
 			found, ok := known[word]
 			if !ok {
-				found = make([]float64, len(words))
-				all := Trigrams(word)
-				for w := range words {
-					found[w] = similarity(grams[w], all)
-				}
+				found = x.similarities(word)
 				known[word] = found
 			}
-			for w := range words {
-				best[i][w] = max(best[i][w], found[w])
+			for w, s := range found {
+				best[i][w] = max(best[i][w], s)
 			}
 		}
 	}
 	return best
 }
 
-// similarity returns the share of trigrams that two words have in common.
-func similarity(a map[string]bool, b []string) float64 {
-	common := 0
-	for _, g := range b {
-		if a[g] {
-			common++
+// wordIndex has words by their trigrams.
+type wordIndex struct {
+	with  map[string][]int // the words that have a trigram
+	grams []int            // the number of trigrams of each word
+}
+
+func newWordIndex(words []string) *wordIndex {
+	x := &wordIndex{make(map[string][]int), make([]int, len(words))}
+	for w, word := range words {
+		all := Trigrams(word)
+		x.grams[w] = len(all)
+		for _, g := range all {
+			x.with[g] = append(x.with[g], w)
 		}
 	}
-	if s := float64(common) / float64(len(a)+len(b)-common); s >= minSimilarity {
-		return s
+	return x
+}
+
+// similarities returns for each word of the index the share of trigrams that it has in common with another
+// word, or 0 if that is too low. It returns nil if no word has one in common.
+func (x *wordIndex) similarities(word string) []float64 {
+	var common []float64
+	var all []string
+	EachTrigram(word, func(g string) {
+		if slices.Contains(all, g) {
+			return
+		}
+		all = append(all, g)
+		for _, w := range x.with[g] {
+			if common == nil {
+				common = make([]float64, len(x.grams))
+			}
+			common[w]++
+		}
+	})
+	for w, n := range common {
+		if common[w] = n / (float64(x.grams[w]+len(all)) - n); common[w] < minSimilarity {
+			common[w] = 0
+		}
 	}
-	return 0
+	return common
 }
 
 // ranks returns the rank of each score from 1, and 0 for the score 0. Equal scores have the same

@@ -5,7 +5,7 @@ import "strings"
 // stem returns the stem of an English word by the algorithm of M. F. Porter, "An algorithm for
 // suffix stripping", 1980. Words with other characters than a to z are unchanged.
 func stem(word string) string {
-	if len(word) < 3 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+	if len(word) < 3 || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return word
 	}
 	w := porter(word)
@@ -109,44 +109,61 @@ func (w porter) participle() porter {
 	return base
 }
 
-// Suffixes and their replacements. Of two suffixes of a word, the longer one is first.
+// suffix is a suffix with its replacement.
+type suffix struct{ from, to string }
+
+// suffixes are suffixes by their last letter. Of two suffixes of a word, the longer one is first.
+type suffixes [256][]suffix
+
+// suffixesOf returns suffixes from pairs of a suffix and its replacement.
+func suffixesOf(pairs ...string) *suffixes {
+	var all suffixes
+	for i := 0; i < len(pairs); i += 2 {
+		from := pairs[i]
+		last := from[len(from)-1]
+		all[last] = append(all[last], suffix{from, pairs[i+1]})
+	}
+	return &all
+}
+
 var (
-	doubleSuffixes = [][2]string{
-		{"ational", "ate"},
-		{"tional", "tion"},
-		{"enci", "ence"},
-		{"anci", "ance"},
-		{"izer", "ize"},
-		{"abli", "able"},
-		{"alli", "al"},
-		{"entli", "ent"},
-		{"eli", "e"},
-		{"ousli", "ous"},
-		{"ization", "ize"},
-		{"ation", "ate"},
-		{"ator", "ate"},
-		{"alism", "al"},
-		{"iveness", "ive"},
-		{"fulness", "ful"},
-		{"ousness", "ous"},
-		{"aliti", "al"},
-		{"iviti", "ive"},
-		{"biliti", "ble"},
-	}
-	singleSuffixes = [][2]string{
-		{"icate", "ic"}, {"ative", ""}, {"alize", "al"}, {"iciti", "ic"}, {"ical", "ic"}, {"ful", ""}, {"ness", ""},
-	}
-	lastSuffixes = []string{
-		"al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ou", "ism", "ate", "iti", "ous", "ive", "ize",
-	}
+	doubleSuffixes = suffixesOf(
+		"ational", "ate",
+		"tional", "tion",
+		"enci", "ence",
+		"anci", "ance",
+		"izer", "ize",
+		"abli", "able",
+		"alli", "al",
+		"entli", "ent",
+		"eli", "e",
+		"ousli", "ous",
+		"ization", "ize",
+		"ation", "ate",
+		"ator", "ate",
+		"alism", "al",
+		"iveness", "ive",
+		"fulness", "ful",
+		"ousness", "ous",
+		"aliti", "al",
+		"iviti", "ive",
+		"biliti", "ble",
+	)
+	singleSuffixes = suffixesOf(
+		"icate", "ic", "ative", "", "alize", "al", "iciti", "ic", "ical", "ic", "ful", "", "ness", "",
+	)
+	lastSuffixes = suffixesOf(
+		"al", "", "ance", "", "ence", "", "er", "", "ic", "", "able", "", "ible", "", "ant", "", "ement", "", "ment", "", "ent", "",
+		"ou", "", "ism", "", "ate", "", "iti", "", "ous", "", "ive", "", "ize", "",
+	)
 )
 
 // replace replaces the first suffix that w has if the rest has a greater measure.
-func (w porter) replace(measure int, suffixes [][2]string) porter {
-	for _, s := range suffixes {
-		if base, ok := w.cut(s[0]); ok {
+func (w porter) replace(measure int, all *suffixes) porter {
+	for _, s := range all[w[len(w)-1]] {
+		if base, ok := w.cut(s.from); ok {
 			if base.measure() > measure {
-				return base + porter(s[1])
+				return base + porter(s.to)
 			}
 			return w
 		}
@@ -159,15 +176,7 @@ func (w porter) strip() porter {
 	if base, ok := w.cut("ion"); ok && base != "" && (base[len(base)-1] == 's' || base[len(base)-1] == 't') && base.measure() > 1 {
 		return base
 	}
-	for _, s := range lastSuffixes {
-		if base, ok := w.cut(s); ok {
-			if base.measure() > 1 {
-				return base
-			}
-			return w
-		}
-	}
-	return w
+	return w.replace(1, lastSuffixes)
 }
 
 // final removes a final e and one of two final l.

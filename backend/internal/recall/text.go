@@ -45,8 +45,7 @@ var unaccented = func() map[rune]rune {
 
 // fold returns a character in lower case and without accent.
 func fold(r rune) rune {
-	r = unicode.ToLower(r)
-	if r < utf8.RuneSelf {
+	if r = unicode.ToLower(r); r < utf8.RuneSelf {
 		return r
 	}
 	if plain, ok := unaccented[r]; ok {
@@ -72,11 +71,22 @@ func kindOf(r rune) kind {
 	return separator
 }
 
-// Analyze returns the words of a text. Each ideograph is a word, and so is each pair of adjacent
-// ones, because their scripts do not separate words.
+// Analyze returns the words of a text with their stems.
 func Analyze(text string) Text {
-	var a Text
-	var word []rune
+	words := Words(text)
+	a := Text{words, make([]string, len(words))}
+	for i, w := range words {
+		a.Stems[i] = stem(w)
+	}
+	return a
+}
+
+// Words returns the words of a text. Each ideograph is a word, and so is each pair of adjacent
+// ones, because their scripts do not separate words.
+func Words(text string) []string {
+	words := make([]string, 0, len(text)/5+1)
+	var word []byte
+	length := 0     // of the word in runes
 	var before rune // the ideograph before, or 0
 	for _, r := range text + " " {
 		r = fold(r)
@@ -84,28 +94,24 @@ func Analyze(text string) Text {
 		if k == accent {
 			continue
 		}
-		if k == letter && len(word) < maxWord {
-			word = append(word, r)
+		if k == letter && length < maxWord {
+			word, length = utf8.AppendRune(word, r), length+1
 		}
-		if k != letter && len(word) > 0 {
-			a.add(string(word))
-			word = word[:0]
+		if k != letter && length > 0 {
+			words = append(words, string(word))
+			word, length = word[:0], 0
 		}
 		if k != ideograph {
 			before = 0
 			continue
 		}
-		a.add(string(r))
+		words = append(words, string(r))
 		if before != 0 {
-			a.add(string([]rune{before, r}))
+			words = append(words, string([]rune{before, r}))
 		}
 		before = r
 	}
-	return a
-}
-
-func (a *Text) add(word string) {
-	a.Words, a.Stems = append(a.Words, word), append(a.Stems, stem(word))
+	return words
 }
 
 // Indexed returns the part of a text that an index has: the words with the first MaxIndexed distinct stems.
@@ -132,15 +138,28 @@ func Trigrams(words ...string) []string {
 	var all []string
 	seen := make(map[string]bool)
 	for _, w := range words {
-		runes := []rune("_" + w + "_")
-		for i := 0; i+3 <= len(runes); i++ {
-			if g := string(runes[i : i+3]); !seen[g] {
+		EachTrigram(w, func(g string) {
+			if !seen[g] {
 				seen[g] = true
 				all = append(all, g)
 			}
-		}
+		})
 	}
 	return all
+}
+
+// EachTrigram calls f for the trigrams of a word, see Trigrams, in their order.
+func EachTrigram(word string, f func(g string)) {
+	word = "_" + word + "_"
+	starts := make([]int, 0, maxWord+2) // of the runes
+	for i := range word {
+		if starts = append(starts, i); len(starts) > 3 {
+			f(word[starts[len(starts)-4]:i])
+		}
+	}
+	if len(starts) >= 3 {
+		f(word[starts[len(starts)-3]:])
+	}
 }
 
 // distinct returns the distinct elements of all, in their order, up to limit.

@@ -3,7 +3,7 @@ package sqlkit
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
@@ -39,15 +39,17 @@ type textIndex struct {
 	// visible reads the versions of a scope that a search may return, and which have an embedding of a
 	// model. visibleKeys reads those of them that have keys.
 	visible, visibleKeys string
+	texts                string // reads the texts of a scope by their keys, if terms is not empty
 	byID                 string // reads facts by their ids, or keys if terms is not empty
 }
 
+// A statement that can change several rows of an index of SQLite starts a savepoint, at which FTS5 writes what it
+// has in memory as a segment. So the statements for one row are ones that cannot.
 var sqliteIndex = textIndex{
-	insert: `INSERT INTO {s}.memory_facts (` + insertColumn + `, words) VALUES (` + insertValues + `, $18::bigint)`,
-	index: `INSERT INTO memory_index (rowid, terms)
-		SELECT f.pk, $6::text FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint`,
+	insert:     `INSERT INTO {s}.memory_facts (` + insertColumn + `, words) VALUES (` + insertValues + `, $18::bigint)`,
+	index:      `INSERT INTO memory_index (rowid, terms) VALUES ((SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint), $6::text)`,
 	replace:    `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, embedding = NULL WHERE` + whereNewest,
-	unindex:    `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereNewest + `)`,
+	unindex:    `DELETE FROM memory_index WHERE rowid = (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereNewest + `)`,
 	remove:     `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.expires_at <= $5::bigint)`,
 	removeUpTo: `DELETE FROM memory_index WHERE rowid IN (SELECT f.pk FROM {s}.memory_facts f WHERE` + whereScope + ` AND f.id <= $4::text)`,
 	terms:      `SELECT s.key, memory_index.rowid FROM json_each($1::text) s CROSS JOIN memory_index WHERE memory_index MATCH s.value`,
@@ -55,7 +57,8 @@ var sqliteIndex = textIndex{
 	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words` + fromVisible,
 	visibleKeys: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words FROM json_each($7::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value
 		WHERE` + whereScope + whereFound,
-	byID: `SELECT` + factColumns + ` FROM json_each($6::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value WHERE` + whereScope + whereFound,
+	texts: `SELECT f.pk, f.content` + fromVisible,
+	byID:  `SELECT` + factColumns + ` FROM json_each($6::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value WHERE` + whereScope + whereFound,
 }
 
 // On PostgreSQL, the collation keeps the planner from reading all facts of the scope: an index
@@ -101,30 +104,47 @@ func linkTerms(terms []string) []string {
 // in which stems have positions so that they are counted.
 func (d Dialect) document(prefix string, text recall.Text, entities []string) string {
 	text = text.Indexed()
-	stem, gram := "%s%s%s ", "%s%s%s "
-	if d == PostgreSQL {
-		stem, gram = "'%s%s%s':%d ", "'%s%s%s' "
-	}
-	var b strings.Builder
-	for i, t := range text.Stems {
-		args := []any{prefix, marks[recall.Stems], t, i + 1}
-		fmt.Fprintf(&b, stem, args[:strings.Count(stem, "%")]...)
+	t := termWriter{quoted: d == PostgreSQL, prefix: prefix}
+	for i, stem := range text.Stems {
+		t.add(recall.Stems, stem, i+1)
 	}
 	grams := recall.Trigrams(text.Words...)
 	for _, g := range grams[:min(len(grams), recall.MaxIndexed)] {
-		fmt.Fprintf(&b, gram, prefix, marks[recall.Grams], g)
+		t.add(recall.Grams, g, 0)
 	}
 	links := make([]string, len(entities))
 	for i, name := range entities {
 		links[i] = recall.LinkTerm(name)
 	}
 	if len(links) > 0 {
-		fmt.Fprintf(&b, gram, prefix, marks[recall.Links], "") // see hasEntities
+		t.add(recall.Links, "", 0) // see entityMark
 	}
 	for _, l := range linkTerms(links) {
-		fmt.Fprintf(&b, gram, prefix, marks[recall.Links], l)
+		t.add(recall.Links, l, 0)
 	}
-	return b.String()
+	return string(t.text)
+}
+
+// termWriter writes terms, quoted and with positions for PostgreSQL.
+type termWriter struct {
+	quoted bool
+	prefix string
+	text   []byte
+}
+
+// add adds a term, without a position if that is 0.
+func (w *termWriter) add(part recall.Part, term string, position int) {
+	if w.quoted {
+		w.text = append(w.text, '\'')
+	}
+	w.text = append(append(append(w.text, w.prefix...), marks[part]...), term...)
+	if w.quoted {
+		w.text = append(w.text, '\'')
+	}
+	if w.quoted && position > 0 {
+		w.text = strconv.AppendInt(append(w.text, ':'), int64(position), 10)
+	}
+	w.text = append(w.text, ' ')
 }
 
 // indexTerms returns terms as they are in an index.
@@ -203,6 +223,7 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: candidates", x.candidates},
 		{"facts: with terms", x.terms},
 		{"facts: versions by keys", x.visibleKeys},
+		{"facts: texts of the scope", x.texts},
 	} {
 		if s.Text != "" {
 			all = append(all, s)

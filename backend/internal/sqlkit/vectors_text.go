@@ -17,8 +17,8 @@ const (
 	// maxRanked is the number of documents with common words that a search ranks to find candidates.
 	maxRanked = 2048
 
-	// SQLite has the terms of documents in a table of its own, by vector_documents.pk.
-	sqlIndexDocument    = `INSERT INTO vector_index (rowid, terms) SELECT d.pk, $4::text FROM {s}.vector_documents d WHERE` + whereDocument
+	// SQLite has the terms of documents in a table of its own, by vector_documents.pk. See sqliteIndex.
+	sqlIndexDocument    = `INSERT INTO vector_index (rowid, terms) VALUES ((SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocument + `), $4::text)`
 	sqlUnindexDocuments = `DELETE FROM vector_index WHERE rowid IN (SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY($3::text[]))`
 	sqlUnindexSome      = `DELETE FROM vector_index WHERE rowid IN (SELECT d.pk FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT $3::bigint)`
 	// PostgreSQL has them in the row.
