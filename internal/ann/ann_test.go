@@ -193,6 +193,29 @@ func TestChurnKeepsRecallAndRows(t *testing.T) {
 	}
 }
 
+// The last live row of a level is removed after the others of the level were retired.
+func TestRepairKeepsLevelsApart(t *testing.T) {
+	t.Parallel()
+	d := newData(t, rand.Uint64(), 16, 50)
+	x := newIndex(t, Config{Dim: 16, Metric: Cosine, GraphAt: 100})
+	upsert(t, x, d.items(2000, 0))
+	settle(t, x)
+	last := ""
+	for row := range x.size {
+		if id := x.id(row); x.level(row) > 1 && last == "" {
+			last = id
+		} else if x.level(row) > 1 || row%3 == 0 {
+			x.remove(id)
+		}
+	}
+	x.maintain(0) // starts a repair
+	x.repair.next = 0
+	x.remove(last)
+	x.replaceEntry()
+	x.repairRows(0, x.size)
+	checkGraph(t, x)
+}
+
 // checkGraph checks that links lead to rows of the graph in their level, without duplicates.
 func checkGraph(t *testing.T, x *Index) {
 	t.Helper()

@@ -78,7 +78,7 @@ func (x *graph) bypass(l *list, s *scratch) {
 			s.next = append(s.next, row)
 		}
 	}
-	if 2*retired > len(old) {
+	if 2*retired > len(old) && l.level <= x.top { // dead rows may be in higher levels, where no walk starts
 		x.addNear(l, s)
 	} else {
 		x.addBehind(l, old, s)
