@@ -98,7 +98,7 @@ func New(cfg Config) (*Index, error) {
 	if cfg.GraphAt == 0 {
 		cfg.GraphAt = DefaultGraphAt
 	}
-	g := &graph{table: &table{cfg: cfg, stride: (cfg.Dim + 63) &^ 63}, upper: make(map[uint32][][]uint32)}
+	g := &graph{table: &table{cfg: cfg, stride: (cfg.Dim + 63) &^ 63}, upper: upperLinks{slots: make(map[place]uint32)}}
 	x := &Index{graph: g, rows: idTable{seed: maphash.MakeSeed()}}
 	x.filters.byKey = make(map[string]*selection)
 	x.scratch.New = func() any { return new(scratch) }
@@ -131,7 +131,7 @@ func (x *Index) Stats() Stats {
 func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	all := x.bytes() + int64(4*len(x.rows.slots)+linkedBytes*x.count+upperBytes*len(x.upper))
+	all := x.bytes() + int64(4*len(x.rows.slots)+linkedBytes*x.count+upperBytes*len(x.upper.slots))
 	for _, s := range x.filters.byKey {
 		all += int64(8 * len(s.rows))
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	blockBits = 10
+	blockBits = 12
 	blockRows = 1 << blockBits
 	blockMask = blockRows - 1
 )
@@ -26,9 +26,10 @@ const (
 
 // block has the memory of up to blockRows rows, so that a large index grows without copying.
 type block struct {
-	codes []int8
-	ids   names
-	state []state
+	memory *region // of the next slices without pointers
+	codes  []int8
+	ids    names
+	state  []state
 	// scale is the value of a code of 1; under Cosine, of the vector divided by its norm.
 	scale []float32
 	norm  []float32 // Euclidean norm of the vector
@@ -53,7 +54,7 @@ type table struct {
 // room allocates memory for a row. The first block grows, so that a small index is small.
 func (x *table) room(row uint32) {
 	if int(row>>blockBits) == len(x.blocks) {
-		x.blocks = append(x.blocks, new(block))
+		x.blocks = append(x.blocks, &block{links: blockLinks{limit: baseDegree}})
 	}
 	b, i := x.block(row)
 	if i < len(b.state) {
@@ -64,7 +65,8 @@ func (x *table) room(row uint32) {
 		n = min(blockRows, max(16, 2*len(b.state)))
 	}
 	old := *b
-	m := allocate(b, n*x.rowBytes())
+	memory := allocate(n * x.rowBytes())
+	m := memory.bytes
 	b.codes, b.scale, b.norm = carve[int8](&m, n*x.stride), carve[float32](&m, n), carve[float32](&m, n)
 	spans := carve[span](&m, n)
 	b.state = carve[state](&m, n)
@@ -74,6 +76,7 @@ func (x *table) room(row uint32) {
 	copy(b.scale, old.scale)
 	copy(b.norm, old.norm)
 	copy(b.state, old.state)
+	b.memory = memory // releases the old one
 	if x.cfg.Source == nil || x.cfg.KeepBytes > 0 {
 		b.vectors = grown(b.vectors, n)
 	}
@@ -108,22 +111,29 @@ func grown[E any](s []E, n int) []E {
 	return g
 }
 
-// allocate returns zeroed memory of a block. Full blocks are outside of the heap of Go where that is
-// possible, so that the garbage collector does not let the heap grow by as much again.
-func allocate(b *block, n int) []byte {
-	if n >= minRegion {
-		if m := newRegion(b, n); m != nil {
-			return m
-		}
-	}
-	return make([]byte, n)
-}
+// region is memory without pointers. If it is large, it is outside of the heap of Go where that is
+// possible, so that the garbage collector does not let the heap grow by as much again. It is released when
+// nothing refers to the region: whoever uses the bytes must hold a reference to it, as all methods of an
+// index do by its locks.
+type region struct{ bytes []byte }
 
 // minRegion is the size from which memory is outside of the heap.
-const minRegion = 64 << 10
+const minRegion = 32 << 10
+
+// allocate returns zeroed memory.
+func allocate(n int) *region {
+	r := new(region)
+	if n >= minRegion {
+		r.bytes = mapMemory(r, n)
+	}
+	if r.bytes == nil {
+		r.bytes = make([]byte, n)
+	}
+	return r
+}
 
 // carve takes n elements without pointers from the start of m.
-func carve[E int8 | uint8 | float32 | state | span](m *[]byte, n int) []E {
+func carve[E int8 | uint8 | uint32 | float32 | state | span](m *[]byte, n int) []E {
 	var e E
 	part := (*m)[:n*int(unsafe.Sizeof(e))]
 	*m = (*m)[len(part):]

@@ -16,10 +16,10 @@
 //
 // # Memory
 //
-// A vector needs a byte per component, 105 bytes for its links, its id and about 20 bytes. Codes and links
-// of an index with 1,024 rows or more are outside of the Go heap on Linux, macOS and FreeBSD: the
-// garbage collector neither reads them nor lets the heap grow in proportion to them. [Index.Bytes]
-// counts all of it.
+// A vector needs a byte per component, 100 bytes for its links, its id and about 27 bytes. Except for two
+// bytes a vector, this memory is outside of the Go heap on Linux, macOS and FreeBSD if the index has more
+// than some hundred vectors: the garbage collector neither reads it nor lets the heap grow in proportion to
+// it. [Index.Bytes] counts all of it.
 //
 // # Guarantees
 //

@@ -9,7 +9,7 @@ import (
 type Filter struct {
 	// Key identifies the filter: filters with the same key select the same items.
 	Key string
-	// Match reports whether an item is selected. It depends on its arguments only.
+	// Match reports whether an item is selected. It depends on its arguments only, and does not keep id.
 	Match func(id string, attr any) bool
 }
 

@@ -12,21 +12,18 @@ import (
 type graph struct {
 	*table
 	scratch sync.Pool
-	upper   map[uint32][][]uint32 // links of a row in level 1 and above
-	entry   uint32                // a row of the highest level
-	top     int                   // the highest level
-	count   int                   // rows that are not free; 0 means that there is no entry
+	upper   upperLinks
+	entry   uint32 // a row of the highest level
+	top     int    // the highest level
+	count   int    // rows that are not free; 0 means that there is no entry
 }
 
-func (x *graph) level(row uint32) int { return len(x.upper[row]) }
+func (x *graph) level(row uint32) int { return x.upper.level(row) }
 
-// neighbors returns the links of a row in a level, perhaps in buf.
+// neighbors returns the links of a row in a level, in buf.
 func (x *graph) neighbors(row uint32, level int, buf *linkList) []uint32 {
 	if level > 0 {
-		if lists := x.upper[row]; level <= len(lists) {
-			return lists[level-1]
-		}
-		return nil
+		return x.upper.get(row, level, buf)
 	}
 	b, i := x.block(row)
 	return b.links.get(i, buf)
@@ -34,11 +31,11 @@ func (x *graph) neighbors(row uint32, level int, buf *linkList) []uint32 {
 
 func (x *graph) setNeighbors(row uint32, level int, to []uint32) {
 	if level > 0 {
-		x.upper[row][level-1] = slices.Clone(to)
+		x.upper.set(row, level, to)
 		return
 	}
 	b, i := x.block(row)
-	b.links.set(b, i, to)
+	b.links.set(i, to)
 }
 
 func maxDegree(level int) int {
@@ -105,9 +102,6 @@ func (x *Index) link(rows []uint32) {
 // insert writes a placement. Until its neighbors link to the row, it remains pending.
 func (x *graph) insert(p placement) {
 	top := len(p.links) - 1
-	if top > 0 {
-		x.upper[p.row] = make([][]uint32, top)
-	}
 	for level, to := range p.links {
 		x.setNeighbors(p.row, level, to)
 	}
@@ -181,15 +175,11 @@ type list struct {
 
 // linkBack computes the lists of the rows to which lists have new links, so that they link back.
 func (x *graph) linkBack(lists []list) []list {
-	type place struct {
-		row   uint32
-		level int
-	}
 	index := make(map[place]int)
 	var back []list
 	for _, l := range lists {
 		for _, row := range l.added {
-			at := place{row, l.level}
+			at := place{row, uint32(l.level)}
 			i, ok := index[at]
 			if !ok {
 				i = len(back)

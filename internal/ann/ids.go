@@ -1,21 +1,21 @@
 package ann
 
 import (
-	"bytes"
 	"hash/maphash"
 	"unsafe"
 )
 
 // names has the ids of the rows of a block, in memory without pointers.
 type names struct {
-	text   []byte // is appended to, and never overwritten
+	memory *region // of text while nothing is appended
+	text   []byte
 	spans  []span
 	unused int // bytes of text to which no row refers
 }
 
 type span struct{ at, n uint32 }
 
-// id returns the id of a row. It shares memory with names.
+// id returns the id of a row. It shares memory with names, so it is valid while the index is locked.
 func (s *names) id(i int) string {
 	p := s.spans[i]
 	return unsafe.String(unsafe.SliceData(s.text[p.at:]), p.n)
@@ -30,25 +30,28 @@ func (s *names) set(i int, id string) {
 	s.spans[i] = span{uint32(len(s.text)), uint32(len(id))}
 	s.text = append(s.text, id...)
 	if i == blockRows-1 && cap(s.text) > len(s.text)+len(s.text)/8 {
-		s.text = bytes.Clone(s.text) // the block is full
+		s.compact() // the block is full
 	}
 }
 
 // compact copies the ids that rows refer to.
 func (s *names) compact() {
-	text := make([]byte, 0, len(s.text)-s.unused)
+	memory := allocate(len(s.text) - s.unused)
+	text := memory.bytes[:0]
 	for i, p := range s.spans {
 		s.spans[i].at = uint32(len(text))
 		text = append(text, s.text[p.at:p.at+p.n]...)
 	}
 	s.text, s.unused = text, 0
+	s.memory = memory // releases the old one
 }
 
 // idTable finds the rows of ids. It is a hash table without keys: the rows have them.
 type idTable struct {
-	seed  maphash.Seed
-	slots []uint32 // a row plus 1, or 0; the length is a power of 2
-	count int
+	seed   maphash.Seed
+	slots  []uint32 // a row plus 1, or 0; the length is a power of 2
+	memory *region  // of slots
+	count  int
 }
 
 // reserve makes the table large enough for n ids.
@@ -60,13 +63,15 @@ func (t *idTable) reserve(x *table, n int) {
 	if size == len(t.slots) {
 		return
 	}
-	old := t.slots
-	t.slots = make([]uint32, size)
+	old, memory := t.slots, allocate(4*size)
+	m := memory.bytes
+	t.slots = carve[uint32](&m, size)
 	for _, slot := range old {
 		if slot > 0 {
 			t.slots[t.find(x, x.id(slot-1))] = slot
 		}
 	}
+	t.memory = memory // releases the old one
 }
 
 func (t *idTable) home(id string) int {

@@ -42,7 +42,7 @@ func TestIDTableFindsRows(t *testing.T) {
 		t.Errorf("Len() = %d, want %d", x.Len(), len(model))
 	}
 	for _, b := range x.blocks {
-		if len(b.ids.text) > 16<<10 {
+		if len(b.ids.text) > 32<<10 {
 			t.Errorf("the ids of a block need %d bytes", len(b.ids.text))
 		}
 	}
@@ -50,16 +50,16 @@ func TestIDTableFindsRows(t *testing.T) {
 
 func TestLinksKeepAllBitsOfRows(t *testing.T) {
 	t.Parallel()
-	b := new(block)
+	l := &blockLinks{limit: baseDegree}
 	want := map[int][]uint32{0: {1, 1<<24 - 1}, 5: {}, 6: {0xfedcba98, 3, 1 << 24}, blockRows - 1: make([]uint32, baseDegree)}
 	for i := range want[blockRows-1] {
 		want[blockRows-1][i] = rand.Uint32() >> rand.IntN(32)
 	}
 	for i, links := range want {
-		b.links.set(b, i, links)
+		l.set(i, links)
 	}
 	for i, links := range want {
-		if got := b.links.get(i, new(linkList)); !slices.Equal(got, links) {
+		if got := l.get(i, new(linkList)); !slices.Equal(got, links) {
 			t.Errorf("links of row %d are %v, want %v", i, got, links)
 		}
 	}

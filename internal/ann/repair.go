@@ -142,7 +142,7 @@ func (x *Index) endRepair() {
 
 // unlink frees a row of the graph to which no row links.
 func (x *Index) unlink(row uint32) {
-	delete(x.upper, row)
+	x.upper.remove(row)
 	x.release(row)
 	x.dead--
 	x.linked--

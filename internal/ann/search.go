@@ -26,7 +26,6 @@ type SearchParams struct {
 
 // Result is an item that a search found.
 type Result struct {
-	// ID shares memory with the index. Clone it to keep it.
 	ID    string
 	Score float64 // larger is closer; see [Metric]
 	// Attr is that of the item, nil if the index has a Source.
@@ -229,9 +228,16 @@ func (c *collector) candidates() []candidate {
 		c.trim()
 	}
 	all := make([]candidate, len(c.hits))
+	var ids []byte // have memory of their own, as the index may change
+	for _, h := range c.hits {
+		ids = append(ids, c.x.id(h.row)...)
+	}
+	text := string(ids)
 	for i, h := range c.hits {
 		b, n := c.x.block(h.row)
-		all[i] = candidate{Result: Result{ID: b.ids.id(n)}, row: h.row, close: h.close, norm: b.norm[n], vector: c.x.vector(h.row)}
+		id := text[:b.ids.spans[n].n]
+		text = text[len(id):]
+		all[i] = candidate{Result: Result{ID: id}, row: h.row, close: h.close, norm: b.norm[n], vector: c.x.vector(h.row)}
 		if b.attrs != nil {
 			all[i].Attr = b.attrs[n]
 		}

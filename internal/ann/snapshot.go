@@ -8,7 +8,6 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"unsafe"
@@ -40,20 +39,33 @@ func (x *Index) WriteSnapshot(w io.Writer, meta []byte) error {
 	for i, b := range x.blocks {
 		x.writeBlock(e, b, min(blockRows, int(x.size)-i<<blockBits))
 	}
-	e.ints(uint32(len(x.upper)))
-	for _, row := range slices.Sorted(maps.Keys(x.upper)) {
-		lists := x.upper[row]
-		e.ints(row, uint32(len(lists)))
-		for _, list := range lists {
-			e.ints(uint32(len(list)))
-			e.ints(list...)
-		}
-	}
+	x.writeUpper(e)
 	if err := e.flush(); err != nil {
 		return err
 	}
 	_, err := w.Write(sum.Sum(nil))
 	return err
+}
+
+// writeUpper writes the links of the upper levels.
+func (x *graph) writeUpper(e *encoder) {
+	var rows []uint32
+	for row := range x.size {
+		if x.level(row) > 0 {
+			rows = append(rows, row)
+		}
+	}
+	e.ints(uint32(len(rows)))
+	var buf linkList
+	for _, row := range rows {
+		levels := x.level(row)
+		e.ints(row, uint32(levels))
+		for level := 1; level <= levels; level++ {
+			links := x.upper.get(row, level, &buf)
+			e.ints(uint32(len(links)))
+			e.ints(links...)
+		}
+	}
 }
 
 // writeBlock writes n rows. Rows that are not in the graph and cannot be found are free.
@@ -172,23 +184,23 @@ func (x *Index) readRow(d *decoder, row uint32) {
 		var buf linkList
 		links := buf[:min(d.byte(), baseDegree)]
 		d.ints(links)
-		b.links.set(b, i, links)
+		b.links.set(i, links)
 	}
 }
 
 func (x *Index) readUpper(d *decoder) {
+	var buf linkList
 	for n := d.int(); n > 0 && d.err == nil; n-- {
 		row, levels := d.int(), d.int()
 		if levels > 64 {
 			d.fail("too many levels")
 			return
 		}
-		lists := make([][]uint32, levels)
-		for i := range lists {
-			lists[i] = make([]uint32, min(d.int(), degree))
-			d.ints(lists[i])
+		for level := 1; level <= int(levels); level++ {
+			links := buf[:min(d.int(), degree)]
+			d.ints(links)
+			x.upper.set(row, level, links)
 		}
-		x.upper[row] = lists
 	}
 }
 
