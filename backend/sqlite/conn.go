@@ -187,6 +187,7 @@ func (s *stmt) query(ctx context.Context, each func(r record) error, args ...any
 	if s.row == nil {
 		s.row = make([]driver.Value, len(rows.Columns()))
 	}
+	defer clear(s.row) // release large values
 	return eachRow(rows, s.row, each)
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -13,7 +14,7 @@ type database struct {
 	cfg     Config
 	path    string
 	log     *slog.Logger
-	readers chan *reader
+	readers readerPool
 	reads   readGate
 	lists   chan struct{} // one token per list being read
 
@@ -48,13 +49,11 @@ func (s *database) read(ctx context.Context, f func(r *reader) error) error {
 
 // withReader is read for callers that have called enter.
 func (s *database) withReader(ctx context.Context, f func(r *reader) error) error {
-	var r *reader
-	select {
-	case r = <-s.readers:
-	case <-ctx.Done():
-		return ctx.Err()
+	r, err := s.readers.get(ctx)
+	if err != nil {
+		return err
 	}
-	defer func() { s.readers <- r }()
+	defer s.readers.put(r)
 	if err := s.reads.enter(ctx); err != nil {
 		return err
 	}
@@ -71,4 +70,44 @@ func (s *database) readList(ctx context.Context, f func(r *reader) error) error 
 		return ctx.Err()
 	}
 	return s.read(ctx, f)
+}
+
+// readerPool has the connections that read and are not in use. Calls get the one that was used last, so
+// that few calls at a time fill the page caches of few connections.
+type readerPool struct {
+	idle chan struct{} // one token per idle connection
+
+	mu  sync.Mutex
+	all []*reader
+}
+
+func (p *readerPool) get(ctx context.Context) (*reader, error) {
+	select {
+	case <-p.idle:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.all) - 1
+	r := p.all[last]
+	p.all = p.all[:last]
+	return r, nil
+}
+
+func (p *readerPool) put(r *reader) {
+	p.mu.Lock()
+	p.all = append(p.all, r)
+	p.mu.Unlock()
+	p.idle <- struct{}{}
+}
+
+// close closes the idle connections.
+func (p *readerPool) close() error {
+	var errs []error
+	for _, r := range p.all {
+		errs = append(errs, r.close())
+	}
+	p.all = nil
+	return errors.Join(errs...)
 }

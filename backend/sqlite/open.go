@@ -163,13 +163,13 @@ func (s *Store) openReaders() error {
 	if s.cfg.ReadOnly {
 		mode = readOnly
 	}
-	s.readers, s.lists = make(chan *reader, s.cfg.Readers), make(chan struct{}, max(1, s.cfg.Readers/2))
+	s.readers.idle, s.lists = make(chan struct{}, s.cfg.Readers), make(chan struct{}, max(1, s.cfg.Readers/2))
 	for range s.cfg.Readers {
 		r, err := openReader(s.path, mode, s.cfg.CacheKB)
 		if err != nil {
 			return err
 		}
-		s.readers <- r
+		s.readers.put(r)
 	}
 	return nil
 }
@@ -300,11 +300,7 @@ func (s *Store) openWriter() error {
 // release closes everything that open has opened.
 func (s *Store) release() error {
 	var errs []error
-	if s.readers != nil {
-		for len(s.readers) > 0 {
-			errs = append(errs, (<-s.readers).close())
-		}
-	}
+	errs = append(errs, s.readers.close())
 	if s.committer != nil {
 		errs = append(errs, s.committer.close())
 	}
