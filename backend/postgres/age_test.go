@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -21,16 +23,32 @@ import (
 // withAGE returns a configuration of an empty schema in a database with the extension.
 func withAGE(t storetest.T) Config {
 	t.Helper()
-	cfg := freshConfig(t, Config{AGE: true})
-	c, err := pgx.Connect(bg, cfg.URL)
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
-	defer func() { _ = c.Close(bg) }()
-	if _, err := c.Exec(bg, `SELECT pg_advisory_lock(8801); CREATE EXTENSION IF NOT EXISTS age`); err != nil {
+	if err := createAGE(pgtest.URL(t)); err != nil {
 		t.Fatalf("the server of HOLDFAST_TEST_POSTGRES_URL needs Apache AGE: %v", err)
 	}
-	return cfg
+	return freshConfig(t, Config{AGE: true})
+}
+
+var (
+	ageMutex   sync.Mutex
+	ageCreated bool
+)
+
+// createAGE creates the extension, once.
+func createAGE(url string) error {
+	ageMutex.Lock()
+	defer ageMutex.Unlock()
+	if ageCreated {
+		return nil
+	}
+	c, err := pgx.Connect(bg, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close(bg) }()
+	_, err = c.Exec(bg, `SELECT pg_advisory_lock(8801); CREATE EXTENSION IF NOT EXISTS age`)
+	ageCreated = err == nil
+	return err
 }
 
 func TestGraphInAGE(t *testing.T) {

@@ -17,13 +17,11 @@ type blobStore struct {
 	s *Store
 }
 
-// blobHarness returns the harness for stores in a pool of schemas, which create makes.
-func blobHarness(t testing.TB, create func(t storetest.T) Config) blobtest.Harness {
-	t.Helper()
-	all := newSchemas(t, create)
+// blobHarness returns the harness for stores in schemas that create returns.
+func blobHarness(create func(t storetest.T) Config) blobtest.Harness {
 	return blobtest.Harness{
 		Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
-			s := open(t, all.get(t))
+			s := open(t, create(t))
 			return blobStore{s.Blobs(cfg), s}
 		},
 		Reopen: func(t storetest.T, s blobtest.Store, cfg blob.Config) blobtest.Store {
@@ -39,12 +37,12 @@ func blobHarness(t testing.TB, create func(t storetest.T) Config) blobtest.Harne
 
 func TestBlobs(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
+	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return emptyConfig(t, Config{}) }))
 }
 
 func TestBlobsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, blobHarness(t, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) }))
+	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) }))
 }
 
 // Sessions keep the plans that were made while the tables were empty.
@@ -63,5 +61,5 @@ func TestBlobStatementsUseIndexes(t *testing.T) {
 }
 
 func TestBlobStreamsNeedConstantMemory(t *testing.T) { // not in parallel
-	blobtest.Stream(t, blobHarness(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }))
+	blobtest.Stream(t, blobHarness(func(t storetest.T) Config { return freshConfig(t, Config{}) }))
 }

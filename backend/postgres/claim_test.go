@@ -31,7 +31,7 @@ func TestClaimSkipsTasksWithALockedWebhook(t *testing.T) {
 	for _, contexts := range []int{1, 4} {
 		t.Run(fmt.Sprint(contexts, " contexts"), func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 			for i := range 4 {
 				must(t, commitOne(s, queuedChange(fmt.Sprint("t", i), fmt.Sprint("c", i%contexts))))
 			}
@@ -124,7 +124,7 @@ func TestClaimReportsTasksItCannotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 			for i := range 3 {
 				must(t, commitOne(s, queuedChange(fmt.Sprint("t", i), "c")))
 			}

@@ -71,7 +71,7 @@ func TestConflictsAreRetried(t *testing.T) {
 		} {
 			t.Run(state+" "+kind.name, func(t *testing.T) {
 				t.Parallel()
-				s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+				s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 				must(t, commitOne(s, submitted(1)))
 				failNextChange(t, s, kind.table, state)
 				if err := kind.call(s); err != nil {
@@ -94,7 +94,7 @@ func TestConflictsAreRetried(t *testing.T) {
 // the task.
 func TestRenewIgnoresLeasesOfAFailedAttempt(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	cfg.RetryDelay = time.Second
 	s := open(storetest.Wrap(t), cfg)
 	must(t, commitOne(s, submitted(1)))
@@ -121,7 +121,7 @@ func TestRenewIgnoresLeasesOfAFailedAttempt(t *testing.T) {
 // once, whichever of the two the server aborts.
 func TestCommitSurvivesADeadlock(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, submitted(2)))
 	other, err := pgx.Connect(bg, s.cfg.URL)

@@ -117,7 +117,7 @@ func countRows(t testing.TB, s *Store, text string, args ...any) (n int) {
 // Several replicas concurrently save, change and delete contexts and merge counters.
 func TestLabelTotalsStayCorrect(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	stores := []*Store{open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)}
 	var wg sync.WaitGroup
 	for worker := range 4 {
@@ -192,7 +192,7 @@ func randomChange(s *Store, r *mathrand.Rand) error {
 // A walk and a lookup by label find the same pages.
 func TestWalkAndLookupFindTheSamePages(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	r := mathrand.New(mathrand.NewPCG(1, 2))
 	for n := range 40 {
 		c := taggedContext(fmt.Sprint("c", n))
@@ -242,7 +242,7 @@ func TestWalkAndLookupFindTheSamePages(t *testing.T) {
 // a walk or by a lookup.
 func TestContextsWithRareLabelsAreLookedUp(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	tag := func(text string) int64 { return label(tagOwner, "tag", text) }
 	_, err := s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, CASE WHEN n % 2 = 0 THEN 'active' ELSE 'archived' END, '', '', n, n, 1, 0,
 		CASE WHEN n % 1000 = 0 THEN $2::bigint[] WHEN n = 1 THEN $3::bigint[] WHEN n % 2 = 0 THEN $4::bigint[] END, NULL FROM generate_series(1, 6000) n`),
@@ -287,7 +287,7 @@ func TestContextsWithRareLabelsAreLookedUp(t *testing.T) {
 // A replica is suspended in a transaction that has counted a label or merged its rows.
 func TestSuspendedCounterTransactionsBlockNoOther(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{CommandTimeout: time.Minute})
+	cfg := emptyConfig(storetest.Wrap(t), Config{CommandTimeout: time.Minute})
 	s := open(storetest.Wrap(t), cfg)
 	common := labelKey{tagOwner, label(tagOwner, "tag", "common")}
 	for n := range 3 {
@@ -334,7 +334,7 @@ func TestSuspendedCounterTransactionsBlockNoOther(t *testing.T) {
 // A read of many rows of a label causes a merge.
 func TestReadsOfManyLabelRowsMergeThem(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	common := label(tagOwner, "tag", "common")
 	_, err := s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.context_rows SELECT $1, 'c' || n, 'active', '', '', 1, 1, 1, 0, $2, NULL FROM generate_series(1, $3::int) n`),
 		tagOwner, []int64{common}, mergeReadThreshold+1)

@@ -104,7 +104,7 @@ func gatherRequests(t *testing.T, s *Store) {
 
 func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	for _, session := range []string{"first", "a", "b", "c", "locked"} {
 		_, err := appendText(s, session, "text", history.AppendParams{Run: "run", Fence: 2, IdempotencyKey: "key"})
 		must(t, err)
@@ -149,7 +149,7 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 
 func TestCloseWaitsForGroupedRequests(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	var all sync.WaitGroup
 	for caller := range 32 {
 		all.Go(func() {
@@ -170,7 +170,7 @@ func TestCloseWaitsForGroupedRequests(t *testing.T) {
 
 func TestLockedRecordDelaysNoOtherOwner(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
 	save := func(owner string, version int64) error {
 		return s.SaveRecords(bg, owner, store.RecordChange{Namespace: "n", Key: "k", Version: version, Value: []byte("x")})
 	}

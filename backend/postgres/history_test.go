@@ -21,12 +21,11 @@ func newHistory(t storetest.T, cfg Config, now func() time.Time) history.Provide
 	return openHistory{sqlkit.NewHistory(&kit{s.database}, now), s}
 }
 
-// runHistorySuite runs the suite in a pool of schemas, which create makes.
+// runHistorySuite runs the suite in schemas that create returns.
 func runHistorySuite(t *testing.T, calls int, create func(t storetest.T) Config) {
 	t.Helper()
-	all := newSchemas(t, create)
 	historytest.Run(t, historytest.Harness{
-		Open: func(t storetest.T, now func() time.Time) history.Provider { return newHistory(t, all.get(t), now) },
+		Open: func(t storetest.T, now func() time.Time) history.Provider { return newHistory(t, create(t), now) },
 		Reopen: func(t storetest.T, p history.Provider, now func() time.Time) history.Provider {
 			s := p.(openHistory).store
 			if err := s.Close(); err != nil {
@@ -40,7 +39,7 @@ func runHistorySuite(t *testing.T, calls int, create func(t storetest.T) Config)
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	runHistorySuite(t, 1000, func(t storetest.T) Config { return freshConfig(t, Config{}) })
+	runHistorySuite(t, 1000, func(t storetest.T) Config { return emptyConfig(t, Config{}) })
 }
 
 func TestHistoryBehindAPooler(t *testing.T) {

@@ -79,7 +79,7 @@ func TestSessionSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := freshConfig(storetest.Wrap(t), test.cfg)
+			cfg := emptyConfig(storetest.Wrap(t), test.cfg)
 			cfg.URL += test.url
 			s := open(storetest.Wrap(t), cfg)
 			got := make(map[string]string)

@@ -102,7 +102,7 @@ func TestSharedReadEndsWithItsLastCaller(t *testing.T) {
 // Concurrent callers of the same list each find the task that they created before the call.
 func TestSharedListsIncludeEarlierCommits(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	const callers, rounds = 8, 20
 	var wg sync.WaitGroup
 	for g := range callers {

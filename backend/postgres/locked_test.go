@@ -76,7 +76,7 @@ func TestLockedRowDelaysNoOtherTask(t *testing.T) {
 	for _, pooler := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pooler=%t", pooler), func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Pooler: pooler, CommandTimeout: 10 * time.Minute}))
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{Pooler: pooler, CommandTimeout: 10 * time.Minute}))
 			for n := range 3 {
 				must(t, commitOne(s, submitted(n)))
 			}
@@ -131,7 +131,7 @@ func TestGroupCommitsWithoutLockedRequest(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
 			const size = 40
 			c := s.newCommitter()
 			for n := range size {
@@ -174,7 +174,7 @@ func TestGroupCommitsWithoutLockedRequest(t *testing.T) {
 // A slow group does not delay other requests, whatever it waits for.
 func TestSlowCommitStartsSecondCommitter(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
+	cfg := emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
 	cfg.URL += "&lock_timeout=600000" // the URL overrides the setting of the store
 	s := open(storetest.Wrap(t), cfg)
 	must(t, commitOne(s, submitted(1)))
@@ -195,7 +195,7 @@ func TestSlowCommitStartsSecondCommitter(t *testing.T) {
 // A change of a task that stays locked fails within the command timeout and changes nothing.
 func TestChangeOfLockedTaskFailsInTime(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 4 * time.Second}))
 	must(t, commitOne(s, submitted(1)))
 	unlock := lockTask(t, s, taskKey(1))
 	within(t, "the change", func() {
@@ -211,7 +211,7 @@ func TestChangeOfLockedTaskFailsInTime(t *testing.T) {
 
 func TestLockedTaskDelaysNoOtherRenewal(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
 	var leases []store.HeldLease
 	for n := range 5 {
 		must(t, commitOne(s, submitted(n)))

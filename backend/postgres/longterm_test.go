@@ -13,8 +13,8 @@ import (
 
 func TestLongTerm(t *testing.T) {
 	t.Parallel()
-	all, h := newSchemas(t, func(t storetest.T) Config { return freshConfig(t, Config{}) }), harness
-	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	h := harness
+	h.Open = func(t storetest.T) store.Store { return open(t, emptyConfig(t, Config{})) }
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
 }
 
@@ -35,7 +35,7 @@ func (r *twoReplicas) Search(ctx context.Context, in memory.Scope, p memory.Sear
 // Searches find the same facts as in memory, so inmem.TestLongTermRecall measures their recall too.
 func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	first, second := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	memorytest.CompareLongTerm(storetest.Wrap(t),
 		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
@@ -46,7 +46,7 @@ func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 
 func TestLongTermBehindAPooler(t *testing.T) {
 	t.Parallel()
-	all, h := newSchemas(t, func(t storetest.T) Config { return partitioned(t, Config{Pooler: true}) }), harness
-	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	h := harness
+	h.Open = func(t storetest.T) store.Store { return open(t, partitioned(t, Config{Pooler: true})) }
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(h))
 }

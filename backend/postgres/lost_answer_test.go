@@ -23,7 +23,7 @@ import (
 // openBehindProxy opens two stores on one schema: one through a proxy, one without.
 func openBehindProxy(t *testing.T, cfg Config) (*proxy, *Store, *Store) {
 	t.Helper()
-	direct := freshConfig(storetest.Wrap(t), cfg)
+	direct := emptyConfig(storetest.Wrap(t), cfg)
 	s := open(storetest.Wrap(t), direct)
 	p, proxied := newProxy(t, direct.URL)
 	through := direct

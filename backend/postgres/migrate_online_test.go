@@ -184,7 +184,7 @@ func TestTasksCompleteWhileAnIndexIsBuilt(t *testing.T) {
 // lockedTasks returns a store with a task. The table of tasks is locked until release is called.
 func lockedTasks(t *testing.T) (cfg Config, s *Store, release func()) {
 	t.Helper()
-	cfg = freshConfig(storetest.Wrap(t), Config{})
+	cfg = emptyConfig(storetest.Wrap(t), Config{})
 	s = open(storetest.Wrap(t), cfg)
 	must(t, runTask(s, 0))
 	return cfg, s, lockRows(t, s, `SELECT 1 FROM {s}.task_rows`)
@@ -318,8 +318,7 @@ func TestReplicasThatStartTogetherBuildAnIndexOnce(t *testing.T) {
 func TestIndexesOfPartitionedTablesAreBuiltUnderLoad(t *testing.T) {
 	t.Parallel()
 	cfg := ownDatabase(t)
-	cfg.Schema = "other"
-	cfg = partitioned(storetest.Wrap(t), cfg)
+	createPartitioned(storetest.Wrap(t), cfg)
 	s := open(storetest.Wrap(t), cfg)
 	sent, stop := startTraffic(t, s)
 	end := oldSnapshot(t, s)

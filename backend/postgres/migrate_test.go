@@ -94,7 +94,7 @@ func TestOpenNamesAnUnknownURLParameter(t *testing.T) {
 // After a failover the sequence may return numbers that are in use.
 func TestTaskNumbersInUseAreSkipped(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	a := open(storetest.Wrap(t), cfg)
 	b := open(storetest.Wrap(t), cfg)
 	must(t, runTask(a, 0))

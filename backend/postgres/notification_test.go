@@ -77,7 +77,7 @@ func (noClaims) Claim(context.Context, store.ClaimParams) ([]*store.Task, error)
 // Behind a pooler LISTEN does not work, so the message is found by polling.
 func TestMessageThroughOtherReplicaArrivesBehindAPooler(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{Pooler: true})
+	cfg := emptyConfig(storetest.Wrap(t), Config{Pooler: true})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	e1 := startEngine(t, engine.Config{Store: a, Worker: "8001", Handler: echo, Poll: 100 * time.Millisecond})
 	e2 := startEngine(t, engine.Config{Store: noClaims{b}, Worker: "8002", Handler: echo})
@@ -88,7 +88,7 @@ func TestMessageThroughOtherReplicaArrivesBehindAPooler(t *testing.T) {
 
 func TestFailedNotificationIsSentAgain(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	cfg.URL += "&search_path=" + cfg.Schema + ",pg_catalog"
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	e := recordWatch(t.Context(), b)
@@ -121,7 +121,7 @@ func TestFailedNotificationIsSentAgain(t *testing.T) {
 
 func TestLockedRowDelaysNoNotificationOfOtherTasks(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
+	cfg := emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	started := make(chan *engine.Turn, 1)
 	// Polling is disabled: only notifications announce messages.

@@ -175,7 +175,7 @@ func TestOpenRejectsPendingMigrations(t *testing.T) {
 
 func TestOpenRejectsANewerSchema(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	s := open(storetest.Wrap(t), cfg)
 	_, err := s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.schema_migrations VALUES ('299901010000', 'later', 'x', '2099-01-01T00:00:00Z', '299901010000')`))
 	must(t, err)
@@ -221,7 +221,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 // A running store accepts columns that a newer program adds.
 func TestRunningStoreSurvivesSchemaChanges(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	use := func(n int) {
 		t.Helper()
 		must(t, runTask(s, n))
@@ -244,7 +244,7 @@ func TestRunningStoreSurvivesSchemaChanges(t *testing.T) {
 
 func TestTwoStoresClaimAndCommitConcurrently(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	const tasks = 300
 	var changes []store.Change
@@ -314,7 +314,7 @@ func TestTwoStoresClaimAndCommitConcurrently(t *testing.T) {
 
 func TestNowFollowsTheDatabaseClock(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	const slack = 100 * time.Millisecond
 	await.True(t, "Now() is the clock of the database", func() bool { // a sample may take longer than slack
 		must(t, s.runOnce(bg, func(ctx context.Context, c *pgx.Conn) error { return s.readClock(ctx, c) }))
@@ -343,7 +343,7 @@ func TestNowFollowsTheDatabaseClock(t *testing.T) {
 func TestNewConnectionDetectsAClockJump(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 5 * time.Second} {
-		s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+		s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 		s.clock.mu.Lock()
 		s.clock.remote, s.clock.lastReturned = s.clock.remote.Add(-by), time.Time{} // the clock of the previous server
 		s.clock.mu.Unlock()
@@ -361,7 +361,7 @@ func TestNewConnectionDetectsAClockJump(t *testing.T) {
 // Operators query the documented views. The map has the results as JSON.
 func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	done, odd := submitted(1), submitted(2)
 	done.Events[0].Metadata = map[string]any{"a": 1, "b": true}
 	end := completed(done)
@@ -411,7 +411,7 @@ func TestOperatorReadsTheDocumentedTables(t *testing.T) {
 // A canceled call keeps its connection, and later calls receive their own answers.
 func TestCanceledCallsAffectNoOthers(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, runTask(s, 1))
 	for i := range 200 {
 		ctx, cancel := context.WithTimeout(bg, time.Duration(i*5)*time.Microsecond)

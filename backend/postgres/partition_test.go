@@ -46,11 +46,16 @@ func partitionedSchema(text string) string {
 	})
 }
 
-// partitioned completes a configuration with a schema whose tables are partitioned. The suites of all
-// contracts run on such tables behind a pooler, so that each runs twice, not four times.
+// partitioned is emptyConfig with partitioned tables. The suites of all contracts run on such tables
+// behind a pooler, so that each runs twice, not four times.
 func partitioned(t storetest.T, cfg Config) Config {
 	t.Helper()
-	cfg = freshConfig(t, cfg)
+	return schemas.get(t, cfg, schemaKind{vectors: cfg.Vectors, partitioned: true})
+}
+
+// createPartitioned creates the schema of a configuration with partitioned tables.
+func createPartitioned(t storetest.T, cfg Config) {
+	t.Helper()
 	if err := cfg.setDefaults(); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -78,7 +83,6 @@ func partitioned(t storetest.T, cfg Config) Config {
 			t.Fatalf("migrate: %v", err)
 		}
 	}
-	return cfg
 }
 
 // Partitions find statements that identify rows by ctid or by a column that is not unique

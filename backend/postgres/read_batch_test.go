@@ -17,7 +17,7 @@ import (
 // Reads that wait for a connection are combined.
 func TestConcurrentReadsShareStatements(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	const n = 40
 	for i := range n {
 		c := submitted(i)
@@ -79,7 +79,7 @@ func TestConcurrentReadsShareStatements(t *testing.T) {
 
 func TestAbandonedReadsDelayNoOther(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	for range cap(s.callSlots) {
 		must(t, s.callSlots.acquire(bg, time.Minute))

@@ -15,7 +15,7 @@ import (
 // A worker reads a claimed task while other commits replace its snapshot.
 func TestReadsFromAReplacedSnapshotFoldTheWholeLog(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	c := submitted(1)
 	must(t, commitOne(s, c))
 	task := &store.Task{Key: c.Key, ContextID: c.Create.ContextID}

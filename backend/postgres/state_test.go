@@ -11,19 +11,17 @@ import (
 
 func TestShortTerm(t *testing.T) {
 	t.Parallel()
-	memorytest.RunShortTerm(t, memorytest.ShortTermOverRecords(openingHarness(t)))
+	memorytest.RunShortTerm(t, memorytest.ShortTermOverRecords(openingHarness()))
 }
 
 func TestBoards(t *testing.T) {
 	t.Parallel()
-	boardtest.Run(t, boardtest.OverRecords(openingHarness(t)))
+	boardtest.Run(t, boardtest.OverRecords(openingHarness()))
 }
 
-// openingHarness returns the harness with stores in a pool of schemas.
-func openingHarness(t *testing.T) storetest.Harness {
-	t.Helper()
-	all := newSchemas(t, func(t storetest.T) Config { return freshConfig(t, Config{}) })
+// openingHarness returns the harness with stores in schemas that tests share.
+func openingHarness() storetest.Harness {
 	h := harness
-	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	h.Open = func(t storetest.T) store.Store { return open(t, emptyConfig(t, Config{})) }
 	return h
 }

@@ -50,26 +50,37 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("rapid.checks", "8")
 		harness.Tasks = 200
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
 }
 
 // freshConfig completes a configuration with a new schema, which Open creates.
 func freshConfig(t storetest.T, cfg Config) Config {
 	t.Helper()
+	cfg = withDefaults(t, cfg)
+	cfg.Schema = pgtest.Schema(t, cfg.URL)
+	return cfg
+}
+
+// withDefaults completes a configuration except for its schema.
+func withDefaults(t storetest.T, cfg Config) Config {
+	t.Helper()
 	if cfg.URL == "" {
 		cfg.URL = pgtest.URL(t)
 	}
-	cfg.Schema, cfg.Migrate = pgtest.Schema(t, cfg.URL), true
-	cfg.RetryDelay = 20 * time.Millisecond
+	cfg.Migrate, cfg.RetryDelay = true, 20*time.Millisecond
 	if cfg.PoolMax == 0 {
-		cfg.PoolMin, cfg.PoolMax = 1, 5
+		cfg.PoolMin, cfg.PoolMax = -1, 5
 	}
 	return cfg
 }
 
-// open opens a store and closes it at the end of the test.
+// open opens a store and closes it at the end of the test. It opens no connections in advance, also
+// with the configuration of an open store.
 func open(t storetest.T, cfg Config) *Store {
 	t.Helper()
+	if cfg.PoolMin == 0 {
+		cfg.PoolMin = -1
+	}
 	s, err := Open(bg, cfg)
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
@@ -89,7 +100,7 @@ func openInTime(t *testing.T, cfg Config) (s *Store) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	runSuite(t, harness, func(t storetest.T) Config { return freshConfig(t, Config{}) })
+	runSuite(t, harness, func(t storetest.T) Config { return emptyConfig(t, Config{}) })
 }
 
 func TestStoreBehindAPooler(t *testing.T) {
@@ -104,11 +115,10 @@ func smallHarness() storetest.Harness {
 	return h
 }
 
-// runSuite runs the suite in a pool of schemas, which create makes.
+// runSuite runs the suite in schemas that create returns.
 func runSuite(t *testing.T, h storetest.Harness, create func(t storetest.T) Config) {
 	t.Helper()
-	all := newSchemas(t, create)
-	h.Open = func(t storetest.T) store.Store { return open(t, all.get(t)) }
+	h.Open = func(t storetest.T) store.Store { return open(t, create(t)) }
 	storetest.Run(t, h)
 }
 

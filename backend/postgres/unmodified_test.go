@@ -17,7 +17,7 @@ import (
 // The rows of contexts that have one task and were never changed are in few indexes.
 func TestUnmodifiedContextsAreInFewIndexes(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	want := func(others, changed int) {
 		t.Helper()
 		if n := countRows(t, s, `{s}.task_rows WHERE NOT first`); n != others {
@@ -49,7 +49,7 @@ func TestUnmodifiedContextsAreInFewIndexes(t *testing.T) {
 // Pages of all sizes contain the same list, whichever indexes its contexts are in.
 func TestListsMergeChangedContexts(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	const contexts = 24
 	owner := taskKey(0).Owner
 	all := make(map[string]store.Context)

@@ -98,7 +98,7 @@ func TestFiltersSelectAsInMemory(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Vectors: true}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{Vectors: true}))
 	v := s.Vectors(vector.Config{}).(*vectorStore)
 	k := vector.Key{Owner: "owner", Collection: "default"}
 	documents := make([]vector.Document, 600)

@@ -108,7 +108,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 			}
 			documents := clustered(rand.New(rand.NewPCG(r.Uint64(), 0)), n+20, test.dim)
 			documents, queries := documents[:n], documents[n:]
-			s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{Vectors: true, HalfVectors: test.half, indexFrom: from, Logger: testLogger(t)}))
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{Vectors: true, HalfVectors: test.half, indexFrom: from, Logger: testLogger(t)}))
 			v := s.Vectors(vector.Config{}).(*vectorStore)
 			addAll(t, v, vectorKey, vector.WriteParams{Documents: documents, Metric: test.metric})
 			awaitIndex(t, v, vectorKey, test.want)
@@ -174,7 +174,7 @@ func explainSearch(t *testing.T, v *vectorStore, k vector.Key, embedding []float
 func TestOwnerOfTheTablesBuildsIndexes(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)
-	cfg := freshConfig(w, Config{Vectors: true})
+	cfg := emptyConfig(w, Config{Vectors: true})
 	owner := open(w, cfg)
 	role := cfg.Schema + "_agent"
 	admin, err := pgx.Connect(bg, cfg.URL)
@@ -296,7 +296,7 @@ func TestVersionsAreCompared(t *testing.T) {
 func TestInterruptedDeletionContinues(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)
-	cfg := freshConfig(w, Config{Vectors: true})
+	cfg := emptyConfig(w, Config{Vectors: true})
 	s := open(w, cfg)
 	v := s.Vectors(vector.Config{}).(*vectorStore)
 	k := vector.Key{Owner: "owner", Collection: "collection"}

@@ -62,7 +62,7 @@ func writeVectors(arg string) error {
 
 func TestAcknowledgedVectorsSurviveKill(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{Vectors: true, indexFrom: 100})
+	cfg := emptyConfig(storetest.Wrap(t), Config{Vectors: true, indexFrom: 100})
 	s := open(storetest.Wrap(t), cfg)
 	v := s.Vectors(vector.Config{}).(*vectorStore)
 	kills := 3
@@ -146,7 +146,7 @@ func checkWrites(t *testing.T, v *vectorStore, last map[int]int) {
 func TestReplicasFixOneDimension(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)
-	cfg := freshConfig(w, Config{Vectors: true})
+	cfg := emptyConfig(w, Config{Vectors: true})
 	replicas := []vector.Store{open(w, cfg).Vectors(vector.Config{}), open(w, cfg).Vectors(vector.Config{})}
 	for round := range 5 {
 		k := vector.Key{Owner: "owner", Collection: fmt.Sprint(round)}
@@ -180,7 +180,7 @@ func TestReplicasFixOneDimension(t *testing.T) {
 func TestCanceledVectorWritesStoreNothing(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)
-	s := open(w, freshConfig(w, Config{Vectors: true}))
+	s := open(w, emptyConfig(w, Config{Vectors: true}))
 	v := s.Vectors(vector.Config{}).(*vectorStore)
 	document := func(id string) vector.Document { return vector.Document{ID: id, Embedding: []float32{1, 2}} }
 	_, err := v.Add(t.Context(), vectorKey, vector.WriteParams{Documents: []vector.Document{document("b")}})

@@ -21,13 +21,12 @@ func newVectors(t storetest.T, cfg Config, v vector.Config, from int64) vector.S
 	return openVectors{s.Vectors(v).(*vectorStore), s}
 }
 
-// runVectorSuite runs the suite in a pool of schemas, which create makes. Collections get an index from a
+// runVectorSuite runs the suite in schemas that create returns. Collections get an index from a
 // number of documents, 0 for the default.
 func runVectorSuite(t *testing.T, calls int, from int64, create func(t storetest.T) Config) {
 	t.Helper()
-	all := newSchemas(t, create)
 	vectortest.Run(t, vectortest.Harness{
-		Open: func(t storetest.T, cfg vector.Config) vector.Store { return newVectors(t, all.get(t), cfg, from) },
+		Open: func(t storetest.T, cfg vector.Config) vector.Store { return newVectors(t, create(t), cfg, from) },
 		Reopen: func(t storetest.T, v vector.Store, cfg vector.Config) vector.Store {
 			s := v.(openVectors).store
 			if err := s.Close(); err != nil {
@@ -42,7 +41,7 @@ func runVectorSuite(t *testing.T, calls int, from int64, create func(t storetest
 
 func TestVectors(t *testing.T) {
 	t.Parallel()
-	runVectorSuite(t, 1000, 0, func(t storetest.T) Config { return freshConfig(t, Config{Vectors: true}) })
+	runVectorSuite(t, 1000, 0, func(t storetest.T) Config { return emptyConfig(t, Config{Vectors: true}) })
 }
 
 func TestVectorsBehindAPooler(t *testing.T) {
@@ -55,5 +54,5 @@ func TestVectorsBehindAPooler(t *testing.T) {
 // Collections get an index while tests change them.
 func TestVectorsWithIndexes(t *testing.T) {
 	t.Parallel()
-	runVectorSuite(t, 200, 8, func(t storetest.T) Config { return freshConfig(t, Config{Vectors: true}) })
+	runVectorSuite(t, 200, 8, func(t storetest.T) Config { return emptyConfig(t, Config{Vectors: true}) })
 }

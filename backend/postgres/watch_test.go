@@ -52,8 +52,8 @@ func (e *watchRecorder) await(t *testing.T, what string, happened func() bool) {
 
 func TestStoresNotifyEachOther(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
-	a, b, elsewhere := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
+	a, b, elsewhere := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	for _, s := range []*Store{a, b, elsewhere} {
 		s.outbox.idleCheck = 10 * time.Millisecond // check idle connections often
 	}
@@ -87,7 +87,7 @@ func TestStoresNotifyEachOther(t *testing.T) {
 
 func TestWatchEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	s := open(storetest.Wrap(t), cfg)
 	e := recordWatch(t.Context(), s)
 	e.await(t, "the first notification", func() bool { return e.lost == 1 })

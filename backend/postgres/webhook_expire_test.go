@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -32,7 +31,7 @@ func laneRowsRead(t *testing.T, s *Store) (read int) {
 func TestExpiryReadsIdleLanesOnce(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{URL: pgtest.URL(t)}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	deliver := func(want int) {
 		t.Helper()
 		lanes, err := s.ClaimLanes(bg, claimParams("w", n))

@@ -180,7 +180,7 @@ func TestLanesStayConsistentUnderConcurrentCalls(t *testing.T) {
 // A commit that starts before a webhook is added and ends after must advance its lane.
 func TestCommitAdvancesAWebhookAddedConcurrently(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	c, err := s.pool.Acquire(bg)
 	must(t, err)
@@ -264,7 +264,7 @@ func TestRepeatedAcknowledgementAfterALostAnswerIsSafe(t *testing.T) {
 // An acknowledgement that arrives after a later one does not move the cursor back.
 func TestLateAcknowledgementChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	_, err := s.SaveWebhook(bg, webhook(1, "p", "http://x"), store.WebhookCursor{}, testStart)
 	must(t, err)
@@ -281,7 +281,7 @@ func TestLateAcknowledgementChangesNothing(t *testing.T) {
 
 func TestStoresNotifyEachOtherOfLanes(t *testing.T) {
 	t.Parallel()
-	cfg := freshConfig(storetest.Wrap(t), Config{})
+	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	must(t, commitOne(a, submitted(1)))
 	ctx, leave := context.WithCancel(t.Context())
@@ -348,7 +348,7 @@ func TestPayloadNamesDueLanes(t *testing.T) {
 // Attempts are stored in rows of several and listed one by one, whatever their times.
 func TestAttemptsAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	r := rand.New(rand.NewPCG(3, 4))
 	want := map[string]int{}
 	for n := range 3 {
@@ -426,7 +426,7 @@ func TestAttemptsAreListedNewestFirst(t *testing.T) {
 // Claims find due lanes although more lanes are waiting than one claim promotes.
 func TestClaimsPromoteManyWaitingLanes(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	made, lanes := 0, 2*promoteLimit+10
 	must(t, fillTasks(s, &made, lanes))
 	must(t, fillLanes(s, lanes))
@@ -455,7 +455,7 @@ func TestClaimsPromoteManyWaitingLanes(t *testing.T) {
 // of other lanes.
 func TestClaimSkipsUnreadableLanes(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	for n := range 3 {
 		must(t, commitOne(s, submitted(n)))
 		_, err := s.SaveWebhook(bg, webhook(n, "p", "http://x"), store.WebhookCursor{}, testStart)
@@ -489,7 +489,7 @@ func TestClaimSkipsUnreadableLanes(t *testing.T) {
 
 func TestOperatorReadsWebhooks(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	must(t, commitOne(s, submitted(1)))
 	c := webhook(1, "p", "http://x")
 	c.Data = []byte(`{"url": "http://x/", "nul": "\u0000"}`)

@@ -48,15 +48,20 @@ func URL(t T) string {
 // the end of the test.
 func Schema(t T, url string) string {
 	t.Helper()
-	random := make([]byte, 8)
-	_, _ = rand.Read(random)
-	name := "t_" + hex.EncodeToString(random)
+	name := NewSchema()
 	t.Cleanup(func() {
 		if err := execute(url, "DROP SCHEMA IF EXISTS "+name+" CASCADE"); err != nil {
 			t.Errorf("drop schema: %v", err)
 		}
 	})
 	return name
+}
+
+// NewSchema returns the name of a schema that does not exist yet.
+func NewSchema() string {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	return "t_" + hex.EncodeToString(random)
 }
 
 func execute(url, text string) error {
