@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	sqlDropCollection = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
-	sqlDeleteSome     = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id IN (SELECT d.id FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT 1000)`
-	sqlHasDocuments   = `SELECT 1 WHERE to_regclass('{s}.vector_documents') IS NOT NULL`
+	sqlCollectionNames = `SELECT name FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
+	sqlDropCollection  = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
+	sqlDeleteSome      = `DELETE FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id IN (SELECT d.id FROM {s}.vector_documents d WHERE` + whereDocuments + ` ORDER BY d.id LIMIT 1000)`
+	sqlHasDocuments    = `SELECT 1 WHERE to_regclass('{s}.vector_documents') IS NOT NULL`
 )
 
 // DeleteCollection implements vector.Store.
@@ -65,7 +66,7 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 		if err != nil || !exists {
 			return err
 		}
-		return q.Query(sqlCollections, func(r sqlkit.Row) error {
+		return q.Query(sqlCollectionNames, func(r sqlkit.Row) error {
 			names = append(names, r.Text(0))
 			return nil
 		}, owner)

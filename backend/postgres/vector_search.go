@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -48,7 +49,7 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 			search.add(plan.Embedding, &all[i].Hits)
 			continue
 		}
-		text := vectors.TextSearch{Documents: documents{s.kit, k.Owner, c}, Text: p.Queries[i].Text, Metric: c.Metric}
+		text := vectors.TextSearch{Documents: s.In(k.Owner, c.id, c.Documents), Text: p.Queries[i].Text, Metric: c.Metric}
 		if plan.Mode == vector.ModeHybrid {
 			text.Near = func(p *vector.SearchParams) (hits []vector.Hit, err error) {
 				near := s.semantic(k, c, p)
@@ -65,17 +66,18 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 
 // semantic returns a search without queries.
 func (s *vectorStore) semantic(k vector.Key, c *collectionRow, p *vector.SearchParams) *vectorSearch {
-	return &vectorSearch{kit: s.kit, k: k, c: c, p: p, exact: p.Exact || c.indexed == ""}
+	return &vectorSearch{documents: s.Documents, kit: s.kit, k: k, c: c, p: p, exact: p.Exact || c.indexed == ""}
 }
 
 // vectorSearch runs the semantic queries of a search. Each pass is one round trip and one transaction.
 type vectorSearch struct {
-	kit     *kit
-	k       vector.Key
-	c       *collectionRow
-	p       *vector.SearchParams
-	exact   bool // compare all documents that match the filter
-	pending []*vectorQuery
+	documents *sqlkit.Documents
+	kit       *kit
+	k         vector.Key
+	c         *collectionRow
+	p         *vector.SearchParams
+	exact     bool // compare all documents that match the filter
+	pending   []*vectorQuery
 }
 
 // vectorQuery is a query that has not found its documents yet.
@@ -168,7 +170,7 @@ func (s *vectorSearch) pass(ctx context.Context) error {
 		}
 		calls[i] = s.call(text, args)
 		calls[i].row = func(r record) {
-			d := scanDocument(kitRow(r))
+			d := s.documents.Scan(kitRow(r))
 			q.found = append(q.found, ranked{d, s.c.Metric.Score(q.embedding, d.Embedding)})
 		}
 	}
@@ -206,7 +208,7 @@ func (s *vectorSearch) text(q *vectorQuery) (text string, args []any, err error)
 				CASE WHEN jsonb_typeof(` + m + `) IN ('string', 'number', 'boolean') THEN ` + m + ` ELSE jsonb_build_array(d.id) END AS grouped,
 				d.embedding` + operator + operand + `vector AS distance` + from + ` ORDER BY grouped, distance, d.id) d ORDER BY d.distance, d.id` + limit
 	}
-	return `SELECT` + documentColumns + `FROM (` + text + `) d`, b.args, nil
+	return `SELECT` + sqlkit.DocumentColumns(sentEmbedding) + ` FROM (` + text + `) d`, b.args, nil
 }
 
 func (s *vectorSearch) call(text string, args []any) *call {

@@ -9,22 +9,16 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 const (
 	whereCollection = ` owner = $1::text AND name = $2::text`
 	whereDocuments  = ` d.owner = $1::text AND d.collection = $2::bigint`
-	documentColumns = ` d.id, d.metadata, d.text, d.blocks, {v}.vector_send(d.embedding) `
+	sentEmbedding   = `{v}.vector_send(d.embedding)`
 
 	sqlReadCollection = `SELECT name, metric, dimension, embedder, documents, id, indexed FROM {s}.vector_collections WHERE` + whereCollection
-	sqlCollections    = `SELECT name, metric, dimension, embedder, documents, id, indexed FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
-
-	sqlReadDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id = ANY ($3::text[])`
-	sqlListDocuments = `SELECT` + documentColumns + `FROM {s}.vector_documents d WHERE` + whereDocuments + ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint`
 )
 
 // Vectors returns the documents of the store, which needs Config.Vectors: otherwise calls return an
@@ -34,10 +28,13 @@ const (
 // the store builds it in the background if its user owns the tables, else [Store.IndexVectors] and
 // "holdfast migrate up" do.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
-	return &vectorStore{kit: &kit{s.database}, indexes: s.vectors, cfg: cfg}
+	v := &vectorStore{kit: &kit{s.database}, indexes: s.vectors, cfg: cfg}
+	v.Documents = sqlkit.NewDocuments(v.kit, sentEmbedding, decodeEmbedding, v.enabled)
+	return v
 }
 
 type vectorStore struct {
+	*sqlkit.Documents
 	kit     *kit
 	indexes *vectorIndexes
 	cfg     vector.Config
@@ -86,10 +83,7 @@ func fitsHalf(v []float32) bool {
 }
 
 func scanCollection(r sqlkit.Row) *collectionRow {
-	return &collectionRow{
-		vector.Collection{Name: r.Text(0), Metric: vector.Metric(r.Text(1)), Dimension: int(r.Int(2)), Embedder: r.Text(3), Documents: r.Int(4)},
-		r.Int(5), r.Text(6),
-	}
+	return &collectionRow{sqlkit.ScanCollection(r), r.Int(5), r.Text(6)}
 }
 
 // readCollection returns a collection, nil if it does not exist. text selects it.
@@ -151,89 +145,4 @@ func decodeEmbedding(b []byte) []float32 {
 		v[i] = math.Float32frombits(binary.BigEndian.Uint32(b[4+4*i:]))
 	}
 	return v
-}
-
-func scanDocument(r sqlkit.Row) *vector.Row {
-	return &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: decodeEmbedding(r.Bytes(4))}
-}
-
-// Get implements vector.Store.
-func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
-	k, err = vector.CheckIDs(k, ids)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.existing(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	rows := make(map[string]*vector.Row, len(ids))
-	err = documents{s.kit, k.Owner, c}.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r })
-	for _, id := range ids {
-		if r := rows[id]; r != nil {
-			all = append(all, r.Document(true))
-		}
-	}
-	return all, err
-}
-
-// Collections implements vector.Store.
-func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
-	if err := vector.CheckOwner(owner); err != nil {
-		return nil, err
-	}
-	if err := s.enabled(); err != nil {
-		return nil, err
-	}
-	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		all = nil
-		return q.Query(sqlCollections, func(r sqlkit.Row) error {
-			all = append(all, scanCollection(r).Collection)
-			return nil
-		}, owner)
-	})
-	return all, err
-}
-
-// List implements vector.Lister.
-func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
-	k, p, err = vector.CheckList(k, p)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.existing(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		all = nil
-		return q.Query(sqlListDocuments, func(r sqlkit.Row) error {
-			all = append(all, scanDocument(r).Document(true))
-			return nil
-		}, k.Owner, c.id, p.After, p.Limit)
-	})
-	return all, err
-}
-
-// documents reads the documents of a collection. It implements vectors.Documents.
-type documents struct {
-	kit        *kit
-	owner      string
-	collection *collectionRow
-}
-
-// Rows implements vectors.Documents.
-func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
-		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
-			each(scanDocument(r))
-			return nil
-		}, d.owner, d.collection.id, ids)
-	})
-}
-
-// Words implements vectors.Documents.
-func (d documents) Words(ctx context.Context, f filter.Filter) recall.Index {
-	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
-	return terms.Search(ctx, d.collection.Documents, f)
 }

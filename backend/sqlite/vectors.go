@@ -7,10 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
-	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -21,7 +19,6 @@ const (
 	inIDs             = ` AND id IN (SELECT value FROM json_each($3::text))`
 
 	sqlCollection       = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE` + whereCollection
-	sqlCollections      = `SELECT` + collectionColumns + `FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
 	sqlAddCollection    = `INSERT INTO {s}.vector_collections (owner, name, metric, dimension, embedder, documents, id, seq, removed, snapshot) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::text, 0, $6::bigint, 0, 0, 0)`
 	sqlChangeCollection = `UPDATE {s}.vector_collections SET seq = $3::bigint, removed = $4::bigint, documents = $5::bigint WHERE` + whereCollection
 	sqlDropCollection   = `DELETE FROM {s}.vector_collections WHERE` + whereCollection
@@ -30,17 +27,16 @@ const (
 	sqlSaveDocument   = `INSERT INTO {s}.vector_documents (owner, collection, id, seq, metadata, text, blocks, embedding)
 		VALUES ($1::text, $2::bigint, $3::text, $4::bigint, $5::text, $6::text, $7::text, $8::bytea)
 		ON CONFLICT (owner, collection, id) DO UPDATE SET seq = excluded.seq, metadata = excluded.metadata, text = excluded.text, blocks = excluded.blocks, embedding = excluded.embedding`
-	sqlReadDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
-	sqlListDocuments   = `SELECT id, metadata, text, blocks, embedding FROM {s}.vector_documents WHERE` + whereDocuments + ` AND id > $3::text ORDER BY id LIMIT $4::bigint`
 	sqlDeleteDocuments = `DELETE FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
 )
 
 // Vectors returns the documents of the store. The stores that it returns share their documents.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
-	return &vectorStore{kit: s.kit, indexes: s.vectors, cfg: cfg}
+	return &vectorStore{Documents: sqlkit.NewDocuments(s.kit, "d.embedding", decodeEmbedding, func() error { return nil }), kit: s.kit, indexes: s.vectors, cfg: cfg}
 }
 
 type vectorStore struct {
+	*sqlkit.Documents
 	kit     *kit
 	indexes *vectorIndexes
 	cfg     vector.Config
@@ -60,10 +56,7 @@ type collectionRow struct {
 }
 
 func scanCollection(r sqlkit.Row) *collectionRow {
-	return &collectionRow{
-		vector.Collection{Name: r.Text(0), Metric: vector.Metric(r.Text(1)), Dimension: int(r.Int(2)), Embedder: r.Text(3), Documents: r.Int(4)},
-		r.Int(5), r.Int(6), r.Int(7), r.Int(8),
-	}
+	return &collectionRow{sqlkit.ScanCollection(r), r.Int(5), r.Int(6), r.Int(7), r.Int(8)}
 }
 
 // readCollection returns a collection, nil if it does not exist.
@@ -81,15 +74,6 @@ func (k *kit) collection(ctx context.Context, key vector.Key) (c *collectionRow,
 		c, err = readCollection(q, key)
 		return err
 	})
-	return c, err
-}
-
-// existing is collection, but returns vector.ErrCollectionNotFound.
-func (s *vectorStore) existing(ctx context.Context, k vector.Key) (*collectionRow, error) {
-	c, err := s.kit.collection(ctx, k)
-	if err == nil && c == nil {
-		err = vector.ErrCollectionNotFound
-	}
 	return c, err
 }
 
@@ -115,10 +99,6 @@ func decodeEmbedding(b []byte) []float32 {
 		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 	}
 	return v
-}
-
-func scanDocument(r sqlkit.Row) *vector.Row {
-	return &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: decodeEmbedding(r.Bytes(4))}
 }
 
 // Add implements vector.Store.
@@ -255,29 +235,6 @@ func (s *vectorIndexes) terms(owner string, collection int64) *sqlkit.DocumentTe
 	return &sqlkit.DocumentTerms{DB: s.kit, Owner: owner, Collection: collection}
 }
 
-// Get implements vector.Store.
-func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
-	k, err = vector.CheckIDs(k, ids)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.existing(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	rows := make(map[string]*vector.Row, len(ids))
-	d := documents{s.kit, k.Owner, c}
-	if err := d.Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		if r := rows[id]; r != nil {
-			all = append(all, r.Document(true))
-		}
-	}
-	return all, nil
-}
-
 // Delete implements vector.Store.
 func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (removed int, err error) {
 	k, err = vector.CheckIDs(k, ids)
@@ -316,64 +273,6 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	if err != nil {
 		return nil, err
 	}
-	search := vectors.Collection{Collection: c.Collection, Index: index, Documents: documents{s.kit, k.Owner, c}}
+	search := vectors.Collection{Collection: c.Collection, Index: index, Documents: s.In(k.Owner, c.id, c.Documents)}
 	return search.Search(ctx, s.cfg.Embedder, &p)
-}
-
-// Collections implements vector.Store.
-func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
-	if err := vector.CheckOwner(owner); err != nil {
-		return nil, err
-	}
-	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		all = nil
-		return q.Query(sqlCollections, func(r sqlkit.Row) error {
-			all = append(all, scanCollection(r).Collection)
-			return nil
-		}, owner)
-	})
-	return all, err
-}
-
-// List implements vector.Lister.
-func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
-	k, p, err = vector.CheckList(k, p)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.existing(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
-		all = nil
-		return q.Query(sqlListDocuments, func(r sqlkit.Row) error {
-			all = append(all, scanDocument(r).Document(true))
-			return nil
-		}, k.Owner, c.id, p.After, p.Limit)
-	})
-	return all, err
-}
-
-// documents reads the documents of a collection. It implements vectors.Documents.
-type documents struct {
-	kit        *kit
-	owner      string
-	collection *collectionRow
-}
-
-// Rows implements vectors.Documents.
-func (d documents) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
-		return q.Query(sqlReadDocuments, func(r sqlkit.Row) error {
-			each(scanDocument(r))
-			return nil
-		}, d.owner, d.collection.id, encodeIDs(ids))
-	})
-}
-
-// Words implements vectors.Documents.
-func (d documents) Words(ctx context.Context, f filter.Filter) recall.Index {
-	terms := sqlkit.DocumentTerms{DB: d.kit, Owner: d.owner, Collection: d.collection.id}
-	return terms.Search(ctx, d.collection.Documents, f)
 }

@@ -214,6 +214,13 @@ func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionR
 	return &indexState{id: c.id, removed: c.removed, index: index}, err // it reads no removed documents
 }
 
+// documents reads the documents of a collection for its index. It implements ann.Source.
+type documents struct {
+	kit        *kit
+	owner      string
+	collection *collectionRow
+}
+
 // after returns up to followPage documents that were written after a sequence, and the sequence of
 // the last one.
 func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last int64, err error) {
