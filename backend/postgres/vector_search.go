@@ -37,36 +37,14 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 	if err != nil {
 		return nil, err
 	}
-	plans, err := vector.Plans(ctx, s.cfg.Embedder, &c.Collection, &p)
-	if err != nil {
-		return nil, err
+	nearest := func(ctx context.Context, embeddings [][]float32, p *vector.SearchParams, results []*vector.Results) error {
+		search := vectorSearch{documents: s.Documents, kit: s.kit, k: k, c: c, p: p, exact: p.Exact || c.indexed == ""}
+		for i, embedding := range embeddings {
+			search.add(embedding, &results[i].Hits)
+		}
+		return search.run(ctx)
 	}
-	all := make([]vector.Results, len(plans))
-	search := s.semantic(k, c, &p)
-	for i, plan := range plans {
-		all[i].Mode, all[i].Fallback = plan.Mode, plan.Fallback
-		if plan.Mode == vector.ModeSemantic {
-			search.add(plan.Embedding, &all[i].Hits)
-			continue
-		}
-		text := vectors.TextSearch{Documents: s.In(k.Owner, c.id, c.Documents), Text: p.Queries[i].Text, Metric: c.Metric}
-		if plan.Mode == vector.ModeHybrid {
-			text.Near = func(p *vector.SearchParams) (hits []vector.Hit, err error) {
-				near := s.semantic(k, c, p)
-				near.add(plan.Embedding, &hits)
-				return hits, near.run(ctx)
-			}
-		}
-		if all[i].Hits, err = text.Run(ctx, &p); err != nil {
-			return nil, err
-		}
-	}
-	return all, search.run(ctx)
-}
-
-// semantic returns a search without queries.
-func (s *vectorStore) semantic(k vector.Key, c *collectionRow, p *vector.SearchParams) *vectorSearch {
-	return &vectorSearch{documents: s.Documents, kit: s.kit, k: k, c: c, p: p, exact: p.Exact || c.indexed == ""}
+	return vectors.Search(ctx, s.cfg.Embedder, &c.Collection, s.In(k.Owner, c.id, c.Documents), &p, nearest)
 }
 
 // vectorSearch runs the semantic queries of a search. Each pass is one round trip and one transaction.

@@ -55,33 +55,52 @@ func Item(r *vector.Row) ann.Item {
 	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: memory.DecodeMetadata(r.Metadata)}
 }
 
-// Search runs the queries of p, which was checked.
-func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.SearchParams) ([]vector.Results, error) {
-	plans, err := vector.Plans(ctx, e, &c.Collection, p)
+// Nearest finds the documents that are closest to embeddings. It writes those of each to its result.
+type Nearest func(ctx context.Context, embeddings [][]float32, p *vector.SearchParams, results []*vector.Results) error
+
+// Search runs the queries of p, which was checked, in a collection. It calls nearest once for all queries that are
+// only compared by their embeddings.
+func Search(ctx context.Context, e vector.Embedder, c *vector.Collection, d Documents, p *vector.SearchParams, nearest Nearest) ([]vector.Results, error) {
+	plans, err := vector.Plans(ctx, e, c, p)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]vector.Results, len(plans))
+	var embeddings [][]float32
+	var semantic []*vector.Results
 	for i, plan := range plans {
 		all[i].Mode, all[i].Fallback = plan.Mode, plan.Fallback
 		if plan.Mode == vector.ModeSemantic {
-			err = c.semantic(ctx, plan.Embedding, p, &all[i])
-		} else {
-			text := TextSearch{Documents: c.Documents, Text: p.Queries[i].Text, Metric: c.Metric}
-			if plan.Mode == vector.ModeHybrid {
-				text.Near = func(p *vector.SearchParams) ([]vector.Hit, error) {
-					var near vector.Results
-					err := c.semantic(ctx, plan.Embedding, p, &near)
-					return near.Hits, err
-				}
-			}
-			all[i].Hits, err = text.Run(ctx, p)
+			embeddings, semantic = append(embeddings, plan.Embedding), append(semantic, &all[i])
+			continue
 		}
-		if err != nil {
+		text := TextSearch{Documents: d, Text: p.Queries[i].Text, Metric: c.Metric}
+		if plan.Mode == vector.ModeHybrid {
+			text.Near = func(p *vector.SearchParams) ([]vector.Hit, error) {
+				var found vector.Results
+				err := nearest(ctx, [][]float32{plan.Embedding}, p, []*vector.Results{&found})
+				return found.Hits, err
+			}
+		}
+		if all[i].Hits, err = text.Run(ctx, p); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return all, nearest(ctx, embeddings, p, semantic)
+}
+
+// Search runs the queries of p, which was checked.
+func (c *Collection) Search(ctx context.Context, e vector.Embedder, p *vector.SearchParams) ([]vector.Results, error) {
+	return Search(ctx, e, &c.Collection, c.Documents, p, c.nearest)
+}
+
+func (c *Collection) nearest(ctx context.Context, embeddings [][]float32, p *vector.SearchParams, results []*vector.Results) error {
+	for i, embedding := range embeddings {
+		if err := c.semantic(ctx, embedding, p, results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // firstLimit returns the number of documents that a search ranks at first.
