@@ -244,7 +244,10 @@ CREATE TABLE memory_facts (
   replaced_at INTEGER NOT NULL,
   valid_from  INTEGER NOT NULL,
   valid_to    INTEGER NOT NULL,
-  expires_at  INTEGER NOT NULL, entities TEXT NOT NULL DEFAULT '[]', model TEXT NOT NULL DEFAULT '', embedding BLOB,
+  expires_at  INTEGER NOT NULL,
+  entities    TEXT NOT NULL,
+  model       TEXT NOT NULL,
+  embedding   BLOB,
   UNIQUE (owner, agent, namespace, id, version)
 );
 CREATE VIRTUAL TABLE memory_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");
