@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -43,9 +46,34 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// open opens a store and closes it at the end of the test.
+// emptyDatabase is the file that Open creates. Tests copy it, because creating it takes longer than
+// most of them.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "holdfast-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, FileName)
+	if err := create(bg, path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// open opens a store and closes it at the end of the test. A directory that exists and is empty gets a
+// copy of emptyDatabase.
 func open(t tester, cfg Config) *Store {
 	t.Helper()
+	if files, err := os.ReadDir(cfg.Dir); err == nil && len(files) == 0 {
+		data, err := emptyDatabase()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(cfg.Dir, FileName), data, 0o600)
+		}
+		if err != nil {
+			t.Fatalf("create database: %v", err)
+		}
+	}
 	s, err := Open(bg, cfg)
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
