@@ -3,6 +3,7 @@ package vectortest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -75,7 +76,7 @@ func testDirections(f *fixture) {
 	}
 	var want []string
 	for i := range 30 {
-		d := document(fmt.Sprintf("%03d", i), query...)
+		d := document(fmt.Sprintf("%03d", i), slices.Clone(query)...)
 		for j := range d.Embedding {
 			d.Embedding[j] *= float32(30-i) * 0.1
 		}
