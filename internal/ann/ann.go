@@ -29,6 +29,8 @@ const (
 	baseDegree  = 2 * degree // links of a row in level 0
 	efBuild     = 100        // candidates for the links of a new row
 	defaultEf   = 64         // candidates of a search
+	smallEf     = 48         // candidates of a search without a filter in up to smallGraph vectors
+	smallGraph  = 250_000
 	maxAdapt    = 1000       // candidates from which a search adds no more
 	scanBroad   = 10_000     // number of rows up to which those that a filter selects are scanned
 	scanFloat   = 256        // number of rows up to which a scan reads float32 vectors if they are kept

@@ -200,7 +200,8 @@ func (x *graph) setLinks(lists []list) {
 	}
 }
 
-// extend computes the list of a row with the added links.
+// extend computes the list of a row with the added links. A list that is full is cut to seven eighths,
+// because each choice compares all pairs, and the next additions need none then.
 func (x *graph) extend(l *list, s *scratch) {
 	var buf linkList
 	old := x.neighbors(l.row, l.level, &buf)
@@ -211,7 +212,7 @@ func (x *graph) extend(l *list, s *scratch) {
 		}
 	}
 	if limit := maxDegree(l.level); len(l.to) > limit {
-		l.to = x.shrink(l.row, l.to, limit, s)
+		l.to = x.shrink(l.row, l.to, limit-limit/8, s)
 	}
 }
 

@@ -1,6 +1,10 @@
 package ann
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // The kernels in assembly process a multiple of 64 bytes or 32 floats; n is rounded down.
 
@@ -19,7 +23,7 @@ func squaredDistanceAVX2(a, b *float32, n int) float32
 // prefetch loads the first bytes at p into the cache.
 //
 //go:noescape
-func prefetch(p *int8)
+func prefetch(p unsafe.Pointer)
 
 var (
 	hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA

@@ -184,7 +184,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func prefetch(p *int8)
+// func prefetch(p unsafe.Pointer)
 TEXT ·prefetch(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	PREFETCHT0 (AX)

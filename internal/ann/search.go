@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // SearchParams are the params of a search.
@@ -19,8 +20,8 @@ type SearchParams struct {
 	// Exact compares the vector with every selected vector instead of codes.
 	Exact bool
 	// Ef is the number of candidates of a walk. More find closer vectors in more time. 0 means at
-	// least 64, 4 times the limit, or 256 more than a large limit, and more if the codes of these do not
-	// distinguish them well enough from others.
+	// least 48, or 64 with a filter or of more than 250,000 vectors, 4 times the limit, or 256 more than a
+	// large limit, and more if the codes of these do not distinguish them well enough from others.
 	Ef int
 }
 
@@ -42,7 +43,7 @@ func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
 	}
 	q, adapt := x.query(p.Vector), p.Ef == 0
 	if adapt {
-		p.Ef = max(defaultEf, min(4*p.Limit, p.Limit+256))
+		p.Ef = p.ef(x.Len())
 	}
 	p.Ef = max(p.Ef, p.Limit)
 	for limit := p.Ef; ; limit *= 4 {
@@ -67,6 +68,15 @@ func (x *Index) Search(ctx context.Context, p SearchParams) ([]Result, error) {
 		}
 		return results, nil
 	}
+}
+
+// ef returns the default of Ef for an index with a number of vectors.
+func (p *SearchParams) ef(vectors int) int {
+	least := defaultEf
+	if p.Filter == nil && vectors <= smallGraph {
+		least = smallEf
+	}
+	return max(least, min(4*p.Limit, p.Limit+256))
 }
 
 // doubtful reports that an item that is not a candidate may be closer than the last result: by its
@@ -254,6 +264,9 @@ func (x *Index) rank(ctx context.Context, q *query, found []candidate, version u
 	ranked := make([]*candidate, 0, len(found))
 	for i := range found {
 		c := &found[i]
+		if i+1 < len(found) && found[i+1].vector != nil {
+			prefetch(unsafe.Pointer(&found[i+1].vector[0]))
+		}
 		if c.scored == notScored && c.vector != nil {
 			c.Score, c.scored = x.score(q, c.vector, c.norm), fast
 		}

@@ -1,5 +1,7 @@
 package ann
 
+import "unsafe"
+
 // scratch is the memory of a walk.
 type scratch struct {
 	visited    bitset
@@ -61,7 +63,7 @@ func (x *graph) walk(q *query, p walkParams, s *scratch) {
 				s.visited.add(row)
 				s.next = append(s.next, row)
 				b, i := x.block(row)
-				prefetch(&b.codes[i*x.stride])
+				prefetch(unsafe.Pointer(&b.codes[i*x.stride]))
 			}
 		}
 		for _, row := range s.next {

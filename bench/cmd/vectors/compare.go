@@ -267,7 +267,7 @@ func (w *world) graph(ctx context.Context, out io.Writer, r *results, x *ann.Ind
 		}
 		report(out, fmt.Sprintf("holdfast, graph, %d candidates", ef), o)
 		label := ""
-		if ef == 64 {
+		if ef == 48 {
 			label = "default"
 		}
 		line = append(line, point{o.recall, o.cpu, label})
