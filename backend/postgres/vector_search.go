@@ -23,6 +23,9 @@ const (
 	// scanFactor and maxScan limit the documents that a walk reads to find candidates that match a
 	// filter. If it finds too few, all documents that match are compared.
 	scanFactor, maxScan = 200, 40_000
+	// maxEqual is the number of documents of a group that are read if pgvector does not distinguish their
+	// distances from the least one of the group.
+	maxEqual = 16
 	// maxListSize is the limit of pgvector for hnsw.ef_search.
 	maxListSize = 1000
 )
@@ -182,11 +185,26 @@ func (s *vectorSearch) text(q *vectorQuery) (text string, args []any, err error)
 		text = `SELECT d.*` + from + ` ORDER BY d.embedding` + operator + operand + `vector, d.id` + limit
 	default:
 		m := b.member(s.p.GroupBy)
-		text = `SELECT * FROM (SELECT DISTINCT ON (grouped) d.*,
-				CASE WHEN jsonb_typeof(` + m + `) IN ('string', 'number', 'boolean') THEN ` + m + ` ELSE jsonb_build_array(d.id) END AS grouped,
-				d.embedding` + operator + operand + `vector AS distance` + from + ` ORDER BY grouped, distance, d.id) d ORDER BY d.distance, d.id` + limit
+		text = `SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY grouped ORDER BY id) AS place FROM (
+				SELECT *, min(distance) OVER (PARTITION BY grouped) AS nearest FROM (SELECT d.*,
+					CASE WHEN jsonb_typeof(` + m + `) IN ('string', 'number', 'boolean') THEN ` + m + ` ELSE jsonb_build_array(d.id) END AS grouped,
+					d.embedding` + operator + operand + `vector AS distance` + from + `) d) d
+				WHERE d.distance - d.nearest <= ` + tolerance(s.c.Metric, operand+"vector") + `) d
+			WHERE d.place <= ` + fmt.Sprint(maxEqual) + ` ORDER BY d.nearest, d.distance, d.id` + limit
 	}
 	return `SELECT` + sqlkit.DocumentColumns(sentEmbedding) + ` FROM (` + text + `) d`, b.args, nil
+}
+
+// tolerance returns the difference of two distances of pgvector, which computes with float32, that can be equal.
+func tolerance(m vector.Metric, query string) string {
+	switch m {
+	case vector.Dot:
+		return `1e-5 * {v}.vector_norm(` + query + `) * {v}.vector_norm(d.embedding)`
+	case vector.L2:
+		return `1e-5 * d.nearest`
+	default:
+		return `1e-5`
+	}
 }
 
 func (s *vectorSearch) call(text string, args []any) *call {

@@ -80,6 +80,7 @@ func testDirections(f *fixture) {
 		for j := range d.Embedding {
 			d.Embedding[j] *= float32(30-i) * 0.1
 		}
+		d.Metadata = map[string]any{"group": float64(i % 3)}
 		f.upsert(d)
 		want = append(want, d.ID)
 	}
@@ -89,6 +90,7 @@ func testDirections(f *fixture) {
 		if hits[6].Score != hits[0].Score {
 			f.Errorf("scores of equal directions are %v and %v", hits[0].Score, hits[6].Score)
 		}
+		f.wantIDs("Search() by group", f.search(vector.SearchParams{GroupBy: "group", Limit: 7, Exact: exact}, query...), want[:3]...)
 	}
 }
 
