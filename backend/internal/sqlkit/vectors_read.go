@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	sqlCollectionNames = `SELECT name, metric, dimension, embedder, documents FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
-	sqlCollectionID    = `SELECT id FROM {s}.vector_collections WHERE owner = $1::text AND name = $2::text`
-	fromDocuments      = ` FROM {s}.vector_documents d WHERE` + whereDocuments
-	inDocuments        = ` AND d.id = ANY($3::text[])`
-	afterDocument      = ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint`
+	sqlCollections  = `SELECT name, metric, dimension, embedder, documents FROM {s}.vector_collections WHERE owner = $1::text ORDER BY name`
+	sqlCollectionID = `SELECT id FROM {s}.vector_collections WHERE owner = $1::text AND name = $2::text`
+	fromDocuments   = ` FROM {s}.vector_documents d WHERE` + whereDocuments
+	inDocuments     = ` AND d.id = ANY($3::text[])`
+	afterDocument   = ` AND d.id > $3::text ORDER BY d.id LIMIT $4::bigint`
 )
 
 // Documents reads documents by their ids, and collections: the part of vector.Store that is the same for all
@@ -61,7 +61,7 @@ func (d *Documents) Collections(ctx context.Context, owner string) (all []vector
 	}
 	err = d.db.Read(ctx, func(q Querier) error {
 		all = nil
-		return q.Query(sqlCollectionNames, func(r Row) error {
+		return q.Query(sqlCollections, func(r Row) error {
 			all = append(all, ScanCollection(r))
 			return nil
 		}, owner)
@@ -157,7 +157,7 @@ func (c *CollectionDocuments) Words(ctx context.Context, f filter.Filter) recall
 // Statements returns the statements of Documents.
 func (d *Documents) Statements() []Statement {
 	return []Statement{
-		{"documents: collections", sqlCollectionNames},
+		{"documents: collections", sqlCollections},
 		{"documents: id of a collection", sqlCollectionID},
 		{"documents: by id", d.read},
 		{"documents: list", d.list},
