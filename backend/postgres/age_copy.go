@@ -77,8 +77,8 @@ func (g *ageGraph) has() (bool, error) {
 	return g.exists(`SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1`, g.name)
 }
 
-// empty removes what the copy contains. Its labels remain, since dropping their tables makes statements
-// of other sessions fail in AGE 1.5 ("cache corrupted").
+// empty removes what the copy contains. Its labels remain: in AGE 1.5 a session that dropped the table of a
+// label fails later, when the server makes it empty its caches ("cache corrupted").
 func (g *ageGraph) empty() error {
 	for _, table := range []string{g.edges(), g.vertices()} {
 		if err := g.exec(nil, `DELETE FROM `+table); err != nil {

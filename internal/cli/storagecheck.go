@@ -235,7 +235,8 @@ func (p *checkPlace) dropSchema(name string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// dropGraphs removes the copies in Apache AGE whose names have a prefix, one at a time.
+// dropGraphs removes the copies in Apache AGE whose names have a prefix, each in a session of its own: in AGE 1.5
+// a session that dropped a graph fails when the server makes it empty its caches.
 func dropGraphs(ctx context.Context, conn *pgx.Conn, prefix string) error {
 	rows, err := conn.Query(ctx, "SELECT name::text FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)", prefix)
 	if err != nil {
@@ -244,10 +245,19 @@ func dropGraphs(ctx context.Context, conn *pgx.Conn, prefix string) error {
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, name := range names {
 		if err == nil {
-			_, err = conn.Exec(ctx, "SELECT 1 FROM ag_catalog.drop_graph($1::text::name, true)", pgx.QueryExecModeExec, name)
+			err = dropGraph(ctx, conn.Config(), name)
 		}
 	}
 	return err
+}
+
+func dropGraph(ctx context.Context, cfg *pgx.ConnConfig, name string) error {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "SELECT 1 FROM ag_catalog.drop_graph($1::text::name, true)", pgx.QueryExecModeExec, name)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 func (p *checkPlace) history(t storetest.T, _ func() time.Time) history.Provider {
