@@ -65,7 +65,11 @@ func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 	var reports []suiteReport
 	failed := false
 	for _, r := range runners {
-		if len(c.Suite) == 0 && r.name == "tasks" || len(c.Suite) > 0 && !slices.Contains(c.Suite, r.name) {
+		switch off := r.name == "documents" && one.kind == "postgres" && !one.at.cfg.Vectors; {
+		case len(c.Suite) > 0 && !slices.Contains(c.Suite, r.name), len(c.Suite) == 0 && r.name == "tasks":
+			continue
+		case len(c.Suite) == 0 && off:
+			a.info("documents are not tested, because they are turned off (--postgres-vectors)")
 			continue
 		}
 		a.info("testing %s ...", r.name)
