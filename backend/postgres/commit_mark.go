@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,14 +30,38 @@ const (
 	markRandomBits = 22
 
 	// The division fails for a mark older than maxMarkAge.
-	sqlMark = `INSERT INTO {s}.commit_marks (id, committed) SELECT $1::bigint /
-		(CASE WHEN $1::bigint >> 22 > extract(epoch FROM clock_timestamp()) * 1000 - 300000 THEN 1 ELSE 0 END), true`
+	sqlMark = `INSERT INTO {s}.commit_marks (id, committed) VALUES (@mark /
+		(CASE WHEN @mark >> 22 > extract(epoch FROM clock_timestamp()) * 1000 - 300000 THEN 1 ELSE 0 END), true)`
 	// An existing mark is updated: a write waits for the standbys, and so confirms that they
 	// have the transaction of the mark.
 	sqlResolveMark = `INSERT INTO {s}.commit_marks AS m (id, committed) VALUES ($1::bigint, false)
 		ON CONFLICT (id) DO UPDATE SET committed = m.committed RETURNING m.committed`
 	sqlDeleteOldMarks = `DELETE FROM {s}.commit_marks WHERE id < $1::bigint`
 )
+
+var stmtMark = newStatement("holdfast_mark", "mark", sqlMark)
+
+// marked returns the calls of a transaction that also insert its mark. The statement of a single
+// call does so itself if it starts with WITH, after everything else.
+func (s *database) marked(calls []*call, mark int64) []*call {
+	if len(calls) > 1 || !strings.HasPrefix(calls[0].text, "WITH ") {
+		return append(slices.Clone(calls), markCall(mark))
+	}
+	k := *calls[0]
+	k.statement, k.args = s.markedStatement(k.statement, len(k.args)+1), append(slices.Clone(k.args), mark)
+	return []*call{&k}
+}
+
+// markedStatement returns a statement that also inserts a mark, its parameter n.
+func (s *database) markedStatement(st *statement, n int) *statement {
+	if st, ok := s.markedStatements.Load(st); ok {
+		return st.(*statement)
+	}
+	insert := strings.ReplaceAll(sqlMark, "@mark", fmt.Sprintf("$%d::bigint", n))
+	text := "WITH mark AS (" + insert + "), " + strings.TrimPrefix(st.text, "WITH ")
+	marked, _ := s.markedStatements.LoadOrStore(st, &statement{name: st.name + "_mark", text: text})
+	return marked.(*statement)
+}
 
 func (s *database) newMark() int64 {
 	return s.Now().UnixMilli()<<markRandomBits | rand.Int64N(1<<markRandomBits) //nolint:gosec // need not be secret

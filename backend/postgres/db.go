@@ -32,8 +32,10 @@ type database struct {
 	lastReset  atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
 	sqlCache   sync.Map     // statements by their text without the schema name
 	statements sync.Map     // *statement of sqlkit, by their text
-	groups     callGroups
-	clock      clock
+	// markedStatements are those of markedStatement, by the statement without a mark.
+	markedStatements sync.Map
+	groups           callGroups
+	clock            clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
 	vectorSchema string
 	// copiesGraphs is set if graphs have, or get, copies in Apache AGE.

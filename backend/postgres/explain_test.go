@@ -84,6 +84,7 @@ func taskQueries() []hotQuery {
 		{"commit: snapshots", stmtSnapshots.text, ""},
 		{"commit: webhooks", stmtWebhook.text, ""},
 		{"commit: records", stmtRecords.text, ""},
+		{"replace a record", stmtReplaceRecord.text, ""},
 		{"record", sqlReadRecord, ""},
 		{"expire records", sqlExpireRecords, ""},
 		{"records: versions", sqlRecordVersions, ""},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -56,18 +57,17 @@ func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest)
 	if start {
 		go s.commitWaiting()
 	}
-	var err error
 	if first {
-		err = s.commitFirst(ctx, op, r)
-	} else {
-		select {
-		case err = <-r.done:
-		case <-ctx.Done():
-			if g.remove(r) {
-				return ctx.Err()
-			}
-			err = <-r.done
+		return s.commitFirst(ctx, op, r)
+	}
+	var err error
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		if g.remove(r) {
+			return ctx.Err()
 		}
+		err = <-r.done
 	}
 	if errors.Is(err, errAlone) {
 		return s.commitAlone(ctx, op, r)
@@ -75,11 +75,14 @@ func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest)
 	return err
 }
 
-// commitFirst commits the first request while others wait, and then starts commitWaiting for them.
-// If the request needs a longer lock timeout or a retry, commitFirst returns errAlone.
+// commitFirst commits the first request while others wait, and then starts commitWaiting for them, at
+// the latest after shortLockTimeout.
 func (s *database) commitFirst(ctx context.Context, op string, r *callRequest) error {
-	defer func() { go s.commitWaiting() }()
-	return s.commitGroup(ctx, op, []*callRequest{r})
+	others := sync.OnceFunc(func() { go s.commitWaiting() })
+	late := time.AfterFunc(shortLockTimeout, others)
+	defer others()
+	defer late.Stop()
+	return s.commitAlone(ctx, op, r)
 }
 
 // add adds a request unless it is the first one: while its caller commits it, others wait.
@@ -138,7 +141,7 @@ func (s *database) commitWaiting() {
 }
 
 // commitGroup commits the calls of requests with a short lock timeout. errAlone means that it was
-// rolled back. For several requests, any other error except errAnswerLost means that the outcome is unknown.
+// rolled back, any other error except errAnswerLost that the outcome is unknown.
 func (s *database) commitGroup(ctx context.Context, op string, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
 	calls := []*call{lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))}
@@ -148,16 +151,13 @@ func (s *database) commitGroup(ctx context.Context, op string, group []*callRequ
 	err := s.withSlot(ctx, func() error {
 		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
 			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
-			switch {
-			case err == nil || indeterminate(err):
+			if err == nil || indeterminate(err) {
 				return err
-			case guardFailed(err) && len(group) == 1:
-				return errKitRejected
 			}
 			return errors.Join(errAlone, err)
 		})
 	})
-	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) || len(group) == 1 && !errors.Is(err, errAlone) {
+	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) {
 		return err
 	}
 	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))
@@ -166,10 +166,10 @@ func (s *database) commitGroup(ctx context.Context, op string, group []*callRequ
 
 // commitAlone commits the calls of one request, for callers that have entered the gate.
 func (s *database) commitAlone(ctx context.Context, op string, r *callRequest) error {
-	calls := append(s.lockTimeoutCalls(), r.calls...)
+	timeout := s.lockTimeoutCalls()
 	return s.withSlot(ctx, func() error {
 		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+			err := s.exchange(ctx, c.PgConn(), true, append(timeout, s.marked(r.calls, mark)...)...)
 			if guardFailed(err) {
 				return errKitRejected
 			}

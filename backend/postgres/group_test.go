@@ -3,12 +3,14 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -194,5 +196,42 @@ func TestLockedRecordDelaysNoOtherOwner(t *testing.T) {
 	unlock()
 	if err := <-first; err != nil {
 		t.Errorf("SaveRecords() of the locked record = %v, want it saved after the lock was released", err)
+	}
+}
+
+// An append without a fence waits for a transaction that raises the fence of its run.
+func TestAppendSeesFenceOfTransactionThatItWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+	for _, messages := range []int{1, 2} {
+		session := fmt.Sprint(messages)
+		_, err := appendText(s, session, "text", history.AppendParams{Run: "run"})
+		must(t, err)
+		c, err := pgx.Connect(bg, s.cfg.URL)
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close(bg) })
+		tx, err := c.Begin(bg)
+		must(t, err)
+		for _, q := range sqlkit.HistoryPipelineStatements() {
+			if q[0] == "history: raise the fence" {
+				_, err := tx.Exec(bg, s.qualify(q[1]), "o", "a", session, "run", 1)
+				must(t, err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			p := history.AppendParams{Run: "run", Messages: slices.Repeat([]history.Message{{Role: "user", Body: []byte(`"late"`)}}, messages)}
+			_, err := s.History().Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
+			done <- err
+		}()
+		await.True(t, "the append waits for the lock", func() bool {
+			waiting, err := s.exists(bg, s.pool, `SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'`)
+			return err == nil && waiting
+		})
+		must(t, tx.Commit(bg))
+		if err := <-done; !errors.Is(err, history.ErrFenced) {
+			t.Errorf("Append() of %d messages = %v, want ErrFenced", messages, err)
+		}
+		wantMessages(t, s, session, 1)
 	}
 }

@@ -53,6 +53,25 @@ var stmtRecords = &statement{
 	arrays: []uint32{oidText, oidText, oidText, oidInt8, oidBytea, oidBool, oidInt8},
 }
 
+// stmtReplaceRecord replaces one record. It fails if the record does not have the expected version.
+var stmtReplaceRecord = &statement{
+	name: "holdfast_replace_record",
+	text: `WITH r AS (
+			UPDATE {s}.records SET version = version + 1, value = $5::bytea, expires_at = $6::bigint
+			WHERE owner = $1::text AND namespace = $2::text AND key = $3::text AND version = $4::bigint RETURNING 1
+		)
+		SELECT 1 / (SELECT count(*) FROM r)`,
+}
+
+// recordCall returns the call that makes changes outside of a commit.
+func recordCall(changes []ownedChange) *call {
+	if len(changes) == 1 && changes[0].Version > 0 && !changes[0].Delete {
+		c := changes[0]
+		return &call{statement: stmtReplaceRecord, args: []any{c.Owner, c.RecordKey.Namespace, c.RecordKey.Key, c.Version, c.Value, millis(c.Expires)}}
+	}
+	return &call{statement: stmtRecords, args: recordColumns(changes)}
+}
+
 // ownedChange is a change of a record with its owner.
 type ownedChange struct {
 	store.RecordKey
@@ -237,7 +256,7 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 	if !storable(owner) {
 		return a2a.Errorf(a2a.CodeInvalid, "owner must be UTF-8 without NUL")
 	}
-	r := &callRequest{calls: []*call{{statement: stmtRecords, args: recordColumns(owned)}}}
+	r := &callRequest{calls: []*call{recordCall(owned)}}
 	if len(owned) == 1 && len(owned[0].Value) <= maxGroupedRecord {
 		r.order = strings.Join([]string{"records", owner, keys[0].Namespace, keys[0].Key}, "\x00")
 	}

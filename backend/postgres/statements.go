@@ -15,8 +15,6 @@ import (
 // Rows that are found by key and then sorted are found in a LATERAL subquery. Otherwise the
 // planner may read a whole index for its order.
 
-var stmtMark = newStatement("holdfast_mark", "mark", sqlMark)
-
 // stmtLockTimeout sets the lock timeout of its transaction in milliseconds.
 var stmtLockTimeout = newStatement("holdfast_lock_timeout", "ms", `SELECT set_config('lock_timeout', (@ms)::text, true)`)
 

@@ -117,9 +117,9 @@ func (h *History) appendMessages(tx Tx, k history.Key, p *history.AppendParams, 
 	n := int64(len(p.Messages))
 	last, advanced, err := h.advance(tx, k, p, n, size, expected, now)
 	if err == nil && !advanced {
-		err = rejection(tx, k, p, expected, now)
+		err = h.rejection(tx, k, p, expected, now)
 	} else if err == nil {
-		err = checkAppend(tx, k, p)
+		err = h.checkAppend(tx, k, p)
 	}
 	if err != nil {
 		return history.AppendResult{}, err
@@ -135,9 +135,9 @@ func (h *History) appendMessages(tx Tx, k history.Key, p *history.AppendParams, 
 }
 
 // checkAppend checks and raises the fence of a run, and then the idempotency key.
-func checkAppend(tx Tx, k history.Key, p *history.AppendParams) error {
+func (h *History) checkAppend(tx Tx, k history.Key, p *history.AppendParams) error {
 	if p.Run != "" {
-		if err := checkFence(tx, k, p.Run, p.Fence); err != nil {
+		if err := h.checkFence(tx, k, p.Run, p.Fence); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func checkAppend(tx Tx, k history.Key, p *history.AppendParams) error {
 }
 
 // checkFence returns ErrFenced if the run has a higher fence, and else sets it.
-func checkFence(tx Tx, k history.Key, run string, fence int64) error {
+func (h *History) checkFence(tx Tx, k history.Key, run string, fence int64) error {
 	var current int64
 	if _, err := queryOne(tx, sqlHistoryFence, func(r Row) { current = r.Int(0) }, args(k, run)...); err != nil {
 		return err
@@ -164,7 +164,11 @@ func checkFence(tx Tx, k history.Key, run string, fence int64) error {
 	case fence == current:
 		return nil
 	}
-	_, err := tx.Exec(sqlHistorySetFence, args(k, run, fence)...)
+	text := sqlHistorySetFence
+	if h.db.Dialect() == PostgreSQL {
+		text = sqlHistoryRaiseFence
+	}
+	_, err := tx.Exec(text, args(k, run, fence)...)
 	return err
 }
 
@@ -174,12 +178,12 @@ func (h *History) raiseFence(ctx context.Context, k history.Key, run string, fen
 		return nil
 	}
 	return h.db.Write(ctx, func(tx Tx) error {
-		return edit(tx, k, h.now().UnixMilli(), func(lockedSession) error { return checkFence(tx, k, run, fence) })
+		return edit(tx, k, h.now().UnixMilli(), func(lockedSession) error { return h.checkFence(tx, k, run, fence) })
 	})
 }
 
 // rejection returns why an append got no sequences. The session is locked.
-func rejection(tx Tx, k history.Key, p *history.AppendParams, expected, now int64) error {
+func (h *History) rejection(tx Tx, k history.Key, p *history.AppendParams, expected, now int64) error {
 	s, live, err := lockSession(tx, k, now)
 	switch {
 	case err != nil:
@@ -187,7 +191,7 @@ func rejection(tx Tx, k history.Key, p *history.AppendParams, expected, now int6
 	case !live:
 		return errExpired
 	}
-	if err := checkAppend(tx, k, p); err != nil {
+	if err := h.checkAppend(tx, k, p); err != nil {
 		return err
 	}
 	return &history.ConflictError{Expected: expected, Newest: s.Newest}

@@ -91,21 +91,21 @@ func (h *History) ClearRun(ctx context.Context, k history.Key, run string, fence
 	}
 	err = h.unexpired(ctx, k, func(now int64) error {
 		return h.db.Write(ctx, func(tx Tx) (err error) {
-			removed, err = clearRun(tx, k, run, fence, now)
+			removed, err = h.clearRun(tx, k, run, fence, now)
 			return err
 		})
 	})
 	return removed, err
 }
 
-func clearRun(tx Tx, k history.Key, run string, fence, now int64) (removed int64, err error) {
+func (h *History) clearRun(tx Tx, k history.Key, run string, fence, now int64) (removed int64, err error) {
 	if fence > 0 {
 		if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
 			return 0, err
 		}
 	}
 	err = edit(tx, k, now, func(lockedSession) error {
-		if err := checkFence(tx, k, run, fence); err != nil {
+		if err := h.checkFence(tx, k, run, fence); err != nil {
 			return err
 		}
 		p, err := remove(tx, k, sqlHistoryDropRun, run)

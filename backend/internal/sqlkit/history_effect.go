@@ -16,7 +16,7 @@ func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Eff
 	rows := messageRows(&p)
 	return h.effect(k, func(tx Tx, now int64) error {
 		if p.IdempotencyKey != "" {
-			if repeated, err := repeatedAppend(tx, k, &p, now); repeated || err != nil {
+			if repeated, err := h.repeatedAppend(tx, k, &p, now); repeated || err != nil {
 				return err
 			}
 		}
@@ -42,7 +42,7 @@ func (h *History) ClearRunEffect(k history.Key, run string, fence int64) (store.
 		return nil, err
 	}
 	return h.effect(k, func(tx Tx, now int64) error {
-		_, err := clearRun(tx, k, run, fence, now)
+		_, err := h.clearRun(tx, k, run, fence, now)
 		return err
 	}), nil
 }
@@ -69,14 +69,14 @@ func (h *History) effect(k history.Key, f func(tx Tx, now int64) error) store.Ef
 // repeatedAppend reports whether an earlier append had the idempotency key. It locks the session and
 // creates it if necessary. So an append after it is no repetition: it could not be undone without
 // the rest of the transaction.
-func repeatedAppend(tx Tx, k history.Key, p *history.AppendParams, now int64) (bool, error) {
+func (h *History) repeatedAppend(tx Tx, k history.Key, p *history.AppendParams, now int64) (bool, error) {
 	if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
 		return false, err
 	}
 	if _, found, err := lockSession(tx, k, now); err != nil || !found {
 		return false, errorOr(err, func() error { return errExpired })
 	}
-	err := checkAppend(tx, k, p)
+	err := h.checkAppend(tx, k, p)
 	var repeated repeatedError
 	if errors.As(err, &repeated) {
 		return true, nil

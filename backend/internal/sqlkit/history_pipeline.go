@@ -14,16 +14,20 @@ import (
 const (
 	sqlHistoryReserve = `WITH h AS (` + sqlHistoryAdvance + `)
 		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
-	// sqlHistoryAppend is sqlHistoryReserve and sqlHistoryInsert for messages without a run, which
-	// have no fence.
-	sqlHistoryAppend = `WITH h AS (` + sqlHistoryAdvance + `), m AS (
-			INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last)
-			SELECT $1::text, $2::text, $3::text, '', h.last_seq - $5::bigint + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body,
-				CASE WHEN u.ord = 1 THEN $10::text ELSE '' END, CASE WHEN $10::text = '' THEN $16::bigint - u.ord ELSE h.last_seq END
-			FROM h CROSS JOIN unnest($11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
-				AS u(role, created_at, tool_calls, tool_results, body, ord)
-		)
-		SELECT max(last_seq), 1 / (CASE WHEN count(*) = 1 AND ($7::bigint <= 0 OR max(last_seq) > $5::bigint) THEN 1 ELSE 0 END) FROM h`
+	// sqlHistoryAppend appends one message without a fence, and sqlHistoryAppendAll several. They lock the
+	// session before they read whether any of its runs has a fence, so they need no second statement that
+	// sees what others have committed meanwhile.
+	sqlHistoryAppend    = appendTo + `(VALUES ($12::text, $13::bigint, $14::text, $15::text, $16::text, 1))` + appendFrom
+	sqlHistoryAppendAll = appendTo + `unnest($12::text[], $13::bigint[], $14::text[], $15::text[], $16::text[]) WITH ORDINALITY` + appendFrom
+	appendTo            = `WITH h AS (` + sessionTotals + ` DO UPDATE SET last_seq = h.last_seq + excluded.last_seq
+				/ (CASE WHEN ` + sessionGuard + ` AND ($10::text = '' OR NOT h.fenced) THEN 1 ELSE 0 END), ` + addedTotals + `
+		RETURNING last_seq)
+		INSERT INTO {s}.history_messages (owner, agent, session, run, seq, role, created_at, tool_calls, tool_results, body, key, key_last)
+		SELECT $1::text, $2::text, $3::text, $10::text,
+			h.last_seq / (CASE WHEN $7::bigint <= 0 OR h.last_seq > $5::bigint THEN 1 ELSE 0 END) - $5::bigint + u.ord, u.role, u.created_at, u.tool_calls, u.tool_results, u.body,
+			CASE WHEN u.ord = 1 THEN $11::text ELSE '' END, CASE WHEN $11::text = '' THEN $17::bigint - u.ord ELSE h.last_seq END
+		FROM h CROSS JOIN `
+	appendFrom = ` AS u(role, created_at, tool_calls, tool_results, body, ord) RETURNING seq`
 	// sqlHistoryInsert inserts messages with the last sequences of the session, which sqlHistoryReserve
 	// has reserved and locked. So it sees the fence and the key of every earlier append. Without an
 	// idempotency key, key_last is $12 minus the number of the message in the append, see sqlHistoryAppended.
@@ -42,7 +46,8 @@ const (
 	// any of its $5 messages.
 	sqlHistoryAppended = `SELECT seq + key_last - $4::bigint + 1 FROM {s}.history_messages` + ofSession + `
 		AND key = '' AND key_last BETWEEN $4::bigint - $5::bigint AND $4::bigint - 1 ORDER BY seq DESC LIMIT 1`
-	sqlHistoryRaiseFence = `INSERT INTO {s}.history_fences AS f (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
+	sqlHistoryRaiseFence = `WITH s AS (UPDATE {s}.history_sessions SET fenced = true` + byKey + ` AND NOT fenced)
+		INSERT INTO {s}.history_fences AS f (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence WHERE f.fence < excluded.fence`
 )
 
@@ -50,10 +55,11 @@ const (
 func HistoryPipelineStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences in a pipeline", sqlHistoryReserve},
-		{"history: append without a run", sqlHistoryAppend},
+		{"history: append a message without a fence", sqlHistoryAppend},
+		{"history: append messages without a fence", sqlHistoryAppendAll},
 		{"history: insert messages in a pipeline", sqlHistoryInsert},
 		{"history: sequences of an append in a pipeline", sqlHistoryAppended},
-		{"history: raise the fence in a pipeline", sqlHistoryRaiseFence},
+		{"history: raise the fence", sqlHistoryRaiseFence},
 	}
 }
 
@@ -81,20 +87,20 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 		expected = *p.Expected
 	}
 	n := int64(len(rows))
-	reserve := Call{
-		Text: sqlHistoryReserve, Row: func(r Row) { last = r.Int(0) },
-		Args: args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0),
-	}
-	messages := []any{p.IdempotencyKey, a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.id}
+	totals := args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)
+	row := func(r Row) { last = max(last, r.Int(0)) }
 	var calls []Call
-	if p.Run == "" {
-		reserve.Text, reserve.Args = sqlHistoryAppend, append(reserve.Args, messages...)
-		calls = []Call{reserve}
-	} else {
-		calls = []Call{reserve, {Text: sqlHistoryInsert, Args: append(args(k, p.Run, p.Fence), messages...)}}
-	}
-	if p.Run != "" && p.Fence > 0 {
-		calls = append(calls, Call{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)})
+	switch {
+	case p.Fence > 0:
+		calls = []Call{
+			{Text: sqlHistoryReserve, Args: totals, Row: row},
+			{Text: sqlHistoryInsert, Args: append(args(k, p.Run, p.Fence, p.IdempotencyKey), a.arrays()...)},
+			{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)},
+		}
+	case n == 1:
+		calls = []Call{{Text: sqlHistoryAppend, Args: append(append(totals, p.Run, p.IdempotencyKey), a.values()...), Row: row}}
+	default:
+		calls = []Call{{Text: sqlHistoryAppendAll, Args: append(append(totals, p.Run, p.IdempotencyKey), a.arrays()...), Row: row}}
 	}
 	order := ""
 	if a.size <= maxGrouped {
@@ -133,6 +139,16 @@ type pipelinedAppend struct {
 	now, size int64
 	created   []int64
 	texts     [4][]string
+}
+
+// arrays returns the columns and the id.
+func (a *pipelinedAppend) arrays() []any {
+	return []any{a.texts[0], a.created, a.texts[1], a.texts[2], a.texts[3], a.id}
+}
+
+// values returns the columns of the only message and the id.
+func (a *pipelinedAppend) values() []any {
+	return []any{a.texts[0][0], a.created[0], a.texts[1][0], a.texts[2][0], a.texts[3][0], a.id}
 }
 
 func newPipelinedAppend(p *history.AppendParams, rows [][]any, now int64) (a pipelinedAppend) {

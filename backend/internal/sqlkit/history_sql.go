@@ -20,15 +20,17 @@ const (
 
 	// sqlHistoryAdvance assigns $5 sequences, or returns no row if the session has expired or its
 	// newest message is not $7, unless that is negative. It locks the session. $9 keeps the TTL.
-	sqlHistoryAdvance = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
+	sqlHistoryAdvance = sessionTotals + ` DO UPDATE SET last_seq = h.last_seq + excluded.last_seq, ` + addedTotals + `
+		WHERE ` + sessionGuard + ` RETURNING last_seq`
+	sessionTotals = `INSERT INTO {s}.history_sessions AS h (owner, agent, session, last_seq, newest, messages, bytes, created_at, updated_at, updated_minute, ttl, expires_at)
 		VALUES ($1::text, $2::text, $3::text, $5::bigint, $5::bigint, $5::bigint, $6::bigint, $4::bigint, $4::bigint, $4::bigint / 60000, $8::bigint,
 			CASE WHEN $8::bigint > 0 THEN $4::bigint + $8::bigint ELSE 0 END)
-		ON CONFLICT ` + sessionKey + ` DO UPDATE SET last_seq = h.last_seq + excluded.last_seq, newest = h.last_seq + excluded.last_seq,
+		ON CONFLICT ` + sessionKey
+	addedTotals = `newest = h.last_seq + excluded.last_seq,
 			messages = h.messages + excluded.messages, bytes = h.bytes + excluded.bytes, updated_at = excluded.updated_at, updated_minute = excluded.updated_minute,
 			ttl = CASE WHEN $9::boolean THEN h.ttl ELSE excluded.ttl END,
-			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END
-		WHERE (h.expires_at = 0 OR h.expires_at > excluded.updated_at) AND ($7::bigint < 0 OR h.newest = $7::bigint)
-		RETURNING last_seq`
+			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END`
+	sessionGuard = `(h.expires_at = 0 OR h.expires_at > excluded.updated_at) AND ($7::bigint < 0 OR h.newest = $7::bigint)`
 	// sqlHistoryTotals, sqlHistoryAdded and sqlHistoryListed do that in SQLite.
 	sqlHistoryTotals = `SELECT last_seq, newest, expires_at, updated_minute, ttl FROM {s}.history_sessions` + byKey
 	sqlHistoryAdded  = `UPDATE {s}.history_sessions SET last_seq = last_seq + $4::bigint, newest = last_seq + $4::bigint, messages = messages + $4::bigint,
@@ -43,8 +45,9 @@ const (
 	sqlHistoryRemoved = `UPDATE {s}.history_sessions SET messages = messages - $4::bigint, bytes = bytes - $5::bigint,
 			newest = coalesce((SELECT max(seq) FROM {s}.history_messages` + ofSession + `), 0)` + byKey
 
-	sqlHistoryKey      = `SELECT seq, key_last FROM {s}.history_messages` + ofSession + ` AND key = $4::text AND key <> ''`
-	sqlHistoryFence    = `SELECT fence FROM {s}.history_fences` + ofSession + ` AND run = $4::text`
+	sqlHistoryKey   = `SELECT seq, key_last FROM {s}.history_messages` + ofSession + ` AND key = $4::text AND key <> ''`
+	sqlHistoryFence = `SELECT fence FROM {s}.history_fences` + ofSession + ` AND run = $4::text`
+	// sqlHistorySetFence is that of SQLite; see sqlHistoryRaiseFence.
 	sqlHistorySetFence = `INSERT INTO {s}.history_fences (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence`
 

@@ -19,7 +19,8 @@ CREATE TABLE {s}.history_sessions (
   updated_at     bigint NOT NULL,
   updated_minute bigint NOT NULL,
   ttl            bigint NOT NULL,
-  expires_at     bigint NOT NULL
+  expires_at     bigint NOT NULL,
+  fenced         boolean NOT NULL DEFAULT false -- one of its runs has a fence
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX history_sessions_key ON {s}.history_sessions (owner COLLATE "POSIX", agent COLLATE "POSIX", session COLLATE "POSIX");
 CREATE INDEX history_sessions_owner ON {s}.history_sessions (owner, updated_minute);
