@@ -39,10 +39,12 @@ type entityNode struct {
 	out, in []*edge
 }
 
-// edge is a relationship with its versions, oldest first.
+// edge is a relationship with its versions, oldest first. A walk reads the first fields of many, so they are
+// together.
 type edge struct {
-	id             string
+	id, typ        string
 	source, target *entityNode
+	unbounded      bool // the newest version is valid at all times
 	versions       []graph.RelationshipRow
 	// inOut and inIn are the positions in the lists of source and target.
 	inOut, inIn int
@@ -53,6 +55,12 @@ func (n *entityNode) compare(m *entityNode) int { return strings.Compare(n.ID, m
 func (e *edge) compare(f *edge) int { return strings.Compare(e.id, f.id) }
 
 func (e *edge) head() *graph.RelationshipRow { return &e.versions[len(e.versions)-1] }
+
+// replace replaces the versions.
+func (e *edge) replace(versions []graph.RelationshipRow) {
+	e.versions = versions
+	e.unbounded = e.head().ValidFrom.IsZero() && e.head().ValidTo.IsZero()
+}
 
 // graphChange is a write that runs under the lock of the database. Each of its methods adds how to undo
 // it.
@@ -189,7 +197,8 @@ func (g *graphData) replace(n *entityNode, row graph.EntityRow) {
 // addEdge adds a relationship with its versions. field is its part of the write.
 func (c *graphChange) addEdge(field string, versions ...graph.RelationshipRow) error {
 	g, r := c.data(), &versions[0]
-	e := &edge{id: r.ID, source: g.entity(r.Source), target: g.entity(r.Target), versions: versions}
+	e := &edge{id: r.ID, typ: r.Type, source: g.entity(r.Source), target: g.entity(r.Target)}
+	e.replace(versions)
 	if e.source == nil {
 		return &graph.EndpointError{Field: field + ".source", Entity: r.Source}
 	}
@@ -204,9 +213,9 @@ func (c *graphChange) addEdge(field string, versions ...graph.RelationshipRow) e
 // addVersion adds a version to a relationship.
 func (c *graphChange) addVersion(e *edge, next graph.RelationshipRow) {
 	e.head().ReplacedAt = next.RecordedAt
-	e.versions = append(e.versions, next)
+	e.replace(append(e.versions, next))
 	c.undo = append(c.undo, func() {
-		e.versions = e.versions[:len(e.versions)-1]
+		e.replace(e.versions[:len(e.versions)-1])
 		e.head().ReplacedAt = time.Time{}
 	})
 }

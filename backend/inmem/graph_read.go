@@ -4,10 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
@@ -19,106 +16,6 @@ func (s *graphStore) readGraph(ctx context.Context, k graph.Key, f func(g *graph
 	}
 	f(s.graphs[k])
 	return nil
-}
-
-// Neighbors implements graph.Reader.
-func (s *graphStore) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (graph.SubGraph, error) {
-	k, p, err := p.Check(k)
-	if err != nil {
-		return graph.SubGraph{}, err
-	}
-	return graphwalk.Neighbors(&graphWalk{ctx, s, k, &p.Walk, s.now()}, p)
-}
-
-// ShortestPath implements graph.Reader.
-func (s *graphStore) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (graph.Path, error) {
-	k, p, err := p.Check(k)
-	if err != nil {
-		return graph.Path{}, err
-	}
-	return graphwalk.ShortestPath(&graphWalk{ctx, s, k, &p.Walk, s.now()}, p)
-}
-
-// graphWalk implements graphwalk.Graph. It locks the database for each level only.
-type graphWalk struct {
-	ctx context.Context
-	s   *graphStore
-	key graph.Key
-	w   *graph.Walk
-	now time.Time
-}
-
-// Edges implements graphwalk.Graph.
-func (x *graphWalk) Edges(q graphwalk.EdgeQuery, each func(r *graph.RelationshipRow)) error {
-	return x.s.readGraph(x.ctx, x.key, func(g *graphData) {
-		if g == nil {
-			return
-		}
-		if !q.Sorted {
-			rows := 0
-			x.visit(g, q, func(r *graph.RelationshipRow) bool {
-				each(r)
-				rows++
-				return rows < q.Limit
-			})
-			return
-		}
-		var all []*graph.RelationshipRow
-		x.visit(g, q, func(r *graph.RelationshipRow) bool {
-			if r.ID > q.After {
-				all = append(all, r)
-			}
-			return true
-		})
-		slices.SortFunc(all, func(a, b *graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
-		for _, r := range all[:min(len(all), q.Limit)] {
-			each(r)
-		}
-	})
-}
-
-// visit calls f with the selected versions of relationships until it returns false.
-func (x *graphWalk) visit(g *graphData, q graphwalk.EdgeQuery, f func(r *graph.RelationshipRow) bool) {
-	for _, id := range q.IDs {
-		var edges []*edge
-		switch n := g.entities[id]; {
-		case q.Side == graphwalk.ByID:
-			if e := g.relationships[id]; e != nil {
-				edges = []*edge{e}
-			}
-		case n == nil:
-		case q.Side == graphwalk.Source:
-			edges = n.out
-		default:
-			edges = n.in
-		}
-		for _, e := range edges {
-			if r := e.selected(x.w.Moment, x.now); r != nil && (len(x.w.Types) == 0 || slices.Contains(x.w.Types, r.Type)) && !f(r) {
-				return
-			}
-		}
-	}
-}
-
-// selected returns the version that a moment selects, or nil.
-func (e *edge) selected(m graph.Moment, now time.Time) *graph.RelationshipRow {
-	for i := len(e.versions) - 1; i >= 0; i-- {
-		if r := &e.versions[i]; m.Selects(&r.Relationship, now) {
-			return r
-		}
-	}
-	return nil
-}
-
-// Entities implements graphwalk.Graph.
-func (x *graphWalk) Entities(ids []string, each func(r *graph.EntityRow)) error {
-	return x.s.readGraph(x.ctx, x.key, func(g *graphData) {
-		for _, id := range ids {
-			if n := g.entity(id); n != nil {
-				each(&n.EntityRow)
-			}
-		}
-	})
 }
 
 // Entities implements graph.Reader.

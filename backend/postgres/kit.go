@@ -55,8 +55,10 @@ type kitTx struct {
 // Query implements sqlkit.Querier.
 func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error
+	row := new(kitRow) // once, since an interface holds a pointer
 	err := t.kit.eachRow(t.ctx, t.on, text, func(r record) error {
-		result = each(kitRow(r))
+		*row = kitRow(r)
+		result = each(row)
 		return result
 	}, args...)
 	if result != nil {
@@ -72,6 +74,7 @@ func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) e
 type kitRow record
 
 func (r kitRow) Text(i int) string  { return record(r).text(i) }
+func (r kitRow) View(i int) []byte  { return r[i] }
 func (r kitRow) Int(i int) int64    { return record(r).int(i) }
 func (r kitRow) Bytes(i int) []byte { return slices.Clone(r[i]) }
 func (r kitRow) Null(i int) bool    { return r[i] == nil }

@@ -151,8 +151,10 @@ func (t *kitTx) fail(err error, op string) error {
 // Query implements sqlkit.Querier.
 func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error
+	row := new(kitRow) // once, since an interface holds a pointer
 	err := t.conn.queryContext(t.ctx, t.translate(text), func(r record) error {
-		result = each(kitRow(r))
+		*row = kitRow(r)
+		result = each(row)
 		return result
 	}, kitArgs(args)...)
 	if result != nil {
@@ -191,6 +193,7 @@ func kitArgs(args []any) []any {
 type kitRow record
 
 func (r kitRow) Text(i int) string { return record(r).text(i) }
+func (r kitRow) View(i int) []byte { return record(r).json(i) }
 func (r kitRow) Int(i int) int64   { return record(r).int(i) }
 func (r kitRow) Null(i int) bool   { return record(r).null(i) }
 

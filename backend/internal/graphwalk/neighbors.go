@@ -7,90 +7,86 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
-// Neighbors implements graph.Reader. p was checked.
-func Neighbors(g Graph, p graph.NeighborParams) (graph.SubGraph, error) {
+// Neighbors implements graph.Reader. p was checked. It returns a function that makes the result without
+// the graph.
+func Neighbors(g Graph, p graph.NeighborParams) (result func() graph.SubGraph, err error) {
 	x := newWalker(g, &p.Walk, p.MaxEntities, p.MaxRelationships, !p.IDsOnly)
 	frontier, err := x.start(p.IDs)
 	if err != nil {
-		return graph.SubGraph{}, err
+		return nil, err
 	}
-	nodes, edges := frontier, []met(nil)
-	distance := 0
+	nodes, distance := frontier, 0
 	for ; distance < p.Depth && len(frontier) > 0 && !x.truncated; distance++ {
-		more, next, err := x.level(frontier, distance)
-		if err != nil {
-			return graph.SubGraph{}, err
+		if frontier, err = x.level(frontier, distance); err != nil {
+			return nil, err
 		}
-		edges, frontier, nodes = append(edges, more...), next, append(nodes, next...)
+		nodes = append(nodes, frontier...)
 	}
 	if p.Induced && len(frontier) > 0 {
-		more, err := x.within(frontier, distance)
-		if err != nil {
-			return graph.SubGraph{}, err
+		if err := x.within(frontier, distance); err != nil {
+			return nil, err
 		}
-		edges = append(edges, more...)
 	}
-	byID(edges)
 	if p.IDsOnly {
-		return x.ids(nodes, edges), nil
+		s := x.onlyIDs(nodes)
+		return func() graph.SubGraph { return s }, nil
 	}
-	return x.result(nodes, edges)
+	entities, err := x.read(nodes)
+	return func() graph.SubGraph { return x.subGraph(nodes, entities) }, err
 }
 
-// within returns the relationships between visited entities that were not met before. frontier are
-// those whose relationships were not followed.
-func (x *walker) within(frontier []*node, distance int) ([]met, error) {
+// within adds the relationships between visited entities that were not met before. frontier are those whose
+// relationships were not followed.
+func (x *walker) within(frontier []Node, distance int) error {
 	direction := graph.Out
 	if x.w.Direction == graph.In {
 		direction = graph.In
 	}
-	edges, err := x.edges(frontier, distance, direction)
-	return slices.DeleteFunc(edges, func(m met) bool { return !m.visited() }), err
+	from := len(x.edges)
+	err := x.follow(frontier, distance, direction)
+	x.dropUnreached(from)
+	return err
 }
 
-// ids returns the ids of a walk.
-func (x *walker) ids(nodes []*node, edges []met) graph.SubGraph {
+// onlyIDs returns the result of a walk that returns ids only.
+func (x *walker) onlyIDs(nodes []Node) graph.SubGraph {
 	s := graph.SubGraph{Truncated: x.truncated}
-	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(edges))
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(x.edges))
 	for _, n := range nodes {
-		s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: n.id}, Distance: n.distance})
+		s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: x.g.ID(n)}, Distance: int(*x.distance(n))})
 	}
-	for i := range edges {
-		s.Relationships = append(s.Relationships, edges[i].ids())
+	for _, k := range order(x.edges, idOf) {
+		s.Relationships = append(s.Relationships, x.ids(&x.edges[k.at]))
 	}
 	return s
 }
 
-// result returns the entities and relationships of a walk. Entities that were removed meanwhile are
-// omitted with their relationships.
-func (x *walker) result(nodes []*node, edges []met) (graph.SubGraph, error) {
+// subGraph returns the result of a walk. Entities that were removed meanwhile are omitted with their
+// relationships.
+func (x *walker) subGraph(nodes []Node, entities map[Node]*graph.EntityRow) graph.SubGraph {
 	s := graph.SubGraph{Truncated: x.truncated}
-	entities, err := read(x.g, idsOf(nodes), x.size)
-	if err != nil {
-		return graph.SubGraph{}, err
-	}
-	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(edges))
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(x.edges))
 	for _, n := range nodes {
-		if e, exists := entities[n.id]; exists {
-			s.Entities = append(s.Entities, graph.Neighbor{Entity: e.Entity(), Distance: n.distance})
+		if e, exists := entities[n]; exists {
+			s.Entities = append(s.Entities, graph.Neighbor{Entity: e.Entity(), Distance: int(*x.distance(n))})
 		}
 	}
-	for i := range edges {
-		if m := &edges[i]; entities[m.source.id] != nil && entities[m.target.id] != nil {
+	for _, k := range order(x.edges, idOf) {
+		if m := &x.edges[k.at]; entities[m.source] != nil && entities[m.target] != nil {
 			s.Relationships = append(s.Relationships, m.row.Copy())
 		}
 	}
-	return s, nil
+	return s
 }
 
-// read returns entities by id. size is that of the properties which the result has already.
-func read(g Graph, ids []string, size int) (map[string]*graph.EntityRow, error) {
-	entities := make(map[string]*graph.EntityRow, len(ids))
-	for batch := range slices.Chunk(ids, graph.MaxIDs) {
-		err := g.Entities(batch, func(r *graph.EntityRow) {
+// read returns the rows of entities.
+func (x *walker) read(nodes []Node) (map[Node]*graph.EntityRow, error) {
+	entities, size := make(map[Node]*graph.EntityRow, len(nodes)), x.size
+	for batch := range slices.Chunk(nodes, graph.MaxIDs) {
+		err := x.g.Entities(batch, func(n Node, r *graph.EntityRow) {
 			if size += len(r.Properties); size <= graph.MaxResult {
 				e := *r
-				entities[e.ID] = &e
+				entities[n] = &e
 			}
 		})
 		if err != nil || size > graph.MaxResult {

@@ -13,11 +13,12 @@ const maxSearches = 5
 // ShortestPath implements graph.Reader. p was checked.
 func ShortestPath(g Graph, p graph.PathParams) (graph.Path, error) {
 	for range maxSearches {
-		edges, exists, truncated, err := search(g, &p)
-		if err != nil || !exists {
-			return graph.Path{Truncated: truncated}, err
+		s := &pathSearch{newWalker(g, &p.Walk, graph.MaxEntities, graph.MaxRelationships, false), &p, make(map[Node]met)}
+		nodes, edges, err := s.run()
+		if err != nil || len(nodes) == 0 {
+			return graph.Path{Truncated: s.truncated && err == nil}, err
 		}
-		path, complete, err := describe(g, &p, edges)
+		path, complete, err := s.describe(nodes, edges)
 		if err != nil || complete {
 			return path, err
 		}
@@ -25,85 +26,92 @@ func ShortestPath(g Graph, p graph.PathParams) (graph.Path, error) {
 	return graph.Path{}, a2a.Errorf(a2a.CodeUnavailable, "graph: path: the graph changes too fast")
 }
 
-// search returns the relationships of a shortest path.
-func search(g Graph, p *graph.PathParams) (edges []met, exists, truncated bool, err error) {
-	x := newWalker(g, &p.Walk, graph.MaxEntities, graph.MaxRelationships, false)
-	x.end, x.ordered = p.To, true
-	frontier, err := x.start([]string{p.From})
-	if err != nil || len(frontier) == 0 || p.From == p.To {
-		return nil, len(frontier) > 0, false, err
+// pathSearch is one search of a path.
+type pathSearch struct {
+	*walker
+	p  *graph.PathParams
+	by map[Node]met // the relationship that led to an entity first
+}
+
+// run returns the entities and relationships of a shortest path, nothing if there is none.
+func (s *pathSearch) run() (nodes []Node, edges []met, err error) {
+	s.end, s.ordered = s.p.To, true
+	frontier, err := s.start([]string{s.p.From})
+	if err != nil || len(frontier) == 0 || s.p.From == s.p.To {
+		return frontier, nil, err
 	}
-	by := make(map[*node]met) // the relationship that led to an entity first
-	for distance := 0; distance < p.MaxDepth && len(frontier) > 0 && !x.truncated; distance++ {
-		more, next, err := x.level(frontier, distance)
-		if err != nil {
-			return nil, false, false, err
+	start := frontier[0]
+	for distance := 0; distance < s.p.MaxDepth && len(frontier) > 0 && !s.truncated; distance++ {
+		from := len(s.edges)
+		if frontier, err = s.level(frontier, distance); err != nil {
+			return nil, nil, err
 		}
-		for _, m := range more {
-			for _, n := range [2]*node{m.source, m.target} {
-				if _, known := by[n]; !known && n.distance == distance+1 && m.opposite(n).distance == distance {
-					by[n] = m
-				}
+		for _, m := range s.edges[from:] {
+			s.lead(m, m.source, m.target, distance)
+			s.lead(m, m.target, m.source, distance)
+		}
+		for _, n := range frontier {
+			if s.g.ID(n) == s.p.To {
+				nodes, edges = s.track(start, n)
+				return nodes, edges, nil
 			}
 		}
-		if end := x.nodes[p.To]; end != nil && end.visited() {
-			return track(by, x.nodes[p.From], end), true, false, nil
-		}
-		frontier = next
 	}
-	return nil, false, x.truncated, nil
+	return nil, nil, nil
 }
 
-// opposite returns the other end of a relationship.
-func (m *met) opposite(n *node) *node {
-	if m.source == n {
-		return m.target
+// lead remembers a relationship if it leads from an entity at a distance to the next distance first.
+func (s *pathSearch) lead(m met, from, to Node, distance int) {
+	if _, known := s.by[to]; !known && int(*s.distance(to)) == distance+1 && int(*s.distance(from)) == distance {
+		s.by[to] = m
 	}
-	return m.source
 }
 
-// track returns the relationships from the start to the end.
-func track(by map[*node]met, start, end *node) (edges []met) {
+// track returns the entities and relationships from the start to the end.
+func (s *pathSearch) track(start, end Node) (nodes []Node, edges []met) {
+	nodes = []Node{end}
 	for n := end; n != start; {
-		m := by[n]
-		edges = append(edges, m)
-		n = m.opposite(n)
+		m := s.by[n]
+		if n = m.source; n == nodes[len(nodes)-1] {
+			n = m.target
+		}
+		nodes, edges = append(nodes, n), append(edges, m)
 	}
+	slices.Reverse(nodes)
 	slices.Reverse(edges)
-	return edges
+	return nodes, edges
 }
 
 // describe reads what the path consists of. complete is false if a part was removed meanwhile.
-func describe(g Graph, p *graph.PathParams, edges []met) (path graph.Path, complete bool, err error) {
-	ids, names := []string{p.From}, make([]string, len(edges))
-	for i := range edges {
-		names[i] = edges[i].id
-		if edges[i].source.id == ids[i] {
-			ids = append(ids, edges[i].target.id)
-		} else {
-			ids = append(ids, edges[i].source.id)
+func (s *pathSearch) describe(nodes []Node, edges []met) (path graph.Path, complete bool, err error) {
+	if s.p.IDsOnly {
+		for _, n := range nodes {
+			path.Entities = append(path.Entities, graph.Entity{ID: s.g.ID(n)})
 		}
-		if p.IDsOnly {
-			path.Relationships = append(path.Relationships, edges[i].ids())
-		}
-	}
-	if p.IDsOnly {
-		for _, id := range ids {
-			path.Entities = append(path.Entities, graph.Entity{ID: id})
+		for i := range edges {
+			path.Relationships = append(path.Relationships, s.ids(&edges[i]))
 		}
 		return path, true, nil
 	}
-	entities, err := read(g, ids, 0)
+	entities, err := s.read(nodes)
 	if err != nil {
 		return path, false, err
 	}
-	relationships := make(map[string]graph.Relationship)
-	err = g.Edges(EdgeQuery{Side: ByID, IDs: names, Limit: len(names), Properties: true}, func(r *graph.RelationshipRow) { relationships[r.ID] = r.Copy() })
-	if err != nil || len(entities) < len(ids) || len(relationships) < len(names) {
+	names, relationships := make([]string, len(edges)), make(map[string]graph.Relationship)
+	for i := range edges {
+		names[i] = edges[i].id
+	}
+	err = s.g.Relationships(names, func(r *graph.RelationshipRow) {
+		m := s.ids(&edges[slices.Index(names, r.ID)])
+		if r.Source == m.Source && r.Target == m.Target && r.Type == m.Type { // else it was removed and added again
+			relationships[r.ID] = r.Copy()
+		}
+	})
+	if err != nil || len(entities) < len(nodes) || len(relationships) < len(names) {
 		return path, false, err
 	}
-	for _, id := range ids {
-		path.Entities = append(path.Entities, entities[id].Entity())
+	for _, n := range nodes {
+		path.Entities = append(path.Entities, entities[n].Entity())
 	}
 	for _, id := range names {
 		path.Relationships = append(path.Relationships, relationships[id])

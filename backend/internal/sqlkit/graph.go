@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 )
@@ -36,16 +35,15 @@ func scanEntity(r Row) graph.EntityRow {
 	return graph.EntityRow{ID: r.Text(0), Label: r.Text(1), Properties: r.Text(2)}
 }
 
-// scanEdge returns a relationship of edgeColumns.
-func scanEdge(r Row) graph.RelationshipRow {
-	return graph.RelationshipRow{Relationship: graph.Relationship{ID: r.Text(0), Source: r.Text(1), Target: r.Text(2), Type: r.Text(3)}}
-}
-
 // scanVersion returns a relationship of versionColumns.
 func scanVersion(r Row) graph.RelationshipRow {
-	e := scanEdge(r)
-	e.Properties, e.Version = r.Text(4), r.Int(5)
-	e.ValidFrom, e.ValidTo, e.RecordedAt, e.ReplacedAt = fromMillis(r.Int(6)), fromMillis(r.Int(7)), fromMillis(r.Int(8)), fromMillis(r.Int(9))
+	return scanFields(r, 4, graph.RelationshipRow{Relationship: graph.Relationship{ID: r.Text(0), Source: r.Text(1), Target: r.Text(2), Type: r.Text(3)}})
+}
+
+// scanFields adds the versionFields, which start at a column.
+func scanFields(r Row, i int, e graph.RelationshipRow) graph.RelationshipRow {
+	e.Properties, e.Version = r.Text(i), r.Int(i+1)
+	e.ValidFrom, e.ValidTo, e.RecordedAt, e.ReplacedAt = fromMillis(r.Int(i+2)), fromMillis(r.Int(i+3)), fromMillis(r.Int(i+4)), fromMillis(r.Int(i+5))
 	return e
 }
 
@@ -64,76 +62,16 @@ func momentArgs(m graph.Moment, now time.Time) []any {
 	return []any{known, from, to}
 }
 
-// graphReader reads a graph during a walk. It implements graphwalk.Graph.
-type graphReader struct {
-	q      Querier
-	key    graph.Key
-	types  []string
-	moment []any
-}
-
-func (x *graphReader) Edges(q graphwalk.EdgeQuery, each func(r *graph.RelationshipRow)) error {
-	args := append([]any{x.key.Owner, x.key.Graph, q.IDs}, x.moment...)
-	args = append(args, q.Limit)
-	if q.Sorted {
-		args = append(args, q.After)
-	}
-	if len(x.types) > 0 {
-		args = append(args, x.types)
-	}
-	scan := scanEdge
-	if q.Properties {
-		scan = scanVersion
-	}
-	var row graph.RelationshipRow
-	return x.q.Query(edgeText(q, len(x.types) > 0), func(r Row) error {
-		row = scan(r)
-		each(&row)
-		return nil
-	}, args...)
-}
-
-func (x *graphReader) Entities(ids []string, each func(r *graph.EntityRow)) error {
+// entitiesOf calls each for the entities with one of the ids.
+func entitiesOf(q Querier, k graph.Key, ids []string, each func(r *graph.EntityRow)) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return x.q.Query(sqlEntities, func(r Row) error {
+	return q.Query(sqlEntities, func(r Row) error {
 		row := scanEntity(r)
 		each(&row)
 		return nil
-	}, x.key.Owner, x.key.Graph, ids)
-}
-
-func (g *Graphs) reader(q Querier, k graph.Key, w *graph.Walk, now time.Time) *graphReader {
-	return &graphReader{q, k, w.Types, momentArgs(w.Moment, now)}
-}
-
-// Neighbors implements graph.Reader.
-func (g *Graphs) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (s graph.SubGraph, err error) {
-	k, p, err = p.Check(k)
-	if err != nil {
-		return s, err
-	}
-	now := g.now()
-	err = g.db.Read(ctx, func(q Querier) (err error) {
-		s, err = graphwalk.Neighbors(g.reader(q, k, &p.Walk, now), p)
-		return err
-	})
-	return s, err
-}
-
-// ShortestPath implements graph.Reader.
-func (g *Graphs) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (path graph.Path, err error) {
-	k, p, err = p.Check(k)
-	if err != nil {
-		return path, err
-	}
-	now := g.now()
-	err = g.db.Read(ctx, func(q Querier) (err error) {
-		path, err = graphwalk.ShortestPath(g.reader(q, k, &p.Walk, now), p)
-		return err
-	})
-	return path, err
+	}, k.Owner, k.Graph, ids)
 }
 
 // Entities implements graph.Reader.
@@ -144,7 +82,7 @@ func (g *Graphs) Entities(ctx context.Context, k graph.Key, ids []string) (all [
 	found := make(map[string]graph.EntityRow)
 	err = g.db.Read(ctx, func(q Querier) error {
 		clear(found)
-		return (&graphReader{q: q, key: k}).Entities(ids, func(r *graph.EntityRow) { found[r.ID] = *r })
+		return entitiesOf(q, k, ids, func(r *graph.EntityRow) { found[r.ID] = *r })
 	})
 	for _, id := range ids {
 		if r, ok := found[id]; ok {

@@ -1,6 +1,9 @@
 package sqlkit
 
-import "github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
+import (
+	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
+	"github.com/holdfast-dev/holdfast/store/graph"
+)
 
 // Parts of statements. On PostgreSQL, the collation of the column graph selects the index; see the
 // migration.
@@ -18,8 +21,8 @@ const (
 	// atMoment has the arguments of momentArgs.
 	atMoment       = ` AND r.replaced_at > $4::bigint AND r.recorded_at <= $4::bigint AND r.valid_from <= $5::bigint AND r.valid_to > $6::bigint`
 	entityColumns  = ` r.id, r.label, r.properties`
-	edgeColumns    = ` r.id, r.source, r.target, r.type`
-	versionColumns = edgeColumns + `, r.properties, r.version, r.valid_from, r.valid_to, r.recorded_at, r.replaced_at`
+	versionFields  = `, r.properties, r.version, r.valid_from, r.valid_to, r.recorded_at, r.replaced_at`
+	versionColumns = ` r.id, r.source, r.target, r.type` + versionFields
 )
 
 const (
@@ -44,6 +47,7 @@ const (
 	sqlDeleteEntity   = `DELETE FROM {s}.graph_entities AS r WHERE` + inGraphByID + ` $3::text`
 	sqlFirstEntities  = `SELECT r.id FROM {s}.graph_entities r WHERE` + inGraph + ` ORDER BY r.id LIMIT $3::bigint`
 
+	sqlEdgesAt     = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + atMoment + endEachOf
 	sqlEdgesNewest = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + newest + endEachOf
 	// sqlLockEdges locks the first versions of relationships. A newest one may be replaced while a statement
 	// waits for its lock, and the one after it is younger than the statement.
@@ -63,43 +67,46 @@ const (
 	sqlFirstEdges     = `SELECT r.id FROM {s}.graph_relationships r WHERE` + inGraph + ` ORDER BY r.id, r.version LIMIT $3::bigint`
 )
 
-// edgeText returns the statement that reads the relationships of a walk.
+// edgeText returns the statement that reads the relationships of a walk: those that leave entities, those
+// that lead to them, or both. It reads the near end before the other one, then the type, and whether the near
+// end is the target.
 func edgeText(q graphwalk.EdgeQuery, types bool) string {
-	columns, where := edgeColumns, inGraphBySource
-	if q.Properties {
-		columns = versionColumns
+	part := func(where, ends, incoming string) string {
+		text := `SELECT r.id,` + ends + `, r.type, ` + incoming
+		if q.Rows {
+			text += versionFields
+		}
+		text += ` FROM {s}.graph_relationships r WHERE` + where + ` ANY($3::text[])` + atMoment
+		switch {
+		case types && q.Sorted:
+			text += ` AND r.type = ANY($9::text[])`
+		case types:
+			text += ` AND r.type = ANY($8::text[])`
+		}
+		if q.Sorted {
+			text += ` AND r.id > $8::text ORDER BY r.id`
+		}
+		return text
 	}
-	switch q.Side {
-	case graphwalk.Target:
-		where = inGraphByTarget
-	case graphwalk.ByID:
-		where = inGraphByID
-	default:
+	outgoing := part(inGraphBySource, ` r.source, r.target`, `0`)
+	incoming := part(inGraphByTarget, ` r.target, r.source`, `1`)
+	text := outgoing + ` UNION ALL ` + incoming
+	switch q.Direction {
+	case graph.Out:
+		text = outgoing
+	case graph.In:
+		text = incoming
+	case graph.Both:
 	}
-	text := `SELECT` + columns + eachOf + `graph_relationships r WHERE` + where + ` s.value` + atMoment
-	more := ""
-	if q.Sorted {
-		text += ` AND r.id > $8::text`
-		more = ` ORDER BY r.id`
-	}
-	switch {
-	case types && q.Sorted:
-		text += ` AND r.type = ANY($9::text[])`
-	case types:
-		text += ` AND r.type = ANY($8::text[])`
-	}
-	return text + endEachOf + more + ` LIMIT $7::bigint`
+	return text + ` LIMIT $7::bigint`
 }
 
 // GraphStatements returns the statements of graphs whose cost does not depend on the size of the
 // database.
 func GraphStatements() (all []Statement) {
-	for _, side := range []struct {
-		name string
-		graphwalk.Side
-	}{{"source", graphwalk.Source}, {"target", graphwalk.Target}, {"id", graphwalk.ByID}} {
-		all = append(all, Statement{"graph: relationships by " + side.name, edgeText(graphwalk.EdgeQuery{Side: side.Side, Properties: true}, false)},
-			Statement{"graph: ids of relationships by " + side.name, edgeText(graphwalk.EdgeQuery{Side: side.Side}, true)})
+	for _, direction := range []graph.Direction{graph.Out, graph.In, graph.Both} {
+		all = append(all, Statement{"graph: relationships, " + string(direction), edgeText(graphwalk.EdgeQuery{Direction: direction, Rows: true}, false)},
+			Statement{"graph: ids of relationships, " + string(direction), edgeText(graphwalk.EdgeQuery{Direction: direction}, true)})
 	}
 	return append(all, []Statement{
 		{"graph: lock", sqlLockGraph},
@@ -113,6 +120,7 @@ func GraphStatements() (all []Statement) {
 		{"graph: delete an entity", sqlDeleteEntity},
 		{"graph: delete entities", sqlDeleteEntities},
 		{"graph: first entities", sqlFirstEntities},
+		{"graph: relationships at a moment", sqlEdgesAt},
 		{"graph: newest versions", sqlEdgesNewest},
 		{"graph: lock relationships", sqlLockEdges},
 		{"graph: relationships after an id", sqlEdgesAfter},

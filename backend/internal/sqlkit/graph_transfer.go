@@ -187,7 +187,7 @@ func restorable(q Querier, r *graph.Restored) (err error) {
 		ids = append(ids, r.Entities[i].ID)
 	}
 	exists := make(map[string]bool)
-	if err := (&graphReader{q: q, key: r.Key}).Entities(ids, func(e *graph.EntityRow) { exists[e.ID] = true }); err != nil {
+	if err := entitiesOf(q, r.Key, ids, func(e *graph.EntityRow) { exists[e.ID] = true }); err != nil {
 		return err
 	}
 	for _, id := range ids {

@@ -298,6 +298,6 @@ func missingEnds(tx Tx, k graph.Key, changes []edgeChange, old map[string]graph.
 	if len(missing) == 0 {
 		return missing, nil
 	}
-	err := (&graphReader{q: tx, key: k}).Entities(slices.Sorted(maps.Keys(missing)), func(r *graph.EntityRow) { delete(missing, r.ID) })
+	err := entitiesOf(tx, k, slices.Sorted(maps.Keys(missing)), func(r *graph.EntityRow) { delete(missing, r.ID) })
 	return missing, err
 }

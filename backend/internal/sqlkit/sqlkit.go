@@ -74,7 +74,8 @@ type Tx interface {
 // Row is a row of a result. Columns are numbered from 0. A null column is a zero value.
 type Row interface {
 	Text(i int) string
-	Int(i int) int64 // also of a boolean: 0 or 1
+	View(i int) []byte // a text, valid as long as the row
+	Int(i int) int64   // also of a boolean: 0 or 1
 	Float(i int) float64
 	Bytes(i int) []byte // a copy
 	Null(i int) bool
