@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -34,13 +36,47 @@ func TestLongTerm(t *testing.T) {
 
 func TestLongTermRanksAsInMemory(t *testing.T) {
 	t.Parallel()
-	for name, indexMemory := range map[string]int64{"with embeddings in memory": 0, "without": 1} {
+	type variant struct {
+		indexMemory int64
+		indexOnly   bool
+	}
+	for name, v := range map[string]variant{
+		"scopes read as a whole":         {},
+		"index":                          {indexOnly: true},
+		"index, no embeddings in memory": {indexOnly: true, indexMemory: 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, Config{Dir: t.TempDir(), IndexMemory: indexMemory})
+			s := open(t, Config{Dir: t.TempDir(), IndexMemory: v.indexMemory})
 			memorytest.CompareLongTerm(storetest.Wrap(t),
 				func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
-				func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) })
+				func(cfg memory.LongTermConfig) memory.LongTerm {
+					l := s.LongTerm(cfg).(*sqlkit.LongTerm)
+					l.IndexOnly = v.indexOnly
+					return l
+				})
 		})
+	}
+}
+
+// A scope with few words is not small if they are long.
+func TestSearchBesideLongWords(t *testing.T) {
+	t.Parallel()
+	l := open(t, Config{Dir: t.TempDir()}).LongTerm(memory.LongTermConfig{})
+	scope := memory.Scope{Owner: "o", Agent: "a"}
+	texts := []string{"reset the pump"}
+	for i := range 10 {
+		texts = append(texts, strings.Repeat("x", 30<<10)+strings.Repeat("y", i))
+	}
+	for _, text := range texts {
+		if _, err := l.Save(t.Context(), scope, text, memory.SaveParams{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, query := range []string{"pump", "pumq"} {
+		r, err := l.Search(t.Context(), scope, memory.SearchParams{Query: query})
+		if err != nil || len(r.Facts) != 1 || r.Facts[0].Content != "reset the pump" {
+			t.Errorf("Search(%q) = %d facts, %v, want the one about the pump", query, len(r.Facts), err)
+		}
 	}
 }

@@ -109,14 +109,15 @@ func similarities(texts []Text, words []string) [][]float64 {
 
 // wordIndex has words by their trigrams.
 type wordIndex struct {
-	with  map[string][]int // the words that have a trigram
-	grams []int            // the number of trigrams of each word
+	with  map[Trigram][]int // the words that have a trigram
+	grams []int             // the number of trigrams of each word
+	other []Trigram         // of the word that is compared
 }
 
 func newWordIndex(words []string) *wordIndex {
-	x := &wordIndex{make(map[string][]int), make([]int, len(words))}
+	x := &wordIndex{with: make(map[Trigram][]int), grams: make([]int, len(words))}
 	for w, word := range words {
-		all := Trigrams(word)
+		all := AppendTrigrams(nil, word)
 		x.grams[w] = len(all)
 		for _, g := range all {
 			x.with[g] = append(x.with[g], w)
@@ -129,21 +130,17 @@ func newWordIndex(words []string) *wordIndex {
 // word, or 0 if that is too low. It returns nil if no word has one in common.
 func (x *wordIndex) similarities(word string) []float64 {
 	var common []float64
-	var all []string
-	EachTrigram(word, func(g string) {
-		if slices.Contains(all, g) {
-			return
-		}
-		all = append(all, g)
+	x.other = AppendTrigrams(x.other[:0], word)
+	for _, g := range x.other {
 		for _, w := range x.with[g] {
 			if common == nil {
 				common = make([]float64, len(x.grams))
 			}
 			common[w]++
 		}
-	})
+	}
 	for w, n := range common {
-		if common[w] = n / (float64(x.grams[w]+len(all)) - n); common[w] < minSimilarity {
+		if common[w] = n / (float64(x.grams[w]+len(x.other)) - n); common[w] < minSimilarity {
 			common[w] = 0
 		}
 	}

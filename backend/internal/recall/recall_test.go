@@ -2,6 +2,7 @@ package recall
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,8 +23,8 @@ func TestStemsFollowPorter(t *testing.T) {
 		"bowdlerize": "bowdler", "probate": "probat", "rate": "rate", "cease": "ceas", "roll": "roll",
 		"is": "is", "naïve": "naïve", "utf8": "utf8",
 	} {
-		if got := stem(word); got != want {
-			t.Errorf("stem(%q) = %q, want %q", word, got, want)
+		if got := Stem(word); got != want {
+			t.Errorf("Stem(%q) = %q, want %q", word, got, want)
 		}
 	}
 }
@@ -35,9 +36,27 @@ func TestAnalyzeSplitsWords(t *testing.T) {
 		"東京 は":                              {"東", "京", "東京", "は"},
 		"हिन्दी ":                           {"हिन्दी"},
 		"  ?!":                              nil,
+		"abc":                               {"abc"},
+		"aBc ab\u0301c abé":                 {"abc", "abc", "abe"},
+		"go東京b2 c":                          {"go", "東", "京", "東京", "b2", "c"},
+		strings.Repeat("x", 70) + " y":      {strings.Repeat("x", 64), "y"},
+		strings.Repeat("É", 70) + "y":       {strings.Repeat("e", 64)},
 	} {
 		if got := Analyze(text).Words; !slices.Equal(got, want) {
 			t.Errorf("Analyze(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTrigramsAsNumbers(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"", "a", "ab", "abc", "banana", "aaaaaa", "हिन्दी", "東京", "\U0010ffff\U0010fffe\U0010ffff"} {
+		var want []Trigram
+		for _, g := range Trigrams(word) {
+			want = append(want, TrigramOf(g))
+		}
+		if got := AppendTrigrams(nil, word); !slices.Equal(got, want) {
+			t.Errorf("AppendTrigrams(%q) = %x, want %x", word, got, want)
 		}
 	}
 }

@@ -114,7 +114,7 @@ type candidate struct {
 
 // candidates returns up to n facts of each part, and whether more exist.
 func (q *query) candidates(n int) (all []candidate, more bool, err error) {
-	c := &candidates{at: make(map[string]int), n: n}
+	c := &candidates{at: make(map[string]int), n: n, stems: make(stemmer)}
 	if q.plan.Lexical && len(q.stems) > 0 {
 		if err := q.addLexical(c); err != nil {
 			return nil, false, err
@@ -141,10 +141,11 @@ func (q *query) candidates(n int) (all []candidate, more bool, err error) {
 
 // candidates are the facts that a search ranks.
 type candidates struct {
-	all  []candidate
-	at   map[string]int // by id
-	n    int            // of each part
-	more bool           // a part has more
+	all   []candidate
+	at    map[string]int // by id
+	n     int            // of each part
+	more  bool           // a part has more
+	stems stemmer
 }
 
 // add adds a fact and returns its candidate, which is valid until the next call.
@@ -152,7 +153,7 @@ func (c *candidates) add(m memory.Memory) *candidate {
 	i, ok := c.at[m.ID]
 	if !ok {
 		i = len(c.all)
-		c.at[m.ID], c.all = i, append(c.all, candidate{Memory: m, text: Analyze(m.Content)})
+		c.at[m.ID], c.all = i, append(c.all, candidate{Memory: m, text: c.stems.analyze(m.Content)})
 	}
 	return &c.all[i]
 }

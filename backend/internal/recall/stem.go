@@ -2,9 +2,9 @@ package recall
 
 import "strings"
 
-// stem returns the stem of an English word by the algorithm of M. F. Porter, "An algorithm for
+// Stem returns the stem of an English word by the algorithm of M. F. Porter, "An algorithm for
 // suffix stripping", 1980. Words with other characters than a to z are unchanged.
-func stem(word string) string {
+func Stem(word string) string {
 	if len(word) < 3 || strings.ContainsFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return word
 	}

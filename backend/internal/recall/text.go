@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,11 +73,21 @@ func kindOf(r rune) kind {
 }
 
 // Analyze returns the words of a text with their stems.
-func Analyze(text string) Text {
+func Analyze(text string) Text { return make(stemmer).analyze(text) }
+
+// stemmer has the stems of words.
+type stemmer map[string]string
+
+func (s stemmer) analyze(text string) Text {
 	words := Words(text)
 	a := Text{words, make([]string, len(words))}
 	for i, w := range words {
-		a.Stems[i] = stem(w)
+		stem, ok := s[w]
+		if !ok {
+			stem = Stem(w)
+			s[w] = stem
+		}
+		a.Stems[i] = stem
 	}
 	return a
 }
@@ -88,7 +99,17 @@ func Words(text string) []string {
 	var word []byte
 	length := 0     // of the word in runes
 	var before rune // the ideograph before, or 0
-	for _, r := range text + " " {
+	for i := 0; i <= len(text); {
+		if end := plainWord(text, i); length == 0 && end > i {
+			words = append(words, text[i:min(end, i+maxWord)])
+			before, i = 0, end
+			continue
+		}
+		r, size := rune(' '), 1 // after the end
+		if i < len(text) {
+			r, size = utf8.DecodeRuneInString(text[i:])
+		}
+		i += size
 		r = fold(r)
 		k := kindOf(r)
 		if k == accent {
@@ -112,6 +133,20 @@ func Words(text string) []string {
 		before = r
 	}
 	return words
+}
+
+// plainWord returns the end of the word that starts at i in a text if it has only letters from a to z and digits,
+// else i.
+func plainWord(text string, i int) int {
+	for end := i; ; end++ {
+		switch {
+		case end < len(text) && kindOf(rune(text[end])) == letter && text[end] < utf8.RuneSelf:
+		case end == len(text) || text[end] < utf8.RuneSelf && kindOf(fold(rune(text[end]))) == separator:
+			return end
+		default:
+			return i
+		}
+	}
 }
 
 // Indexed returns the part of a text that an index has: the words with the first MaxIndexed distinct stems.
@@ -151,15 +186,52 @@ func Trigrams(words ...string) []string {
 // EachTrigram calls f for the trigrams of a word, see Trigrams, in their order.
 func EachTrigram(word string, f func(g string)) {
 	word = "_" + word + "_"
-	starts := make([]int, 0, maxWord+2) // of the runes
+	var starts [3]int // of the last runes
+	n := 0
 	for i := range word {
-		if starts = append(starts, i); len(starts) > 3 {
-			f(word[starts[len(starts)-4]:i])
+		if n >= 3 {
+			f(word[starts[n%3]:i])
+		}
+		starts[n%3] = i
+		n++
+	}
+	if n >= 3 {
+		f(word[starts[n%3]:])
+	}
+}
+
+// Trigram is a trigram as a number.
+type Trigram uint64
+
+// push returns the trigram that ends with one more character.
+func (g Trigram) push(r rune) Trigram { return (g<<21 | Trigram(r)) & (1<<63 - 1) } //nolint:gosec // no rune is negative
+
+// TrigramOf returns a trigram of EachTrigram as a number.
+func TrigramOf(text string) (g Trigram) {
+	for _, r := range text {
+		g = g.push(r)
+	}
+	return g
+}
+
+// AppendTrigrams appends the distinct trigrams of a word to all.
+func AppendTrigrams(all []Trigram, word string) []Trigram {
+	first := len(all)
+	add := func(g Trigram) {
+		if !slices.Contains(all[first:], g) {
+			all = append(all, g)
 		}
 	}
-	if len(starts) >= 3 {
-		f(word[starts[len(starts)-3]:])
+	g, n := TrigramOf("_"), 1
+	for _, r := range word {
+		if g, n = g.push(r), n+1; n >= 3 {
+			add(g)
+		}
 	}
+	if n >= 2 {
+		add(g.push('_'))
+	}
+	return all
 }
 
 // distinct returns the distinct elements of all, in their order, up to limit.

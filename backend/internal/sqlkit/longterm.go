@@ -40,6 +40,8 @@ type LongTerm struct {
 	text       *textIndex
 	embeddings *memory.Embeddings
 	cache      *EmbeddingCache
+	// IndexOnly makes searches use the index in small scopes too, for tests. Set it before use.
+	IndexOnly bool
 }
 
 var (
@@ -57,7 +59,7 @@ func NewLongTerm(db DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongT
 	if db.Dialect() == PostgreSQL {
 		text = &postgresIndex
 	}
-	return &LongTerm{db, cfg.Now, text, memory.NewEmbeddings(cfg), cache}
+	return &LongTerm{db: db, now: cfg.Now, text: text, embeddings: memory.NewEmbeddings(cfg), cache: cache}
 }
 
 // factRow is a version of a fact with the JSON of its metadata.

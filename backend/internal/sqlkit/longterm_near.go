@@ -31,6 +31,10 @@ type factVersion struct {
 	version, updatedAt int64
 }
 
+func versionOf(m memory.Memory) factVersion {
+	return factVersion{m.ID, m.Version, m.UpdatedAt.UnixMilli()}
+}
+
 func scanFactVersion(r Row) factVersion { return factVersion{r.Text(0), r.Int(1), r.Int(2)} }
 
 // visibleFact is a version with its memory_facts.pk and number of words, which are 0 on PostgreSQL.
@@ -44,6 +48,13 @@ type visibleFact struct {
 type visibleFacts struct {
 	all      []visibleFact
 	embedded []visibleFact // those with an embedding of the model
+}
+
+func (v *visibleFacts) add(one visibleFact, embedded bool) {
+	v.all = append(v.all, one)
+	if embedded {
+		v.embedded = append(v.embedded, one)
+	}
 }
 
 // visible reads the versions that the search may return, once.
@@ -65,10 +76,7 @@ func (s *factSearch) readVisible(text string, args ...any) (*visibleFacts, error
 		if s.text.terms != "" {
 			one.key, one.words = r.Int(4), float64(r.Int(5))
 		}
-		if r.Int(3) != 0 {
-			v.embedded = append(v.embedded, one)
-		}
-		v.all = append(v.all, one)
+		v.add(one, r.Int(3) != 0)
 		return nil
 	}, s.args(args...)...)
 	return v, err
@@ -126,14 +134,17 @@ func (s *factSearch) take(n, length int, version func(i int) visibleFact, each f
 		if s.text.terms != "" {
 			wanted = keys
 		}
-		facts := make(map[factVersion]memory.Memory, len(ids))
-		err := s.q.Query(s.text.byID, func(r Row) error {
-			m := scanFact(s.scope, r).Memory
-			facts[factVersion{m.ID, m.Version, m.UpdatedAt.UnixMilli()}] = m
-			return nil
-		}, s.args(wanted)...)
-		if err != nil {
-			return false, err
+		facts := s.contents.all()
+		if facts == nil {
+			facts = make(map[factVersion]memory.Memory, len(ids))
+			err := s.q.Query(s.text.byID, func(r Row) error {
+				m := scanFact(s.scope, r).Memory
+				facts[versionOf(m)] = m
+				return nil
+			}, s.args(wanted)...)
+			if err != nil {
+				return false, err
+			}
 		}
 		for i := first; i < end; i++ {
 			m, ok := facts[version(i).factVersion]

@@ -37,7 +37,7 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 		p.AsOf = now
 	}
 	err = l.readSnapshot(ctx, func(q Querier) (err error) {
-		s := factSearch{q: q, text: l.text, cache: l.cache, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
+		s := factSearch{q: q, text: l.text, cache: l.cache, indexOnly: l.IndexOnly, scope: scope, now: now.UnixMilli(), at: p.AsOf.UnixMilli(), p: p}
 		if p.Query == "" {
 			found.Facts, err = s.recent()
 		} else {
@@ -70,6 +70,9 @@ type factSearch struct {
 	model   string             // of the query's embedding, "" if embeddings are not compared
 	read    *visibleFacts      // nil before visible
 	byTerm  map[string][]int64 // the keys of the facts with each term of the index that was read
+	// contents are all facts of the scope if it is small, else nil.
+	contents  *scopeContents
+	indexOnly bool // see LongTerm
 }
 
 // args returns the arguments of whereScope and whereFound, and more.

@@ -17,38 +17,27 @@ import (
 // lookupCost is the time to look up a version by its key, relative to that of the next one of a scope.
 const lookupCost = 8
 
-// The time to look up a term in a large index, relative to that of analyzing a word of a text, and to that of
-// reading a text.
-const (
-	termCost = 256
-	textCost = 8
-)
-
 // lists returns the keys of the facts that have each of the terms.
 func (s *factSearch) lists(terms []string) ([][]int64, error) {
 	if s.byTerm == nil {
 		s.byTerm = make(map[string][]int64)
 		terms = append(slices.Clone(terms), s.entityMark())
+		if !s.indexOnly {
+			if err := s.readScope(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	var missing, quoted []string
+	var missing []string
 	for _, t := range terms {
 		if _, ok := s.byTerm[t]; !ok {
 			s.byTerm[t] = nil
-			missing, quoted = append(missing, t), append(quoted, `"`+t+`"`)
+			missing = append(missing, t)
 		}
 	}
 	if len(missing) > 0 {
-		read := make([][]int64, len(missing))
-		err := s.q.Query(s.text.terms, func(r Row) error {
-			i := r.Int(0)
-			read[i] = append(read[i], r.Int(1))
-			return nil
-		}, quoted)
-		if err != nil {
+		if err := s.readLists(missing); err != nil {
 			return nil, err
-		}
-		for i, t := range missing {
-			s.byTerm[t] = read[i]
 		}
 	}
 	all := make([][]int64, len(terms))
@@ -58,51 +47,21 @@ func (s *factSearch) lists(terms []string) ([][]int64, error) {
 	return all, nil
 }
 
-// readTexts sets the lists of trigrams from the texts of the scope if that takes less time than to look up the
-// terms.
-func (s *factSearch) readTexts(terms []string) error {
-	limit := termCost * len(terms)
-	size, err := s.scopeSize(limit / textCost)
-	if err != nil || textCost*size >= limit {
-		return err
-	}
-	if _, err := s.lists(nil); err != nil {
-		return err
-	}
-	visible, err := s.visible()
-	if err != nil {
-		return err
-	}
-	cost := 0
-	for i := range visible.all {
-		cost += textCost + int(visible.all[i].words)
-	}
-	if cost >= limit {
+// readLists sets the lists of terms.
+func (s *factSearch) readLists(terms []string) error {
+	if s.contents != nil {
+		s.contents.find(scopePrefix(s.scope), terms, s.byTerm)
 		return nil
 	}
-	prefix := scopePrefix(s.scope) + marks[recall.Grams]
-	at, read := make(map[string]int, len(terms)), make([][]int64, len(terms))
+	quoted := make([]string, len(terms))
 	for i, t := range terms {
-		at[strings.TrimPrefix(t, prefix)] = i
+		quoted[i] = `"` + t + `"`
 	}
-	err = s.q.Query(s.text.texts, func(r Row) error {
-		key := r.Int(0)
-		for _, word := range recall.Words(r.Text(1)) {
-			recall.EachTrigram(word, func(g string) {
-				if i, ok := at[g]; ok && (len(read[i]) == 0 || read[i][len(read[i])-1] != key) {
-					read[i] = append(read[i], key)
-				}
-			})
-		}
+	return s.q.Query(s.text.terms, func(r Row) error {
+		t := terms[r.Int(0)]
+		s.byTerm[t] = append(s.byTerm[t], r.Int(1))
 		return nil
-	}, s.args()...)
-	if err != nil {
-		return err
-	}
-	for i, t := range terms {
-		s.byTerm[t] = read[i]
-	}
-	return nil
+	}, quoted)
 }
 
 // entityMark is the term of the facts of the scope that have entities.
@@ -182,11 +141,6 @@ type rankedFact struct {
 func (s *factSearch) withTerms(part recall.Part, terms []string, n int) (found []memory.Memory, err error) {
 	if part == recall.Links {
 		if _, err := s.lists(nil); err != nil || len(s.byTerm[s.entityMark()]) == 0 {
-			return nil, err
-		}
-	}
-	if part == recall.Grams {
-		if err := s.readTexts(terms); err != nil {
 			return nil, err
 		}
 	}

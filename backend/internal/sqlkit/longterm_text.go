@@ -39,8 +39,10 @@ type textIndex struct {
 	// visible reads the versions of a scope that a search may return, and which have an embedding of a
 	// model. visibleKeys reads those of them that have keys.
 	visible, visibleKeys string
-	texts                string // reads the texts of a scope by their keys, if terms is not empty
 	byID                 string // reads facts by their ids, or keys if terms is not empty
+	// size reads the number of facts of a scope and of their words, contents all of them with their keys. Both
+	// are empty if terms is.
+	size, contents string
 }
 
 // A statement that can change several rows of an index of SQLite starts a savepoint, at which FTS5 writes what it
@@ -57,8 +59,9 @@ var sqliteIndex = textIndex{
 	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words` + fromVisible,
 	visibleKeys: `SELECT f.id, f.version, f.updated_at, f.model = $6::text, f.pk, f.words FROM json_each($7::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value
 		WHERE` + whereScope + whereFound,
-	texts: `SELECT f.pk, f.content` + fromVisible,
-	byID:  `SELECT` + factColumns + ` FROM json_each($6::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value WHERE` + whereScope + whereFound,
+	size:     `SELECT count(*), coalesce(sum(s.words), 0) FROM (SELECT f.words` + fromVisible + ` LIMIT $6::bigint) s`,
+	contents: `SELECT` + factColumns + `, f.pk, f.words, f.model = $6::text` + fromVisible,
+	byID:     `SELECT` + factColumns + ` FROM json_each($6::text) s CROSS JOIN {s}.memory_facts f ON f.pk = s.value WHERE` + whereScope + whereFound,
 }
 
 // On PostgreSQL, the collation keeps the planner from reading all facts of the scope: an index
@@ -223,7 +226,8 @@ func LongTermStatements(d Dialect) []Statement {
 		{"facts: candidates", x.candidates},
 		{"facts: with terms", x.terms},
 		{"facts: versions by keys", x.visibleKeys},
-		{"facts: texts of the scope", x.texts},
+		{"facts: size of the scope", x.size},
+		{"facts: contents of the scope", x.contents},
 	} {
 		if s.Text != "" {
 			all = append(all, s)
