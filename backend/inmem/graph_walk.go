@@ -73,8 +73,8 @@ func (x *graphWalk) number(n *entityNode) graphwalk.Node {
 	return number
 }
 
-// ID implements graphwalk.Graph.
-func (x *graphWalk) ID(n graphwalk.Node) string { return x.ids[n] }
+// IDs implements graphwalk.Graph.
+func (x *graphWalk) IDs() []string { return x.ids }
 
 // Start implements graphwalk.Graph.
 func (x *graphWalk) Start(ids []string, each func(n graphwalk.Node)) error {

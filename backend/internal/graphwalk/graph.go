@@ -11,8 +11,8 @@ type Node int32
 // names them, and applies types and moment of the walk. Rows and edges are valid only during the call that
 // receives them; their texts remain valid.
 type Graph interface {
-	// ID returns the id of an entity.
-	ID(n Node) string
+	// IDs returns the ids of the entities by number.
+	IDs() []string
 	// Start calls each for the entities with one of the ids. Each id occurs once.
 	Start(ids []string, each func(n Node)) error
 	// Entities calls each for those entities that exist. Each occurs once.

@@ -51,12 +51,13 @@ func (x *walker) within(frontier []Node, distance int) error {
 // onlyIDs returns the result of a walk that returns ids only.
 func (x *walker) onlyIDs(nodes []Node) graph.SubGraph {
 	s := graph.SubGraph{Truncated: x.truncated}
-	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(x.edges))
-	for _, n := range nodes {
-		s.Entities = append(s.Entities, graph.Neighbor{Entity: graph.Entity{ID: x.g.ID(n)}, Distance: int(*x.distance(n))})
+	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes))[:len(nodes)], slices.Grow(s.Relationships, len(x.edges))[:len(x.edges)]
+	ids := x.g.IDs()
+	for i, n := range nodes {
+		s.Entities[i].ID, s.Entities[i].Distance = ids[n], int(*x.distance(n))
 	}
-	for _, k := range order(x.edges, idOf) {
-		s.Relationships = append(s.Relationships, x.ids(&x.edges[k.at]))
+	for i, k := range order(x.edges, idOf) {
+		x.edges[k.at].setIDs(&s.Relationships[i], ids) // in place, since most fields remain empty
 	}
 	return s
 }

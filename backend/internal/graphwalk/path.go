@@ -51,7 +51,7 @@ func (s *pathSearch) run() (nodes []Node, edges []met, err error) {
 			s.lead(m, m.target, m.source, distance)
 		}
 		for _, n := range frontier {
-			if s.g.ID(n) == s.p.To {
+			if s.g.IDs()[n] == s.p.To {
 				nodes, edges = s.track(start, n)
 				return nodes, edges, nil
 			}
@@ -85,11 +85,12 @@ func (s *pathSearch) track(start, end Node) (nodes []Node, edges []met) {
 // describe reads what the path consists of. complete is false if a part was removed meanwhile.
 func (s *pathSearch) describe(nodes []Node, edges []met) (path graph.Path, complete bool, err error) {
 	if s.p.IDsOnly {
-		for _, n := range nodes {
-			path.Entities = append(path.Entities, graph.Entity{ID: s.g.ID(n)})
+		path.Entities, path.Relationships = make([]graph.Entity, len(nodes)), make([]graph.Relationship, len(edges))
+		for i, n := range nodes {
+			path.Entities[i].ID = s.g.IDs()[n]
 		}
 		for i := range edges {
-			path.Relationships = append(path.Relationships, s.ids(&edges[i]))
+			edges[i].setIDs(&path.Relationships[i], s.g.IDs())
 		}
 		return path, true, nil
 	}
@@ -102,8 +103,9 @@ func (s *pathSearch) describe(nodes []Node, edges []met) (path graph.Path, compl
 		names[i] = edges[i].id
 	}
 	err = s.g.Relationships(names, func(r *graph.RelationshipRow) {
-		m := s.ids(&edges[slices.Index(names, r.ID)])
-		if r.Source == m.Source && r.Target == m.Target && r.Type == m.Type { // else it was removed and added again
+		var was graph.Relationship
+		edges[slices.Index(names, r.ID)].setIDs(&was, s.g.IDs())
+		if r.Source == was.Source && r.Target == was.Target && r.Type == was.Type { // else it was removed and added again
 			relationships[r.ID] = r.Copy()
 		}
 	})

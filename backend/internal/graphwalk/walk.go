@@ -77,9 +77,9 @@ func (x *walker) grow(nodes int) {
 
 func (x *walker) visited(n Node) bool { return *x.distance(n) >= 0 }
 
-// ids returns a relationship as walks return it that ask for ids only.
-func (x *walker) ids(m *met) graph.Relationship {
-	return graph.Relationship{ID: m.id, Source: x.g.ID(m.source), Target: x.g.ID(m.target), Type: m.of}
+// setIDs sets the fields of a relationship that walks return which ask for ids only.
+func (m *met) setIDs(r *graph.Relationship, ids []string) {
+	r.ID, r.Source, r.Target, r.Type = m.id, ids[m.source], ids[m.target], m.of
 }
 
 // visit sets the distance of entities, up to the limit of the walk, and returns them.
@@ -107,7 +107,10 @@ func (x *walker) start(ids []string) (frontier []Node, err error) {
 }
 
 // sort sorts entities by id.
-func (x *walker) sort(nodes []Node) { sortBy(nodes, func(n *Node) string { return x.g.ID(*n) }) }
+func (x *walker) sort(nodes []Node) {
+	ids := x.g.IDs()
+	sortBy(nodes, func(n *Node) string { return ids[*n] })
+}
 
 func idOf(m *met) string { return m.id }
 
