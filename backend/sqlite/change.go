@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,8 +333,8 @@ func (w *writer) write(c *change, row taskRow, phase sqlrow.Phase) (refusal, err
 	if err := w.saveWebhooks(&row, c.Webhooks); err != nil {
 		return nil, err
 	}
-	if err := w.saveRecords(row.Key.Owner, c.Records); err != nil {
-		return nil, err
+	if refusal, err := w.saveRecords(row.Key.Owner, c.Records); err != nil || refusal != nil {
+		return nil, cmp.Or(err, refusal)
 	}
 	for _, step := range c.Steps {
 		if _, err := w.exec(sqlUpsertStep, row.PK, int64(step.Turn), step.Name, step.Result, bytesOrNull(step.Artifacts)); err != nil {

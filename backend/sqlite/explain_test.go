@@ -33,6 +33,7 @@ var hotQueries = []hotQuery{
 	{"record", sqlSelectRecord},
 	{"records", sqlRecords},
 	{"expire records", sqlExpireRecords},
+	{"record: version", sqlRecordVersion},
 	{"record: update", sqlUpdateRecord},
 	{"record: delete", sqlDeleteRecord},
 	{"feedback", sqlFeedback},

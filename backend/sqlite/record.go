@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	sqlSelectRecord = `SELECT namespace, key, version, value, expires_at FROM records WHERE owner = ?1 AND namespace = ?2 AND key = ?3`
-	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value, expires_at) VALUES (?,?,?,1,?,?)`
-	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ?, expires_at = ? WHERE owner = ? AND namespace = ? AND key = ?`
-	sqlDeleteRecord = `DELETE FROM records WHERE owner = ? AND namespace = ? AND key = ?`
+	sqlSelectRecord  = `SELECT namespace, key, version, value, expires_at FROM records WHERE owner = ?1 AND namespace = ?2 AND key = ?3`
+	sqlRecordVersion = `SELECT version FROM records WHERE owner = ? AND namespace = ? AND key = ?`
+	// Changes of a record that does not have the expected version change nothing.
+	sqlInsertRecord = `INSERT INTO records (owner, namespace, key, version, value, expires_at) VALUES (?,?,?,1,?,?) ON CONFLICT DO NOTHING`
+	sqlUpdateRecord = `UPDATE records SET version = version + 1, value = ?, expires_at = ? WHERE owner = ? AND namespace = ? AND key = ? AND version = ?`
+	sqlDeleteRecord = `DELETE FROM records WHERE owner = ? AND namespace = ? AND key = ? AND version = ?`
 	// sqlRecords lists records in namespaces below ?4.
 	sqlRecords = `SELECT namespace, key, version, value, expires_at FROM records
 		WHERE owner = ?1 AND (namespace, key) > (?2, ?3) AND namespace < ?4 ORDER BY namespace, key LIMIT ?5`
@@ -43,32 +45,38 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 	}
 	versions := make([]int64, len(changes))
 	for i := range changes {
-		found, err := w.readRecord(store.RecordKey{Owner: owner, Namespace: changes[i].Namespace, Key: changes[i].Key})
+		err := w.query(sqlRecordVersion, func(r record) error {
+			versions[i] = r.int(0)
+			return nil
+		}, owner, changes[i].Namespace, changes[i].Key)
 		if err != nil {
 			return nil, err
 		}
-		versions[i] = found.Version
 	}
 	return versions, nil
 }
 
-// saveRecords applies record changes whose versions were checked.
-func (w *writer) saveRecords(owner string, changes []store.RecordChange) (err error) {
+// saveRecords applies record changes whose versions were checked. It returns the refusal of one
+// whose version does not match, after those before it were applied.
+func (w *writer) saveRecords(owner string, changes []store.RecordChange) (refusal, err error) {
 	for i := range changes {
-		c := &changes[i]
+		c, n := &changes[i], int64(0)
 		switch {
 		case c.Delete:
-			_, err = w.exec(sqlDeleteRecord, owner, c.Namespace, c.Key)
+			n, err = w.exec(sqlDeleteRecord, owner, c.Namespace, c.Key, c.Version)
 		case c.Version == 0:
-			_, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value, millis(c.Expires))
+			n, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value, millis(c.Expires))
 		default:
-			_, err = w.exec(sqlUpdateRecord, c.Value, millis(c.Expires), owner, c.Namespace, c.Key)
+			n, err = w.exec(sqlUpdateRecord, c.Value, millis(c.Expires), owner, c.Namespace, c.Key, c.Version)
 		}
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return store.ErrRecordConflict, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Record implements store.Records.
@@ -113,15 +121,18 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 		return err
 	}
 	var refusal error
-	err := s.write(ctx, &request{weight: len(changes), bytes: sqlrow.RecordBytes(changes), apply: func(w *writer) error {
-		versions, err := w.recordVersions(owner, changes)
-		if err != nil {
-			return err
+	err := s.write(ctx, &request{weight: len(changes), bytes: sqlrow.RecordBytes(changes), apply: func(w *writer) (err error) {
+		if len(changes) > 1 { // applied all or none
+			versions, err := w.recordVersions(owner, changes)
+			if err != nil {
+				return err
+			}
+			if refusal = rules.Records(changes, versions); refusal != nil {
+				return nil
+			}
 		}
-		if refusal = rules.Records(changes, versions); refusal != nil {
-			return nil
-		}
-		return w.saveRecords(owner, changes)
+		refusal, err = w.saveRecords(owner, changes)
+		return err
 	}})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -83,7 +84,11 @@ func (s *ShortTermRecords) Update(ctx context.Context, key Key, patch map[string
 	if err != nil {
 		return State{}, err
 	}
+	removes := bytes.Contains(raw, []byte("null"))
 	return s.write(ctx, key, version, func(before State) ([]byte, error) {
+		if len(before.Values) == 0 && !removes { // the patch is the result
+			return raw, wire.Valid(raw)
+		}
 		var patch map[string]any // decoded each time, because the merged values share it
 		if err := wire.Unmarshal(raw, &patch); err != nil {
 			return nil, err
