@@ -135,18 +135,27 @@ func Words(text string) []string {
 	return words
 }
 
+// plain has the kind of each ASCII character that is no capital letter, as 1+kind.
+var plain = func() (all [256]kind) {
+	for c := range rune(utf8.RuneSelf) {
+		if fold(c) == c {
+			all[c] = 1 + kindOf(c)
+		}
+	}
+	return all
+}()
+
 // plainWord returns the end of the word that starts at i in a text if it has only letters from a to z and digits,
 // else i.
 func plainWord(text string, i int) int {
-	for end := i; ; end++ {
-		switch {
-		case end < len(text) && kindOf(rune(text[end])) == letter && text[end] < utf8.RuneSelf:
-		case end == len(text) || text[end] < utf8.RuneSelf && kindOf(fold(rune(text[end]))) == separator:
-			return end
-		default:
-			return i
-		}
+	end := i
+	for end < len(text) && plain[text[end]] == 1+letter {
+		end++
 	}
+	if end < len(text) && plain[text[end]] != 1+separator {
+		return i
+	}
+	return end
 }
 
 // Indexed returns the part of a text that an index has: the words with the first MaxIndexed distinct stems.

@@ -35,15 +35,15 @@ func (c *scopeContents) all() map[factVersion]memory.Memory {
 
 // readScope reads all facts of the scope if it is small.
 func (s *factSearch) readScope() error {
-	small := false
+	var facts, words int64
 	err := s.q.Query(s.text.size, func(r Row) error {
-		small = r.Int(0) <= smallScope && r.Int(1) <= smallScopeWords
+		facts, words = r.Int(0), r.Int(1)
 		return nil
 	}, s.args(smallScope+1)...)
-	if err != nil || !small {
+	if err != nil || facts > smallScope || words > smallScopeWords {
 		return err
 	}
-	c := &scopeContents{facts: make(map[factVersion]memory.Memory), words: make(map[string][]int64), links: make(map[string][]int64)}
+	c := &scopeContents{facts: make(map[factVersion]memory.Memory, facts), words: make(map[string][]int64, words/4), links: make(map[string][]int64)}
 	visible, bytes := &visibleFacts{}, 0
 	err = s.q.Query(s.text.contents, func(r Row) error {
 		m, key := scanFact(s.scope, r).Memory, r.Int(13)
