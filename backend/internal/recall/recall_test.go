@@ -48,15 +48,26 @@ func TestAnalyzeSplitsWords(t *testing.T) {
 	}
 }
 
-func TestTrigramsAsNumbers(t *testing.T) {
+func TestTrigramsOfWords(t *testing.T) {
 	t.Parallel()
-	for _, word := range []string{"", "a", "ab", "abc", "banana", "aaaaaa", "हिन्दी", "東京", "\U0010ffff\U0010fffe\U0010ffff"} {
-		var want []Trigram
-		for _, g := range Trigrams(word) {
-			want = append(want, TrigramOf(g))
+	for word, want := range map[string][]string{
+		"":                               nil,
+		"a":                              {"_a_"},
+		"ab":                             {"_ab", "ab_"},
+		"abc":                            {"_ab", "abc", "bc_"},
+		"banana":                         {"_ba", "ban", "ana", "nan", "na_"},
+		"aaaaaa":                         {"_aa", "aaa", "aa_"},
+		"हिन्दी":                         {"_हि", "हिन", "िन्", "न्द", "्दी", "दी_"},
+		"東京":                             {"_東京", "東京_"},
+		"\U0010ffff\U0010fffe\U0010ffff": {"_\U0010ffff\U0010fffe", "\U0010ffff\U0010fffe\U0010ffff", "\U0010fffe\U0010ffff_"},
+	} {
+		if got := Trigrams(word); !slices.Equal(got, want) {
+			t.Errorf("Trigrams(%q) = %q, want %q", word, got, want)
 		}
-		if got := AppendTrigrams(nil, word); !slices.Equal(got, want) {
-			t.Errorf("AppendTrigrams(%q) = %x, want %x", word, got, want)
+		for i, g := range AppendTrigrams(nil, word) {
+			if g != TrigramOf(want[i]) {
+				t.Errorf("AppendTrigrams(%q)[%d] = %q, want %q", word, i, g, want[i])
+			}
 		}
 	}
 }

@@ -176,46 +176,19 @@ func (a Text) Indexed() Text {
 	return kept
 }
 
-// Trigrams returns the distinct trigrams of words, each with a mark for the start and the end of
-// the word, as in "_wo", "wor", "ord" and "rd_".
-func Trigrams(words ...string) []string {
-	var all []string
-	seen := make(map[string]bool)
-	for _, w := range words {
-		EachTrigram(w, func(g string) {
-			if !seen[g] {
-				seen[g] = true
-				all = append(all, g)
-			}
-		})
-	}
-	return all
-}
-
-// EachTrigram calls f for the trigrams of a word, see Trigrams, in their order.
-func EachTrigram(word string, f func(g string)) {
-	word = "_" + word + "_"
-	var starts [3]int // of the last runes
-	n := 0
-	for i := range word {
-		if n >= 3 {
-			f(word[starts[n%3]:i])
-		}
-		starts[n%3] = i
-		n++
-	}
-	if n >= 3 {
-		f(word[starts[n%3]:])
-	}
-}
-
-// Trigram is a trigram as a number.
+// Trigram is a trigram of a word as a number: three characters of 21 bits each.
 type Trigram uint64
 
 // push returns the trigram that ends with one more character.
 func (g Trigram) push(r rune) Trigram { return (g<<21 | Trigram(r)) & (1<<63 - 1) } //nolint:gosec // no rune is negative
 
-// TrigramOf returns a trigram of EachTrigram as a number.
+// String returns the characters.
+func (g Trigram) String() string {
+	const mask = 1<<21 - 1
+	return string([]rune{rune(g >> 42 & mask), rune(g >> 21 & mask), rune(g & mask)})
+}
+
+// TrigramOf returns the trigram with three characters.
 func TrigramOf(text string) (g Trigram) {
 	for _, r := range text {
 		g = g.push(r)
@@ -223,7 +196,25 @@ func TrigramOf(text string) (g Trigram) {
 	return g
 }
 
-// AppendTrigrams appends the distinct trigrams of a word to all.
+// Trigrams returns the distinct trigrams of words, each with a mark for the start and the end of
+// the word, as in "_wo", "wor", "ord" and "rd_".
+func Trigrams(words ...string) []string {
+	var all []string
+	var ofWord []Trigram
+	seen := make(map[Trigram]bool)
+	for _, w := range words {
+		ofWord = AppendTrigrams(ofWord[:0], w)
+		for _, g := range ofWord {
+			if !seen[g] {
+				seen[g] = true
+				all = append(all, g.String())
+			}
+		}
+	}
+	return all
+}
+
+// AppendTrigrams appends the distinct trigrams of a word, see Trigrams, to all.
 func AppendTrigrams(all []Trigram, word string) []Trigram {
 	first := len(all)
 	add := func(g Trigram) {
