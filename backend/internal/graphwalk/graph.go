@@ -2,7 +2,11 @@
 // once, and keeps the entities that it has visited itself. So a backend only reads rows.
 package graphwalk
 
-import "github.com/holdfast-dev/holdfast/store/graph"
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/store/graph"
+)
 
 // Node is the number of an entity in a walk.
 type Node int32
@@ -47,4 +51,13 @@ type Edge struct {
 	// Incoming reports that Near is the target.
 	Incoming bool
 	Row      *graph.RelationshipRow
+}
+
+// Append is append for slices that become large. It doubles the capacity, so that fewer elements are moved.
+func Append[T any](all []T, v T) []T {
+	const least = 64
+	if len(all) == cap(all) {
+		all = slices.Grow(all, max(least, len(all)))
+	}
+	return append(all, v)
 }

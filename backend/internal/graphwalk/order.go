@@ -7,15 +7,6 @@ import (
 	"strings"
 )
 
-// Append is append for slices that become large. It doubles the capacity, so that fewer elements are moved.
-func Append[T any](all []T, v T) []T {
-	const least = 64
-	if len(all) == cap(all) {
-		all = slices.Grow(all, max(least, len(all)))
-	}
-	return append(all, v)
-}
-
 // key is what an element is sorted by: the 8 bytes after what all texts start with, because ids often differ
 // there, then the text.
 type key struct {

@@ -50,8 +50,9 @@ func (s *factSearch) readScope() error {
 		if bytes += len(m.Content); bytes > smallScopeBytes {
 			return errLargeScope // a word may be long
 		}
-		visible.add(visibleFact{versionOf(m), key, float64(r.Int(14))}, r.Int(15) != 0)
-		c.facts[versionOf(m)] = m
+		version := versionOf(m)
+		visible.add(visibleFact{version, key, float64(r.Int(14))}, r.Int(15) != 0)
+		c.facts[version] = m
 		for _, word := range recall.Words(m.Content) {
 			c.words[word] = append(c.words[word], key)
 		}
