@@ -190,9 +190,10 @@ type LongTerm interface {
 	// embedder fails, the fact is stored without; see [Reembedder].
 	Save(ctx context.Context, scope Scope, content string, p SaveParams) (id string, err error)
 	// Search returns the facts that match, by falling score. Facts of the same score are
-	// ordered by UpdatedAt, newest first, then by id. Validity, expiry and filter apply before
-	// ranks: Search returns fewer facts than the limit only if no more match. Every fact with an
-	// embedding matches semantically. Search returns ErrNoEmbedder for a mode that needs one.
+	// ordered by UpdatedAt, newest first; of the same millisecond, the fact saved last is first.
+	// Validity, expiry and filter apply before ranks: Search returns fewer facts than the limit only
+	// if no more match. Every fact with an embedding matches semantically. Search returns
+	// ErrNoEmbedder for a mode that needs one.
 	Search(ctx context.Context, scope Scope, p SearchParams) (Results, error)
 	// Get returns the version of a fact that is valid now, or ErrFactNotFound.
 	Get(ctx context.Context, scope Scope, id string) (Memory, error)

@@ -50,7 +50,7 @@ func (x *Nearest) Found() []Near {
 }
 
 func compareNear(a, b *nearFact) int {
-	return cmp.Or(cmp.Compare(b.cosine, a.cosine), b.updatedAt.Compare(a.updatedAt), strings.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(b.cosine, a.cosine), b.updatedAt.Compare(a.updatedAt), strings.Compare(b.id, a.id))
 }
 
 // nearHeap has the worst fact first.

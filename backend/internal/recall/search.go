@@ -285,7 +285,8 @@ func recency(age, halfLife time.Duration) float64 {
 	return math.Exp2(-max(0, age.Seconds()) / halfLife.Seconds())
 }
 
-// Compare is the order of results: by score, then the newest first, then by id.
+// Compare is the order of results: by score, then the newest first. Ids grow with time, so they decide
+// between facts of the same millisecond.
 func Compare(a, b memory.Memory) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(b.Score, a.Score), b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
 }

@@ -111,7 +111,7 @@ func (s *factSearch) nearest(e memory.Embedding, n int) (found []recall.Near, pe
 		return nil, 0, false, err
 	}
 	slices.SortFunc(near, func(a, b nearVersion) int {
-		return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(b.id, a.id))
 	})
 	lost, err := s.take(n, len(near), func(i int) visibleFact { return near[i].visibleFact }, func(i int, m memory.Memory) {
 		found = append(found, recall.Near{Memory: m, Cosine: near[i].cosine})

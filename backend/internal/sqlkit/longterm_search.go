@@ -10,8 +10,8 @@ import (
 
 const (
 	sqlRecent = `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0
-		AND f.updated_at <= $6::bigint AND (f.updated_at < $6::bigint OR f.id > $7::text)
-		ORDER BY f.updated_at DESC, f.id LIMIT $8::bigint`
+		AND f.updated_at <= $6::bigint AND (f.updated_at < $6::bigint OR f.id < $7::text)
+		ORDER BY f.updated_at DESC, f.id DESC LIMIT $8::bigint`
 	sqlCountScope = `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + whereScope + whereFound + ` AND f.replaced_at = 0 LIMIT $6::bigint) s`
 )
 

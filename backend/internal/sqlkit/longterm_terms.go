@@ -176,7 +176,7 @@ func (s *factSearch) withTerms(part recall.Part, terms []string, n int) (found [
 		}
 	}
 	slices.SortFunc(ranked, func(a, b rankedFact) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.updatedAt, a.updatedAt), strings.Compare(b.id, a.id))
 	})
 	_, err = s.take(n, len(ranked), func(i int) visibleFact { return ranked[i].visibleFact }, func(_ int, m memory.Memory) { found = append(found, m) })
 	return found, err

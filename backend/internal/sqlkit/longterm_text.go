@@ -75,7 +75,7 @@ var postgresIndex = textIndex{
 	replace: `UPDATE {s}.memory_facts AS f SET head = 0, replaced_at = $6::bigint, embedding = NULL, terms = '' WHERE` + whereNewest,
 	count:   `SELECT count(*) FROM (SELECT 1 FROM {s}.memory_facts f WHERE` + wherePostgres + ` LIMIT $7::bigint) s`,
 	candidates: `SELECT` + factColumns + ` FROM {s}.memory_facts f WHERE` + wherePostgres + `
-		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id LIMIT $7::bigint OFFSET $8::bigint`,
+		ORDER BY ts_rank(f.terms, $6::text::tsquery, 1) DESC, f.updated_at DESC, f.id DESC LIMIT $7::bigint OFFSET $8::bigint`,
 	visible: `SELECT f.id, f.version, f.updated_at, f.model = $6::text` + fromVisible,
 	byID:    sqlFactsByID,
 }

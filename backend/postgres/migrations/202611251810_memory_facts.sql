@@ -38,7 +38,7 @@ CREATE TABLE {s}.memory_facts (
 );
 ALTER TABLE {s}.memory_facts ALTER COLUMN embedding SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX memory_facts_id ON {s}.memory_facts (owner, agent, namespace, id, version);
-CREATE INDEX memory_facts_recent ON {s}.memory_facts (owner, agent, namespace, updated_at DESC, id) WHERE replaced_at = 0;
+CREATE INDEX memory_facts_recent ON {s}.memory_facts (owner, agent, namespace, updated_at DESC, id DESC) WHERE replaced_at = 0;
 CREATE INDEX memory_facts_expiry ON {s}.memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
 -- Facts that have no embedding of the present model. The condition is written so that the index
 -- serves no statement on the facts of a scope.

@@ -36,7 +36,7 @@ CREATE TABLE memory_facts (
 );
 -- A search by meaning reads which versions of a scope exist, without their rows, which contain the
 -- embeddings.
-CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id, version, model, valid_from, valid_to, expires_at, words) WHERE replaced_at = 0;
+CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id DESC, version, model, valid_from, valid_to, expires_at, words) WHERE replaced_at = 0;
 CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
 -- Facts that have no embedding of the present model. The condition is written so that the index
 -- serves no statement on the facts of a scope.

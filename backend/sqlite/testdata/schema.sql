@@ -29,7 +29,7 @@ CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 CREATE INDEX memory_facts_expiry ON memory_facts (expires_at) WHERE head = 1 AND expires_at < 9223372036854775807;
 CREATE INDEX memory_facts_model ON memory_facts (model) WHERE replaced_at + 0 = 0;
-CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id, version, model, valid_from, valid_to, expires_at, words) WHERE replaced_at = 0;
+CREATE INDEX memory_facts_recent ON memory_facts (owner, agent, namespace, updated_at DESC, id DESC, version, model, valid_from, valid_to, expires_at, words) WHERE replaced_at = 0;
 CREATE INDEX memory_keys_id ON memory_keys (owner, agent, namespace, id);
 CREATE INDEX records_expiring ON records (expires_at) WHERE expires_at > 0;
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;

@@ -287,7 +287,7 @@ func (r *longTermRun) searchFacts() {
 		if c := b.UpdatedAt.Compare(a.UpdatedAt); c != 0 {
 			return c
 		}
-		return strings.Compare(a.ID, b.ID)
+		return strings.Compare(b.ID, a.ID)
 	})
 	got := r.search(p)
 	r.call("Search(%q, as of %s) found %d", p.Query, at.Sub(longTermStart), len(got))
