@@ -1,9 +1,12 @@
+//go:build services
+
 package holdfast_test
 
 import (
 	"flag"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,5 +227,50 @@ func TestBackendsPageHasTheTableOfContracts(t *testing.T) {
 	}
 	if err := os.WriteFile(page, []byte(before+head+table.String()+foot+after), 0o644); err != nil { //nolint:gosec // a document
 		t.Fatal(err)
+	}
+}
+
+// TestBackendsPageMatchesDeclaredInfo compares the first table of docs/backends.md with the backends' Info.
+func TestBackendsPageMatchesDeclaredInfo(t *testing.T) {
+	t.Parallel()
+	disk, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	yes := map[bool]string{true: "yes", false: "no"}
+	processes := map[bool]string{true: "one", false: "many"}
+	server := pgtest.URL(t)
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: server, Schema: pgtest.Schema(t, server), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := database.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	memory, embedded, shared := inmem.New().Info(), disk.Info(), database.Info()
+	page := read(t, "docs/backends.md")
+	for _, row := range [][]string{
+		{"survives the process", yes[memory.Durable], yes[embedded.Durable], yes[shared.Durable]},
+		{"processes at a time", processes[memory.Exclusive], processes[embedded.Exclusive], processes[shared.Exclusive]},
+	} {
+		if line := "| " + strings.Join(row, " | ") + " |"; !strings.Contains(page, line) {
+			t.Errorf("docs/backends.md has no row %s", line)
+		}
+	}
+	entries, err := os.ReadDir("backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := []string{"internal", "redis", "s3"} // not stores of tasks
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return slices.Contains(parts, e.Name()) })
+	if len(entries) != 3 {
+		t.Errorf("found %d backends, want the three of the table and of this test", len(entries))
 	}
 }

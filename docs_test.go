@@ -8,16 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/inmem"
-	"github.com/holdfast-dev/holdfast/backend/postgres"
-	"github.com/holdfast-dev/holdfast/backend/sqlite"
-	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
 func read(t *testing.T, name string) string {
@@ -328,50 +323,5 @@ func walkGo(t *testing.T, visit func(file string)) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestBackendsPageMatchesDeclaredInfo compares the first table of docs/backends.md with the backends' Info.
-func TestBackendsPageMatchesDeclaredInfo(t *testing.T) {
-	t.Parallel()
-	disk, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := disk.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	yes := map[bool]string{true: "yes", false: "no"}
-	processes := map[bool]string{true: "one", false: "many"}
-	server := pgtest.URL(t)
-	database, err := postgres.Open(t.Context(), postgres.Config{URL: server, Schema: pgtest.Schema(t, server), Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := database.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	memory, embedded, shared := inmem.New().Info(), disk.Info(), database.Info()
-	page := read(t, "docs/backends.md")
-	for _, row := range [][]string{
-		{"survives the process", yes[memory.Durable], yes[embedded.Durable], yes[shared.Durable]},
-		{"processes at a time", processes[memory.Exclusive], processes[embedded.Exclusive], processes[shared.Exclusive]},
-	} {
-		if line := "| " + strings.Join(row, " | ") + " |"; !strings.Contains(page, line) {
-			t.Errorf("docs/backends.md has no row %s", line)
-		}
-	}
-	entries, err := os.ReadDir("backend")
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := []string{"internal", "redis", "s3"} // not stores of tasks
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return slices.Contains(parts, e.Name()) })
-	if len(entries) != 3 {
-		t.Errorf("found %d backends, want the three of the table and of this test", len(entries))
 	}
 }

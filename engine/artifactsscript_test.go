@@ -169,10 +169,13 @@ func (w *scriptGenerator) parts() []string {
 	return []string{text()}
 }
 
-// onAllStores runs a test on every backend.
+// onAllStores runs a test on every backend: with the tag services, also on PostgreSQL.
 func onAllStores(t *testing.T, test func(t *testing.T, name string, s store.Store)) {
 	t.Helper()
 	onStores(t, func(t *testing.T, s store.Store) { test(t, s.Info().Name, s) })
+	if !pgtest.Enabled {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)

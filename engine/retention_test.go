@@ -263,6 +263,9 @@ func TestReplicasExpireTasksTogether(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		testReplicasExpireTasks(t, [2]store.Store{sharedStore{s}, sharedStore{s}})
 	})
+	if !pgtest.Enabled {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)

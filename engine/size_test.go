@@ -44,6 +44,9 @@ func onDisk(t *testing.T, test func(t *testing.T, s store.Store, size func() int
 			return size
 		})
 	})
+	if !pgtest.Enabled {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)

@@ -211,9 +211,9 @@ func asText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// openStores returns a fresh store of every backend.
+// openStores returns a fresh store of every backend: with the tag services, also of PostgreSQL.
 func openStores() map[string]func(*testing.T) store.Store {
-	return map[string]func(*testing.T) store.Store{
+	stores := map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return inmem.New() },
 		"SQLite": func(t *testing.T) store.Store {
 			db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
@@ -223,7 +223,9 @@ func openStores() map[string]func(*testing.T) store.Store {
 			t.Cleanup(func() { _ = db.Close() })
 			return db
 		},
-		"PostgreSQL": func(t *testing.T) store.Store {
+	}
+	if pgtest.Enabled {
+		stores["PostgreSQL"] = func(t *testing.T) store.Store {
 			at := pgtest.URL(t)
 			db, err := postgres.Open(t.Context(), postgres.Config{URL: at, Schema: pgtest.Schema(t, at), Migrate: true})
 			if err != nil {
@@ -231,8 +233,9 @@ func openStores() map[string]func(*testing.T) store.Store {
 			}
 			t.Cleanup(func() { _ = db.Close() })
 			return db
-		},
+		}
 	}
+	return stores
 }
 
 // converse holds the conversation with an agent over a store.

@@ -122,6 +122,9 @@ func onFileStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 		t.Cleanup(func() { _ = s.Close() })
 		test(t, s)
 	})
+	if !pgtest.Enabled {
+		return
+	}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)

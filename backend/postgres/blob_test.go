@@ -1,3 +1,5 @@
+//go:build services
+
 package postgres
 
 import (

@@ -1,4 +1,4 @@
-//go:build !race
+//go:build services && !race
 
 package postgres
 

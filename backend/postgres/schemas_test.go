@@ -1,3 +1,5 @@
+//go:build services
+
 package postgres
 
 import (
@@ -46,7 +48,7 @@ func emptyConfig(t storetest.T, cfg Config) Config {
 func (p *schemaPool) get(t storetest.T, cfg Config, kind schemaKind) Config {
 	t.Helper()
 	cfg = withDefaults(t, cfg)
-	admin := p.connect(t, cfg.URL)
+	admin := p.connect(t, pgtest.URL(t))
 	s, ok := p.pop(kind)
 	if !ok {
 		s.name = pgtest.NewSchema()

@@ -1,3 +1,5 @@
+//go:build services
+
 package postgres
 
 import (
@@ -66,6 +68,9 @@ func withDefaults(t storetest.T, cfg Config) Config {
 	t.Helper()
 	if cfg.URL == "" {
 		cfg.URL = pgtest.URL(t)
+		if cfg.Pooler {
+			cfg.URL = pgtest.PoolerURL(t)
+		}
 	}
 	cfg.Migrate, cfg.RetryDelay = true, 20*time.Millisecond
 	if cfg.PoolMax == 0 {

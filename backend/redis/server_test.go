@@ -1,3 +1,5 @@
+//go:build services
+
 package redis
 
 import (
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
 // server is a redis-server that a test starts on a private port.
@@ -25,28 +29,6 @@ type server struct {
 	args []string
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-}
-
-// program returns the path of redis-server, which scripts/prerequisites installs.
-func program(t testing.TB) string {
-	t.Helper()
-	cache := os.Getenv("HOLDFAST_SERVICES_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(dir, "holdfast")
-	}
-	path := filepath.Join(cache, "bin", "redis-server")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatalf("redis-server is missing: run ./scripts/prerequisites (%v)", err)
-	}
-	return path
 }
 
 // freePort returns a port that is free, as is the one 10,000 above it, which a node of a cluster
@@ -89,7 +71,7 @@ func (s *server) start() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cmd = exec.Command(program(s.t), append([]string{
+	s.cmd = exec.Command(pgtest.Program(s.t, "redis-server"), append([]string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--logfile", "server.log", "--enable-debug-command", "local",
 	}, s.args...)...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,3 +1,5 @@
+//go:build services
+
 package s3
 
 import (
@@ -13,6 +15,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
 // gateway is a server of S3 that a test starts on a private port: versitygw, which stores objects as
@@ -30,24 +34,6 @@ const (
 	testSecret = "test-secret-key"
 	testBucket = "blobs"
 )
-
-// program returns the path of versitygw, which scripts/prerequisites installs.
-func program(t testing.TB) string {
-	t.Helper()
-	cache := os.Getenv("HOLDFAST_SERVICES_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(dir, "holdfast")
-	}
-	path := filepath.Join(cache, "bin", "versitygw")
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("versitygw is missing: run ./scripts/prerequisites (%v)", err)
-	}
-	return path
-}
 
 // startGateway starts a server with an empty bucket.
 func startGateway(t testing.TB) *gateway {
@@ -82,7 +68,7 @@ func (g *gateway) start() {
 	g.t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cmd = exec.Command(program(g.t), "--port", g.endpoint(), "--quiet", "posix", "--sidecar", filepath.Join(g.dir, "meta"), filepath.Join(g.dir, "data"))
+	g.cmd = exec.Command(pgtest.Program(g.t, "versitygw"), "--port", g.endpoint(), "--quiet", "posix", "--sidecar", filepath.Join(g.dir, "meta"), filepath.Join(g.dir, "data"))
 	g.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+testKey, "ROOT_SECRET_KEY="+testSecret)
 	g.cmd.Dir = g.dir
 	if err := g.cmd.Start(); err != nil {

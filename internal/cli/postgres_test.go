@@ -1,3 +1,5 @@
+//go:build services
+
 package cli_test
 
 import (

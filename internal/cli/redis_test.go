@@ -1,3 +1,5 @@
+//go:build services
+
 package cli_test
 
 import (
@@ -12,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -22,7 +25,7 @@ func TestTranscriptsAndStatesInRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill := startService(t, addr, exec.Command(serviceProgram(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--requirepass", "hunter2", "--dir", t.TempDir()))
+	kill := startService(t, addr, exec.Command(pgtest.Program(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--requirepass", "hunter2", "--dir", t.TempDir()))
 	url := "redis://:hunter2@" + addr
 	s, err := redis.Open(t.Context(), redis.Config{URL: url})
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build services
+
 package cli_test
 
 import (
@@ -9,31 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
 const s3Secret = "hunter2/secret"
-
-// serviceProgram returns the path of a server that scripts/prerequisites installs.
-func serviceProgram(t *testing.T, name string) string {
-	t.Helper()
-	cache := os.Getenv("HOLDFAST_SERVICES_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(user, "holdfast")
-	}
-	path := filepath.Join(cache, "bin", name)
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is missing: run ./scripts/prerequisites (%v)", name, err)
-	}
-	return path
-}
 
 // freeAddress returns a local address without a server.
 func freeAddress(t *testing.T) string {
@@ -80,7 +62,7 @@ func startGateway(t *testing.T) (addr, dir string, kill func()) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(serviceProgram(t, "versitygw"), "--port", addr, "--quiet", "posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
+	cmd := exec.Command(pgtest.Program(t, "versitygw"), "--port", addr, "--quiet", "posix", "--sidecar", filepath.Join(dir, "meta"), filepath.Join(dir, "data"))
 	cmd.Env, cmd.Dir = append(os.Environ(), "ROOT_ACCESS_KEY=key", "ROOT_SECRET_KEY="+s3Secret), dir
 	return addr, filepath.Join(dir, "data/files"), startService(t, addr, cmd)
 }

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build services && unix
 
 package cli_test
 

@@ -5,13 +5,16 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"os"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// URLVariable is the environment variable that names a server for tests.
-const URLVariable = "HOLDFAST_TEST_POSTGRES_URL"
+// Environment variables that scripts/services sets.
+const (
+	URLVariable       = "HOLDFAST_TEST_POSTGRES_URL"
+	PoolerURLVariable = "HOLDFAST_TEST_PGBOUNCER_URL"
+	versionsVariable  = "HOLDFAST_TEST_VERSIONS"
+)
 
 // T is what is needed of a test.
 type T interface {
@@ -21,27 +24,33 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// shared is the server of this process; nil when the environment names another.
-// It is held on to: a server ends when nothing refers to its leash any more.
-var shared = sync.OnceValues(func() (*Server, error) {
-	if os.Getenv(URLVariable) != "" {
-		return nil, nil
-	}
-	return Start(Config{})
-})
-
-// URL returns a server's URL. All tests of a process share it; each takes a
-// schema of its own.
+// URL returns a server's URL. All tests share it; each takes a schema of its own.
 func URL(t T) string {
 	t.Helper()
-	s, err := shared()
+	return variable(t, URLVariable)
+}
+
+// PoolerURL returns the URL of a PgBouncer in transaction mode in front of the server of [URL].
+func PoolerURL(t T) string {
+	t.Helper()
+	return variable(t, PoolerURLVariable)
+}
+
+// variable returns the value of an environment variable, from scripts/services if the environment has no server.
+func variable(t T, name string) string {
+	t.Helper()
+	if url := os.Getenv(name); url != "" {
+		os.Getenv(versionsVariable) // with other servers, go test runs the test again instead of showing its earlier result
+		return url
+	}
+	if os.Getenv(URLVariable) != "" {
+		t.Fatalf("%s is set, but %s is not", URLVariable, name)
+	}
+	urls, err := services()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	if s == nil {
-		return os.Getenv(URLVariable)
-	}
-	return s.URL()
+	return urls[name]
 }
 
 // Schema returns the name of a schema that does not exist yet. It is dropped at

@@ -500,10 +500,12 @@ func TestBothVersionsHaveTheModelOfJSONRPC(t *testing.T) {
 		"SQLite": func(t *testing.T) (store.Store, error) {
 			return sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 		},
-		"PostgreSQL": func(t *testing.T) (store.Store, error) {
+	}
+	if pgtest.Enabled {
+		stores["PostgreSQL"] = func(t *testing.T) (store.Store, error) {
 			at := pgtest.URL(t)
 			return postgres.Open(t.Context(), postgres.Config{URL: at, Schema: pgtest.Schema(t, at), Migrate: true})
-		},
+		}
 	}
 	for name, connect := range map[string]func(conn *grpc.ClientConn) conversation.Binding{
 		"1.0": func(conn *grpc.ClientConn) conversation.Binding { return &binding{codec: v10.Codec{}, conn: conn} },
