@@ -14,21 +14,29 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # tests of SQLite take five times as long and check only memory of SQLite. The same holds for kong and regexp, which parse command lines.
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
-# Packages with goroutines of their own, all of whose tests run with the race detector.
+# Packages with goroutines of their own. Their tests run with the race detector, and only there, except RACE_SKIP.
 RACE_ALL := ./backend/inmem ./client ./embedding ./engine ./internal/agents/... ./internal/fileref ./internal/memory ./internal/runtime
 RACE_ALL := $(RACE_ALL) ./internal/safehttp ./internal/wire ./server/... ./store ./store/memory ./webhook
 
-# Packages of which the tests with several goroutines run with the race detector. Most code of the databases makes
+# Packages of which the tests with several goroutines run also with the race detector. Most code of the databases makes
 # statements, which run elsewhere, and most code of commands is for one goroutine. Suites: the groups of tests with these names.
 RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./internal/ann ./internal/cli ./internal/transfer
 RACE_RUN := Concurrent|During|Workers|Interrupt|Signal|Chat|Reload|Stop|Shutdown|Serve|Running|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
 RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
 
-# Tests among them without the race detector: those that repeat code of other tests (on other tables, in broken stores, by
+# Tests without the race detector: those that repeat code of other tests (on other tables, in broken stores, by
 # scripts, with more URLs), and those in which it finds nothing (killed processes, many rows).
 RACE_SKIP := BehindAPooler|SuiteCatchesBroken|SuiteDetectsDefects|TestScripts|TestPasswordsAreNotShown/bad
 RACE_SKIP := $(RACE_SKIP)|SurviveKill|SurvivesKill|TestBlobStreams|TestLongTermRecall|TestWordRecall|TestTerminalCacheIsBounded|WhileAnIndexIsBuilt
 RACE_SKIP := $(RACE_SKIP)|BetweenBackends|TestCorpusOf|InAGE|TestStorageCheckOnPostgres|TestTransferThroughPostgres|TestBlobsInS3|TestBlobsInABucket|TestTranscriptsAndStatesInRedis
+
+# Tests of RACE_ALL without the race detector: RACE_SKIP, and those that do less with it.
+RACE_PLAIN := $(RACE_SKIP)|TestSim|TestBacklogDrains|TestDeadEndpointsDoNotDelay|TestSaturatedEndpoint|TestRecoveredHostIsCalled
+
+# go test with what the gate reports. The flags are the same everywhere, so that all targets share results. No flag is one
+# that go test cannot keep results with, such as -shuffle. Data in memory costs less than on a disk.
+GOTEST = env TMPDIR=$$(./scripts/services tmpdir) go run ./scripts/gotest
+FLAGS := -vet=off -p 4 -parallel 4 -timeout 20m
 
 .DEFAULT_GOAL := help
 
@@ -44,23 +52,31 @@ build-grpc: ## build the static binary bin/holdfast-grpc, which serves gRPC too
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
 
-test: ## run every test of the module and of its benchmarks, after installing their prerequisites (check runs vet)
-	./scripts/prerequisites
-	./scripts/services run go test -vet=off -parallel 4 -timeout 20m -shuffle=on -skip BehindAPooler ./...
-	./scripts/services run --pooler go test -vet=off -parallel 4 -count=1 -run BehindAPooler ./backend/postgres
-	cd bench && go test ./...
-	cd server/grpc && go test -vet=off -parallel 4 ./...
+quick: ## run all tests that need nothing but Go
+	$(GOTEST) $(FLAGS) -- ./...
 
-test-race: ## run the tests with several goroutines under the race detector
-	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -parallel 4 -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" $(RACE_ALL)
-	./scripts/services run env CGO_ENABLED=1 go test $(RACE) -vet=off -parallel 4 -timeout 20m -shuffle=on -skip "$(RACE_SKIP)" -run '$(RACE_RUN)' $(RACE_SOME)
-	cd server/grpc && CGO_ENABLED=1 go test -race -vet=off ./...
+test: ## run all tests, after installing and starting what they need (packages with goroutines: under the race detector)
+	./scripts/prerequisites
+	./scripts/services run $(MAKE) --no-print-directory test-installed
+
+test-installed:
+	$(GOTEST) $(FLAGS) -tags services -- $$(comm -23 <(go list ./... | sort) <(go list $(RACE_ALL) | sort))
+	$(GOTEST) $(FLAGS) -tags services -run '$(RACE_PLAIN)' -- $(RACE_ALL)
+	CGO_ENABLED=1 $(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -- $(RACE_ALL)
+	$(GOTEST) -C bench $(FLAGS) -- ./...
+	CGO_ENABLED=1 $(GOTEST) -C server/grpc $(RACE) $(FLAGS) -tags services -- ./...
+
+test-race: ## run the concurrent tests of the databases and commands under the race detector too
+	./scripts/services run env CGO_ENABLED=1 $(MAKE) --no-print-directory test-race-installed
+
+test-race-installed:
+	$(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -run '$(RACE_RUN)' -- $(RACE_SOME)
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
-	go test -count=1 -tags faults -parallel 4 -timeout $(or $(FAULTS_TIMEOUT),30m) ./faults/...
+	go run ./scripts/gotest -count=1 -tags faults,services -vet=off -parallel 8 -timeout $(or $(FAULTS_TIMEOUT),30m) -- ./faults
 
 interop: build build-grpc ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
-	cd interop && HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go test -count=1 ./...
+	HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go run ./scripts/gotest -C interop -count=1 -- ./...
 
 conformance: ## run an official kit and write its score to docs/conformance.md (KIT=path of the kit)
 	go run ./examples/conformance/kits -kit "$(KIT)" -docs docs/conformance.md $(KIT_FLAGS)
@@ -78,4 +94,18 @@ check: ## formatting, lint (with govet), tidiness
 fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each; FUZZ="rpc a2a": these packages)
 	./scripts/fuzz $(or $(FUZZTIME),30s) $(FUZZ)
 
-.PHONY: help build build-grpc run test test-race faults interop conformance bench check fuzz
+mutants: ## build a defect into the engine and the server, one at a time, and check that a test notices it
+	go test -count=1 -tags mutants -vet=off -timeout 3h ./internal/mutants
+
+long: ## run what the gate leaves out, for about an hour: random seeds and orders on a busy machine, fuzzing, mutants, long faults
+	./scripts/prerequisites
+	./scripts/services run $(MAKE) --no-print-directory long-installed
+
+long-installed:
+	HOLDFAST_TEST_SEED=random ./scripts/busy 4 $(GOTEST) $(FLAGS) -tags services -shuffle=on -count=3 -timeout 2h -- ./...
+	$(MAKE) --no-print-directory mutants
+	$(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory faults FAULTS_LONG=5
+	$(MAKE) --no-print-directory bench BENCH_FLAGS=-short
+
+.PHONY: help build build-grpc run quick test test-installed test-race test-race-installed faults interop conformance bench check fuzz mutants long long-installed
