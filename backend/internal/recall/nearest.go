@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -50,7 +49,7 @@ func (x *Nearest) Found() []Near {
 }
 
 func compareNear(a, b *nearFact) int {
-	return cmp.Or(cmp.Compare(b.cosine, a.cosine), b.updatedAt.Compare(a.updatedAt), strings.Compare(b.id, a.id))
+	return cmp.Or(cmp.Compare(b.cosine, a.cosine), compareEqual(a.updatedAt, b.updatedAt, a.id, b.id))
 }
 
 // nearHeap has the worst fact first.

@@ -285,8 +285,16 @@ func recency(age, halfLife time.Duration) float64 {
 	return math.Exp2(-max(0, age.Seconds()) / halfLife.Seconds())
 }
 
-// Compare is the order of results: by score, then the newest first. Ids grow with time, so they decide
-// between facts of the same millisecond.
+// Compare is the order of results: by score, then as compareEqual.
 func Compare(a, b memory.Memory) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID))
+	return cmp.Or(cmp.Compare(b.Score, a.Score), compareEqual(a.UpdatedAt, b.UpdatedAt, a.ID, b.ID))
+}
+
+// compareEqual is the order of results with equal scores: the newest first. Ids of facts grow with time, so they decide
+// between facts of the same millisecond. Documents, which have no time, are in the order of their ids.
+func compareEqual(aTime, bTime time.Time, a, b string) int {
+	if aTime.IsZero() && bTime.IsZero() {
+		return strings.Compare(a, b)
+	}
+	return cmp.Or(bTime.Compare(aTime), strings.Compare(b, a))
 }
