@@ -64,7 +64,7 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-handler-grace", "100ms")
 	p := s.start()
-	for _, text := range []string{"block", "leak", "deaf 5s"} {
+	for _, text := range []string{"block", "leak", "deaf until canceled"} {
 		id := p.send(text)
 		s.await("begin", id, "")
 		if _, err := p.client.Cancel(t.Context(), id); err != nil {
@@ -77,7 +77,8 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 		if text == "leak" {
 			s.await("refused", id, "")
 		}
-		if text == "deaf 5s" {
+		if text == "deaf until canceled" {
+			s.release("canceled")
 			s.await("end", id, "") // the handler has returned its result
 		}
 		wantState(t, p.task(id), a2a.StateCanceled)
