@@ -44,8 +44,10 @@ const (
 	slowestFactor, slowestNoise = 3, 250 * time.Millisecond
 	// keptMemory is the memory that a server may keep after the attack, in addition to 1.5 times
 	// that before: its store caches up to 32 MiB of finished tasks, and SQLite about 40 MiB of
-	// pages for all its connections. Free memory is returned after ten seconds without work.
-	keptMemory = 96 << 20
+	// pages for all its connections, which the runtime holds twice until a collection ends. Free
+	// memory is returned after ten seconds without work. The attacks fill the limit of 512 MiB, and
+	// one large task that is kept is 9 MiB, of which there are dozens.
+	keptMemory = 160 << 20
 )
 
 // TestAttacks runs a server within 512 MiB while two owners make all attacks at once and a third
@@ -106,7 +108,9 @@ func (s *siege) run(attacks ...attack) {
 	s.work(t.Context(), 2*time.Second)
 	s.times = nil
 	before := usedMemory(s.p.cmd.Process.Pid)
-	s.work(t.Context(), 4*time.Second)
+	if os.Getenv("FAULTS_ATTACK") != "" { // latencies are checked
+		s.work(t.Context(), 4*time.Second)
+	}
 	usual := p99(s.times)
 	s.times = nil
 	defer s.over()
@@ -142,11 +146,14 @@ func (s *siege) run(attacks ...attack) {
 	// Measure the process only: the health check itself allocates memory.
 	limit := before*3/2 + keptMemory
 	ended := time.Now()
-	for usedMemory(s.p.cmd.Process.Pid) > limit && time.Since(ended) < 3*time.Minute {
+	for (usedMemory(s.p.cmd.Process.Pid) > limit || s.heldMemory() > 0) && time.Since(ended) < 3*time.Minute {
 		s.alive()
 		time.Sleep(time.Second)
 	}
 	now := usedMemory(s.p.cmd.Process.Pid)
+	if held := s.heldMemory(); held > 0 {
+		t.Errorf("%d bytes of the budget are held after the attacks, want 0; health %s", held, s.health())
+	}
 	t.Logf("%d MiB are in use %s after the attacks, %d before", now>>20, time.Since(ended).Round(time.Second), before>>20)
 	if now > limit {
 		t.Errorf("%d MiB are in use after the attacks, %d before, want at most %d; health %s", now>>20, before>>20, limit>>20, s.health())
@@ -253,6 +260,18 @@ func (s *siege) alive() {
 func (s *siege) health() string {
 	_, body := s.good.do(http.MethodGet, "health", nil)
 	return string(body)
+}
+
+// heldMemory returns the bytes that the server accounts to requests and webhooks in progress.
+func (s *siege) heldMemory() int64 {
+	var health struct {
+		Memory   struct{ Held int64 }
+		Webhooks struct{ MemoryHeld int64 }
+	}
+	if err := json.Unmarshal([]byte(s.health()), &health); err != nil {
+		return 1 // unknown
+	}
+	return health.Memory.Held + health.Webhooks.MemoryHeld
 }
 
 // work sends small messages of the regular owner for a duration, two at a time.
