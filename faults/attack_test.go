@@ -54,7 +54,7 @@ const (
 // one sends small messages. The server must not end, no acknowledged message may be lost, and the
 // memory must be returned. The latency of the third owner is checked only if FAULTS_ATTACK is
 // set, for a run on a machine without other work. FAULTS_ATTACK_ONE=webhooks makes only the
-// attacks with that in their name. The test is not parallel, because it measures memory and time.
+// attacks with that in their name. Then the test is not parallel.
 func TestAttacks(t *testing.T) {
 	all := attacks
 	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
