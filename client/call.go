@@ -101,6 +101,9 @@ func (c *Client) post(ctx context.Context, r *request) (*http.Response, error) {
 	}
 	if r.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", r.idempotencyKey)
+	} else if r.method != nil && r.method.Idempotent {
+		// Not sent. It permits net/http to repeat the POST if the server closed the reused connection meanwhile.
+		req.Header["X-Idempotency-Key"] = nil
 	}
 	if r.lastEventID != "" {
 		req.Header.Set("Last-Event-ID", r.lastEventID)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,5 +280,53 @@ func TestNewReportsAllProblems(t *testing.T) {
 	_, err = client.New(client.Config{URL: "http://user:secret@host/%zz"})
 	if diff := cmp.Diff("client config: URL cannot be parsed", err.Error()); diff != "" {
 		t.Errorf("New(malformed URL) (-want +got):\n%s", diff)
+	}
+}
+
+// A server may close an idle connection while the client sends the next request on it. A read is repeated on a new
+// connection, over JSON-RPC too; a message is not, because the server may have accepted it.
+func TestReadIsRepeatedIfAReusedConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	var connections, requests atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key, ok := r.Header["X-Idempotency-Key"]; ok {
+			t.Errorf("X-Idempotency-Key is sent: %q", key)
+		}
+		if requests.Add(1)%2 == 0 {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.Close()
+			return
+		}
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"1","contextId":"2","status":{"state":"working"}}}`)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	c, err := client.New(client.Config{URL: s.URL, HTTPClient: s.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := c.Task(t.Context(), a2a.TaskQueryParams{ID: "1"}); err != nil {
+			t.Fatalf("Task() = %v", err)
+		}
+	}
+	if r, n := requests.Load(), connections.Load(); r != 3 || n != 2 {
+		t.Errorf("%d requests on %d connections, want 3 on 2", r, n)
+	}
+	_, err = c.Send(t.Context(), client.SendParams{Message: client.Text("hello")})
+	if got := a2a.CodeOf(err); got != a2a.CodeUnavailable {
+		t.Errorf("Send() = %v, want %s", err, a2a.CodeUnavailable)
+	}
+	if r := requests.Load(); r != 4 {
+		t.Errorf("%d requests, want 4: a message is sent once", r)
 	}
 }

@@ -24,7 +24,8 @@
 // as Holdfast does, no event is missing or yielded twice. With others, a resumed stream
 // starts or ends with the whole task. The client never sends
 // a message twice without an idempotency key; with one, it repeats the request unchanged, with
-// the same message id. [Config.MaxResponseBytes] limits
+// the same message id. It repeats a read if the server closed the connection
+// before it responded. [Config.MaxResponseBytes] limits
 // the memory for one response or event.
 //
 // The client sends its token to the endpoints that the agent's card names. In a card from an https

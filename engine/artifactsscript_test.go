@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -190,23 +191,40 @@ func onAllStores(t *testing.T, test func(t *testing.T, name string, s store.Stor
 
 // webhookReceiver is a webhook service whose receiver applies the events.
 type webhookReceiver struct {
+	store   store.Store
 	service *webhook.Service
 
 	mu    sync.Mutex
 	tasks map[string]*webhookReader
 }
 
+// overloadedStore is a store where every second claim of webhooks fails.
+type overloadedStore struct {
+	store.Store
+	claims atomic.Int64
+}
+
+func (s *overloadedStore) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
+	if s.claims.Add(1)%2 == 0 {
+		return nil, a2a.Errorf(a2a.CodeUnavailable, "the store is overloaded")
+	}
+	return s.Store.ClaimLanes(ctx, p)
+}
+
 // webhookReader is the state of a task at the receiver.
 type webhookReader struct {
 	eventReader
-	final bool // the last event ended a turn
+	sequence int64 // of the last event
+	final    bool  // the last event ended a turn
 }
 
 func newWebhookReceiver(t *testing.T, s store.Store) *webhookReceiver {
 	t.Helper()
-	h := &webhookReceiver{tasks: make(map[string]*webhookReader)}
+	h := &webhookReceiver{store: s, tasks: make(map[string]*webhookReader)}
 	var err error
-	if h.service, err = webhook.New(webhook.Config{Store: s, NewID: newID, Sender: h, Global: webhook.Global{URL: "https://example.com/hook"}}); err != nil {
+	if h.service, err = webhook.New(webhook.Config{
+		Store: &overloadedStore{Store: s}, NewID: newID, Sender: h, Global: webhook.Global{URL: "https://example.com/hook"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.service.Start(t.Context()); err != nil {
@@ -234,6 +252,7 @@ func (h *webhookReceiver) Check(context.Context, string) error { return nil }
 func (h *webhookReceiver) Post(_ context.Context, r safehttp.Request) (safehttp.Response, error) {
 	var event struct {
 		TaskID   string `json:"task_id"`
+		Sequence int64  `json:"sequence"`
 		Kind     string `json:"kind"`
 		Append   bool   `json:"append"`
 		Final    bool   `json:"final"`
@@ -252,7 +271,10 @@ func (h *webhookReceiver) Post(_ context.Context, r safehttp.Request) (safehttp.
 		to = new(webhookReader)
 		h.tasks[event.TaskID] = to
 	}
-	to.final = event.Final
+	if event.Sequence <= to.sequence {
+		return safehttp.Response{Status: 200}, nil // the result of its first delivery was lost
+	}
+	to.sequence, to.final = event.Sequence, event.Final
 	if event.Artifact != nil {
 		event.Artifact.clientArtifact.ID = event.Artifact.ID
 		to.add(event.Artifact.clientArtifact, event.Append)
@@ -265,7 +287,19 @@ func (h *webhookReceiver) check(t *testing.T, task *store.Task) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
-	h.service.Drain(ctx)
+	await.Success(t, func() error {
+		h.service.Drain(ctx) // returns early if the store is overloaded and a claim fails
+		page, err := h.store.Lanes(ctx, store.LaneQuery{Owner: task.Key.Owner, TaskID: task.Key.ID, Limit: 10})
+		if err != nil {
+			return err
+		}
+		for i := range page.Lanes {
+			if l := &page.Lanes[i]; l.Pending() {
+				return fmt.Errorf("webhook %s has pending events", l.Webhook.ID)
+			}
+		}
+		return nil
+	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	got := h.tasks[task.Key.ID]

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 // attackTime returns the duration of the attacks: FAULTS_ATTACK, such as 10m.
@@ -44,15 +45,17 @@ const (
 	slowestFactor, slowestNoise = 3, 250 * time.Millisecond
 	// keptMemory is the memory that a server may keep after the attack, in addition to 1.5 times
 	// that before: its store caches up to 32 MiB of finished tasks, and SQLite about 40 MiB of
-	// pages for all its connections. Free memory is returned after ten seconds without work.
-	keptMemory = 96 << 20
+	// pages for all its connections. Free memory is returned after ten seconds without work. A
+	// third is added, because resident memory is not exact: the exact account, the memory budget,
+	// must be empty. The attacks fill the limit of 512 MiB with dozens of tasks of 9 MiB.
+	keptMemory = 128 << 20
 )
 
 // TestAttacks runs a server within 512 MiB while two owners make all attacks at once and a third
 // one sends small messages. The server must not end, no acknowledged message may be lost, and the
 // memory must be returned. The latency of the third owner is checked only if FAULTS_ATTACK is
 // set, for a run on a machine without other work. FAULTS_ATTACK_ONE=webhooks makes only the
-// attacks with that in their name. The test is not parallel, because it measures memory and time.
+// attacks with that in their name. Then the test is not parallel.
 func TestAttacks(t *testing.T) {
 	all := attacks
 	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
@@ -106,7 +109,9 @@ func (s *siege) run(attacks ...attack) {
 	s.work(t.Context(), 2*time.Second)
 	s.times = nil
 	before := usedMemory(s.p.cmd.Process.Pid)
-	s.work(t.Context(), 4*time.Second)
+	if os.Getenv("FAULTS_ATTACK") != "" { // latencies are checked
+		s.work(t.Context(), 4*time.Second)
+	}
 	usual := p99(s.times)
 	s.times = nil
 	defer s.over()
@@ -142,11 +147,14 @@ func (s *siege) run(attacks ...attack) {
 	// Measure the process only: the health check itself allocates memory.
 	limit := before*3/2 + keptMemory
 	ended := time.Now()
-	for usedMemory(s.p.cmd.Process.Pid) > limit && time.Since(ended) < 3*time.Minute {
+	for (usedMemory(s.p.cmd.Process.Pid) > limit || s.heldMemory() > 0) && time.Since(ended) < await.Limit {
 		s.alive()
 		time.Sleep(time.Second)
 	}
 	now := usedMemory(s.p.cmd.Process.Pid)
+	if held := s.heldMemory(); held > 0 {
+		t.Errorf("%d bytes of the budget are held after the attacks, want 0; health %s", held, s.health())
+	}
 	t.Logf("%d MiB are in use %s after the attacks, %d before", now>>20, time.Since(ended).Round(time.Second), before>>20)
 	if now > limit {
 		t.Errorf("%d MiB are in use after the attacks, %d before, want at most %d; health %s", now>>20, before>>20, limit>>20, s.health())
@@ -191,7 +199,7 @@ func (s *siege) prepare(ctx context.Context, attacks []attack) (starts []func())
 // duration stalled.
 func (s *siege) drain() {
 	s.t.Helper()
-	const stalled = 2 * time.Minute
+	const stalled = await.Limit
 	fewest, since, shown := math.MaxInt, time.Now(), time.Now()
 	for {
 		s.alive()
@@ -253,6 +261,18 @@ func (s *siege) alive() {
 func (s *siege) health() string {
 	_, body := s.good.do(http.MethodGet, "health", nil)
 	return string(body)
+}
+
+// heldMemory returns the bytes that the server accounts to requests and webhooks in progress.
+func (s *siege) heldMemory() int64 {
+	var health struct {
+		Memory   struct{ Held int64 }
+		Webhooks struct{ MemoryHeld int64 }
+	}
+	if err := json.Unmarshal([]byte(s.health()), &health); err != nil {
+		return 1 // unknown
+	}
+	return health.Memory.Held + health.Webhooks.MemoryHeld
 }
 
 // work sends small messages of the regular owner for a duration, two at a time.

@@ -221,7 +221,6 @@ func (c *chaos) killAll(int) {
 }
 
 func (c *chaos) terminate(i int) {
-	c.r.shake()
 	c.replicas[i].signal(syscall.SIGTERM)
 	if code := c.replicas[i].exit(await.Limit); code != 0 {
 		c.t.Errorf("exit code = %d, want 0\n%s", code, c.replicas[i].log.tail(2000))
@@ -231,15 +230,12 @@ func (c *chaos) terminate(i int) {
 
 // suspend suspends a process for up to two leases.
 func (c *chaos) suspend(i int) {
-	c.r.shake()
 	c.replicas[i].signal(syscall.SIGSTOP)
 	c.pause(100*time.Millisecond, 4*time.Second)
 	c.replicas[i].signal(syscall.SIGCONT)
-	c.r.shake()
 }
 
 func (c *chaos) receiverDown(int) {
-	c.r.shake()
 	c.r.close()
 	c.pause(50*time.Millisecond, 2*time.Second)
 	c.r.open()
@@ -260,7 +256,6 @@ func (c *chaos) cutConnections(int) {
 }
 
 func (c *chaos) restartDatabase(int) {
-	c.r.shake()
 	if err := c.db.Stop(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -268,11 +263,9 @@ func (c *chaos) restartDatabase(int) {
 	if err := c.db.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.r.shake()
 }
 
 func (c *chaos) freezeDatabase(int) {
-	c.r.shake()
 	if err := c.db.Pause(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -280,7 +273,6 @@ func (c *chaos) freezeDatabase(int) {
 	if err := c.db.Resume(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.r.shake()
 }
 
 // verify repeats every message, waits until all tasks have ended and all webhook events are

@@ -91,13 +91,13 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 	db := private(t, pgtest.Config{Fsync: true})
 	c := newCluster(t, db.URL(), shortTimeouts...)
 	c.loadDuring(func() map[string]bool {
-		for round := range 3 * long(t) {
+		for round := range 2 * long(t) {
 			time.Sleep(700 * time.Millisecond)
 			if err := db.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			away := 500 * time.Millisecond
-			if round%3 == 0 {
+			if round%2 == 0 {
 				away = 4 * time.Second // longer than servers try to find out the outcome of a commit
 			}
 			time.Sleep(away)
@@ -157,7 +157,8 @@ func TestReplicaIsDisconnectedFromDatabase(t *testing.T) {
 func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[string]bool) {
 	c.t.Helper()
 	a := c.replicas[0]
-	id := c.sendTo(a, "steps 20 500ms", ids)
+	name := fmt.Sprint("healed", len(ids))
+	id := c.sendTo(a, "steps 6 500ms until "+name, ids)
 	c.await("step", id, "2")
 	broken := time.Now()
 	if how == "cut" {
@@ -178,6 +179,7 @@ func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[s
 	time.Sleep(time.Second)
 	w.heal()
 	healed := time.Now()
+	c.release(name)
 	await.Success(c.t, func() error {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 		defer cancel()

@@ -77,11 +77,7 @@ func (f *fleet) read(ctx context.Context, id string) (*a2a.Task, error) {
 	return f.any.client.Task(ctx, a2a.TaskQueryParams{ID: id})
 }
 
-func (f *fleet) kill(i int) {
-	f.r.shake()
-	f.replicas[i].kill()
-	f.r.shake()
-}
+func (f *fleet) kill(i int) { f.replicas[i].kill() }
 
 func (f *fleet) start(i int) {
 	f.t.Helper()

@@ -38,7 +38,7 @@ func TestPanicFailsOnlyItsTask(t *testing.T) {
 
 func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "-timeout", "4s", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
+	s := newSite(t, "-timeout", "1s", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
 	p := s.start()
 	var blocked []string
 	for range 4 { // more than the number of turns at once: abandoned handlers must free theirs
@@ -47,12 +47,17 @@ func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 	for _, id := range blocked {
 		wantState(t, p.awaitEnd(id), a2a.StateFailed)
 	}
-	wantState(t, p.awaitEnd(p.send("work 1ms")), a2a.StateCompleted)
 	var health struct{ Abandoned int }
 	p.getJSON("health", &health)
 	if health.Abandoned != 4 {
 		t.Errorf("/health reports %d abandoned handlers, want 4", health.Abandoned)
 	}
+	await.Success(t, func() error { // the next turn has the same timeout, which a busy machine may exceed
+		if state := p.awaitEnd(p.send("work 1ms")).Status.State; state != a2a.StateCompleted {
+			return fmt.Errorf("a turn after those that block is %s", state)
+		}
+		return nil
+	})
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(await.Limit); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
@@ -64,7 +69,7 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "-handler-grace", "100ms")
 	p := s.start()
-	for _, text := range []string{"block", "leak", "deaf 5s"} {
+	for _, text := range []string{"block", "leak", "deaf until canceled"} {
 		id := p.send(text)
 		s.await("begin", id, "")
 		if _, err := p.client.Cancel(t.Context(), id); err != nil {
@@ -77,7 +82,8 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 		if text == "leak" {
 			s.await("refused", id, "")
 		}
-		if text == "deaf 5s" {
+		if text == "deaf until canceled" {
+			s.release("canceled")
 			s.await("end", id, "") // the handler has returned its result
 		}
 		wantState(t, p.task(id), a2a.StateCanceled)

@@ -168,7 +168,7 @@ func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 }
 
 // httpClient does not limit the number of connections.
-var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}}
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: await.Limit}).DialContext}}
 
 // kill sends SIGKILL and waits until the process has ended.
 func (p *process) kill() {

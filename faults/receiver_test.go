@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/await"
@@ -31,8 +33,10 @@ type receiver struct {
 	// policy returns the response to a request; nil accepts all. It is set before the first
 	// request.
 	policy func(d *delivery) answer
-	// read, if not nil, reads the task of some of the events from a server.
-	read func(ctx context.Context, id string) (*a2a.Task, error)
+	// read, if not nil, reads the task of some of the events from a server. A task that is not read within readLimit is
+	// not checked, because the server may be suspended.
+	read      func(ctx context.Context, id string) (*a2a.Task, error)
+	readLimit time.Duration
 
 	listening *http.Server
 	handling  sync.WaitGroup
@@ -41,8 +45,7 @@ type receiver struct {
 	hooks   map[string]*hook // by id, which the receiver generates
 	events  map[eventName]*deliveredEvent
 	lanes   map[laneName]*deliveries
-	shaken  time.Time // when a process was last killed, suspended or disconnected
-	zombies bool      // a process without a lease may still send requests
+	zombies bool // a process without a lease may still send requests
 	wrong   int
 
 	requests, accepted, again, tasksChecked, overlaps int
@@ -57,7 +60,13 @@ type hook struct {
 	// Events after this sequence are delivered; -1 if unknown.
 	begin   int64
 	deleted time.Time
+	cleared bool // its context was cleared on one of several replicas
+	late    int  // requests after that
 }
+
+// claimedEvents is the maximum number of events of a webhook in one claim. A replica that sends when the context is
+// cleared on another one may finish its claim.
+const claimedEvents = 16
 
 type eventName struct {
 	task     string
@@ -77,8 +86,7 @@ type deliveries struct {
 	low, next int64 // sequence of the first event, and of the next one that was neither accepted nor rejected
 	seen      map[int64]bool
 	refused   map[int64]bool
-	underWay  int
-	started   time.Time // start of the attempt in progress
+	underWay  []*delivery // requests that have no response yet
 	at        []time.Time
 	unsigned  []signedRequest // verified when the secret is known
 	again     int
@@ -107,6 +115,8 @@ type delivery struct {
 	envelope
 	hook    string
 	attempt int
+	conn    net.Conn  // from its sender
+	started time.Time // when it arrived
 }
 
 // answer is the response to a request. The zero value is status 200.
@@ -122,6 +132,7 @@ func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{
 		t: t, addr: freeAddr(t), hooks: make(map[string]*hook), events: make(map[eventName]*deliveredEvent), lanes: make(map[laneName]*deliveries),
+		readLimit: 2 * time.Second,
 	}
 	r.open()
 	t.Cleanup(func() {
@@ -139,7 +150,9 @@ func (r *receiver) open() {
 		ln, err = net.Listen("tcp", r.addr)
 		return err
 	})
-	r.listening = &http.Server{Handler: r}
+	r.listening = &http.Server{Handler: r, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, c)
+	}}
 	r.handling.Add(1)
 	go func(s *http.Server) {
 		defer r.handling.Done()
@@ -150,11 +163,21 @@ func (r *receiver) open() {
 // close ends all connections and stops listening.
 func (r *receiver) close() { _ = r.listening.Close() }
 
-// shake records that a process is killed: its earlier requests may still arrive.
-func (r *receiver) shake() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shaken = time.Now()
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// hasSender reports whether the sender of a request still keeps the connection open. The kernel closes the connections
+// of a process that ends before its end can be observed, so no request of a killed process has a sender.
+func (d *delivery) hasSender() (open bool) {
+	raw, err := d.conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		open = err == nil && info.State == unix.BPF_TCP_ESTABLISHED
+	})
+	return open && err == nil // this receiver may have closed the connection
 }
 
 func (r *receiver) failf(format string, args ...any) {
@@ -230,20 +253,16 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return // its sender has disconnected
 	}
-	d := &delivery{hook: strings.TrimPrefix(req.URL.Path, "/")}
+	d := &delivery{hook: strings.TrimPrefix(req.URL.Path, "/"), started: time.Now()}
+	d.conn, _ = req.Context().Value(connKey{}).(net.Conn)
 	d.attempt, _ = strconv.Atoi(req.Header.Get("X-Delivery-Attempt"))
 	if err := json.Unmarshal(body, &d.envelope); err != nil {
 		r.t.Errorf("receiver: body %.200q: %v", body, err)
 		return
 	}
 	receivedAt := time.Now()
-	if r.isDeleted(d.hook) {
-		// The sender may have canceled the request before.
-		select {
-		case <-req.Context().Done():
-			return
-		case <-time.After(10 * time.Second):
-		}
+	if r.isDeleted(d.hook) && !d.hasSender() {
+		return // the sender canceled the request before the webhook was deleted
 	}
 	l, readTask := r.arrive(d, body, req.Header, receivedAt)
 	if readTask {
@@ -294,6 +313,11 @@ func (r *receiver) arrive(d *delivery, body []byte, header http.Header, received
 	if !h.deleted.IsZero() && receivedAt.After(h.deleted) {
 		r.failf("webhook %s is called %s after it was deleted", d.hook, time.Since(h.deleted))
 	}
+	if h.cleared {
+		if h.late++; h.late > claimedEvents {
+			r.failf("webhook %s: request %d since its context was cleared, want at most %d", d.hook, h.late, claimedEvents)
+		}
+	}
 	r.checkHeader(d, header)
 	event := eventName{d.TaskID, d.Sequence}
 	if e := r.events[event]; e == nil {
@@ -312,13 +336,13 @@ func (r *receiver) arrive(d *delivery, body []byte, header http.Header, received
 	} else {
 		l.unsigned = append(l.unsigned, signedRequest{header.Clone(), event})
 	}
-	if l.underWay++; l.underWay > 1 {
+	for _, other := range l.underWay {
 		r.overlaps++
-		if !r.zombies && time.Since(r.shaken) > 6*time.Second {
-			r.failf("webhook %s of task %s: event %d is sent while another is under way for %s", d.hook, d.TaskID, d.Sequence, time.Since(l.started))
+		if !r.zombies && other.hasSender() && d.hasSender() {
+			r.failf("webhook %s of task %s: event %d is sent while another is under way for %s", d.hook, d.TaskID, d.Sequence, time.Since(other.started))
 		}
 	}
-	l.started = time.Now()
+	l.underWay = append(l.underWay, d)
 	switch {
 	case d.Sequence > l.next:
 		r.failf("webhook %s of task %s: event %d is sent before %d was taken", d.hook, d.TaskID, d.Sequence, l.next)
@@ -349,7 +373,7 @@ func (r *receiver) checkHeader(d *delivery, header http.Header) {
 
 // checkTask reads the task, which must be in the state of the event or a later one.
 func (r *receiver) checkTask(ctx context.Context, d *delivery) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, r.readLimit)
 	defer cancel()
 	task, err := r.read(ctx, d.TaskID)
 	if err != nil {
@@ -375,7 +399,7 @@ func (r *receiver) checkTask(ctx context.Context, d *delivery) {
 func (r *receiver) leave(d *delivery, l *deliveries, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.underWay--
+	l.underWay = slices.DeleteFunc(l.underWay, func(other *delivery) bool { return other == d })
 	dead := a.status == http.StatusGone || a.status == http.StatusNotFound
 	if a.cut || a.status >= 300 && !dead || d.Sequence != l.next {
 		return
@@ -412,6 +436,16 @@ func (r *receiver) count() (requests, accepted, again int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.requests, r.accepted, r.again
+}
+
+// inProgress returns the number of requests that have no response yet.
+func (r *receiver) inProgress() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.lanes {
+		n += len(l.underWay)
+	}
+	return n
 }
 
 // last returns when an event was last accepted.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/await"
@@ -22,8 +24,8 @@ import (
 
 func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	t.Parallel()
-	const lease = 10 * time.Second
-	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
+	// A third of a lease is longer than the test waits: no cancellation is detected by a renewal.
+	c := newCluster(t, pgtest.URL(t), "-lease", (6 * await.Limit).String())
 	ids := make(map[string]bool)
 	id := c.replicas[0].send("chunks 75 20ms until read")
 	ids[id] = true
@@ -61,11 +63,7 @@ func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
 	}
 	wantState(t, b.task(canceled), a2a.StateCanceled)
 	c.await("end", canceled, "")
-	canceledAfter := time.Since(started)
-	t.Logf("the handler was canceled through another replica after %s", canceledAfter)
-	if canceledAfter > lease { // a renewal, made every third of a lease, detects it
-		t.Errorf("the handler was canceled through another replica after %s, its lease is %s", canceledAfter, lease)
-	}
+	t.Logf("the handler was canceled through another replica after %s", time.Since(started))
 	wantState(t, ranIt.task(canceled), a2a.StateCanceled)
 	wantWholeChunks(t, c.prove(ids))
 	c.wantRunBy(a, id)
@@ -203,6 +201,7 @@ func TestKillReplicaUnderLoad(t *testing.T) {
 		p := c.replicas[round%len(c.replicas)]
 		p.kill()
 		deaths = append(deaths, death{p.cmd.Process.Pid, time.Now()})
+		c.wantLeasesWithin(lease)
 		time.Sleep(800 * time.Millisecond)
 		c.start(round%len(c.replicas), c.db)
 	}
@@ -223,12 +222,27 @@ func TestKillReplicaUnderLoad(t *testing.T) {
 	for _, d := range deaths {
 		slowest, n := c.takeover(d.pid, d.at)
 		t.Logf("%d runs of the killed process were taken over, the last after %s", n, slowest)
-		if taken += n; slowest > lease+10*time.Second { // the default lease is longer
-			t.Errorf("a run was taken over after %s, its lease was %s", slowest, lease)
-		}
+		taken += n
 	}
 	if taken == 0 {
 		t.Error("no kill hit a run: the load is too small")
+	}
+}
+
+// wantLeasesWithin asserts that all leases of tasks end within a duration.
+func (c *cluster) wantLeasesWithin(lease time.Duration) {
+	c.t.Helper()
+	conn, err := pgx.Connect(c.t.Context(), c.db)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var until int64
+	if err := conn.QueryRow(c.t.Context(), fmt.Sprintf("SELECT coalesce(max(lease_until), 0) FROM %s.task_rows", c.schema)).Scan(&until); err != nil {
+		c.t.Fatal(err)
+	}
+	if left := time.Until(time.UnixMilli(until)); left > lease {
+		c.t.Errorf("a lease ends in %s, want at most %s", left, lease)
 	}
 }
 
@@ -270,12 +284,13 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
 	a, pid := c.replicas[0], c.replicas[0].cmd.Process.Pid
 	ids := make(map[string]bool)
-	for range 2 * long(t) {
+	for n := range 2 * long(t) {
 		var round []string
-		for _, text := range []string{"chunks 100 100ms", "steps 20 500ms", "work 10s", "deaf 10s"} {
-			round = append(round, c.sendTo(a, text, ids))
+		woken := fmt.Sprint("until woken", n)
+		for _, text := range []string{"chunks 60 100ms ", "steps 8 500ms ", "", "deaf "} {
+			round = append(round, c.sendTo(a, text+woken, ids))
 		}
-		steps := c.sendTo(a, "steps 20 500ms", ids)
+		steps := c.sendTo(a, "steps 8 500ms "+woken, ids)
 		round = append(round, steps)
 		c.await("step", steps, "1")
 		a.signal(syscall.SIGSTOP)
@@ -289,10 +304,11 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 		})
 		slowest, _ := c.takeover(pid, stopped)
 		a.signal(syscall.SIGCONT) // while others run its tasks
-		woken := time.Now()
+		resumed := time.Now()
 		c.lb.leaveOut()
+		c.release(strings.TrimPrefix(woken, "until "))
 		c.awaitAll(ids)
-		t.Logf("%d runs were taken over within %s (lease %s), over %s after the sleeper woke", len(round), slowest, lease, time.Since(woken))
+		t.Logf("%d runs were taken over within %s (lease %s), over %s after the sleeper woke", len(round), slowest, lease, time.Since(resumed))
 		for _, id := range []string{steps, round[0]} {
 			await.Success(t, func() error {
 				for _, e := range c.done() {
@@ -303,7 +319,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 				return fmt.Errorf("the handler of task %s has not been stopped after it lost its lease", id)
 			})
 		}
-		if got, want := said(c.any.task(steps)), "sum 190"; got != want {
+		if got, want := said(c.any.task(steps)), "sum 28"; got != want {
 			t.Errorf("reply = %q, want %q", got, want)
 		}
 	}
@@ -410,7 +426,7 @@ func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 		c.replicas[i] = launch(t, addr, c.command(i, "--agent", "summarize", "--page-delay", "500ms", "--lease", "5s"))
 	}
 	var text strings.Builder
-	for page := range 12 {
+	for page := range 7 {
 		fmt.Fprintf(&text, "\f")
 		for i := range 20 {
 			fmt.Fprintf(&text, "Sentence %d of page %d says something about durable servers and lost work. ", i, page)

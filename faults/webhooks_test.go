@@ -18,6 +18,7 @@ import (
 func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
+		f.r.readLimit = await.Limit
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
 		wantNoneDead(f.t, f.finish(f.ids(), await.Limit))
 		if requests, accepted, again := f.r.count(); again > 0 || requests != accepted {
@@ -26,7 +27,7 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 		if f.r.tasksChecked == 0 {
 			f.t.Error("no task was read when an event of it arrived")
 		}
-	}, "-webhook-timeout", "20s", "-webhook-lease", "1m", "-lease", "1m")
+	}, "-webhook-timeout", "5m", "-webhook-lease", "10m", "-lease", "10m")
 }
 
 // The receiver reads the task of an event from the server while it handles the request.
@@ -121,12 +122,16 @@ func (f *fleet) underWay(most int) error {
 func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fleet) {
-		var mode atomic.Int32
+		var mode, parallel atomic.Int32
 		modes := []answer{
 			{}, {status: 500}, {}, {status: 429, retryAfter: "1"}, {}, {pause: 2500 * time.Millisecond}, {}, {cut: true}, {},
 		}
 		f.r.policy = func(d *delivery) answer {
 			m := modes[mode.Load()]
+			if int(mode.Load()) == len(modes)-1 { // the outage and the time after it
+				parallel.Store(max(parallel.Load(), int32(f.r.inProgress())))
+				return answer{pause: 5 * time.Millisecond}
+			}
 			if m != (answer{}) && d.Sequence%2 == 0 {
 				return answer{} // half of the requests succeed, so that the circuit breaker stays closed
 			}
@@ -150,20 +155,21 @@ func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 			}
 		}
 		f.r.close()
-		outage := min(6*time.Second*time.Duration(long(f.t)), 30*time.Second)
+		outage := min(4*time.Second*time.Duration(long(f.t)), 30*time.Second)
 		time.Sleep(outage)
 		cancel()
 		<-loaded
+		parallel.Store(0)
 		f.r.open()
 		started := time.Now()
 		ids := f.ids()
 		f.drained(ids, await.Limit)
 		took := f.r.last().Sub(started)
 		f.t.Logf("an outage of %s was drained %s after it", outage, took)
-		// The breaker needs about ten seconds to half-open, then the backlog is sent. One request
-		// at a time, as after an unlimited throttling, would take a minute.
-		if took > 40*time.Second {
-			f.t.Errorf("an outage of %s was drained %s after it, want 40s at most", outage, took)
+		// The breaker needs about ten seconds to half-open, then the backlog is sent, and not one request at a time as
+		// after an unlimited throttling.
+		if parallel.Load() < 2 {
+			f.t.Error("the backlog was sent one request at a time")
 		}
 		wantNoneDead(f.t, f.finish(ids, await.Limit))
 	}, "-webhook-timeout", "2s")
@@ -178,7 +184,7 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 			i, _ := kinds.Load(d.hook)
 			return *answers[i.(int)].Load()
 		}
-		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "20"}, {}}
+		first := []answer{{status: 404}, {status: 410}, {status: 503, retryAfter: "8"}, {}}
 		ids := make(map[string]bool)
 		var tasks []string
 		for i := range first {
@@ -199,25 +205,31 @@ func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
 			}
 			return got.Config.Delivery
 		}
+		var retryAt time.Time // of the third webhook; zero until known
 		wanted := func() error {
 			for i, want := range []a2a.PushDelivery{{State: "active"}, {State: "disabled"}, {State: "active", Pending: true, Attempts: 1}, {State: "active"}} {
-				if got := state(i); got.State != want.State || got.Pending != want.Pending || got.Attempts != want.Attempts {
+				got := state(i)
+				if i == 2 && !retryAt.IsZero() && time.Now().After(retryAt) {
+					f.t.Logf("the retry at %s was due before its state was read", retryAt)
+					continue
+				}
+				if i == 2 && !retryAt.IsZero() && (got.NextAttemptAt == nil || !got.NextAttemptAt.Equal(retryAt)) {
+					return a2a.Errorf(a2a.CodeConflict, "the next attempt is at %v, was at %s", got.NextAttemptAt, retryAt)
+				}
+				if got.State != want.State || got.Pending != want.Pending || got.Attempts != want.Attempts {
 					return a2a.Errorf(a2a.CodeConflict, "webhook %d is %+v, want %+v", i, *got, want)
 				}
 			}
 			return nil
 		}
 		await.Success(f.t, wanted)
-		retryAt := *state(2).NextAttemptAt
+		retryAt = *state(2).NextAttemptAt
 		for i := range f.replicas {
 			f.kill(i)
 			f.start(i)
 		}
 		if err := wanted(); err != nil {
 			f.t.Errorf("after a kill: %v", err)
-		}
-		if again := *state(2).NextAttemptAt; !again.Equal(retryAt) {
-			f.t.Errorf("after a kill the next attempt is at %s, was at %s", again, retryAt)
 		}
 		good := answer{}
 		for i := range answers {
@@ -359,7 +371,7 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 		started := time.Now()
 		for i, p := range f.replicas {
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(40 * time.Second); code != 0 { // an attempt may take a minute
+			if code := p.exit(await.Limit); code != 0 { // an attempt may take longer
 				f.t.Errorf("exit code = %d, want 0", code)
 			}
 			f.t.Logf("ended after %s", time.Since(started))
@@ -372,7 +384,7 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 			f.start(i)
 		}
 		wantNoneDead(f.t, f.finish(ids, await.Limit))
-	}, "-webhook-lease", "10m", "-webhook-timeout", "1m", "-lease", "10m", "-stop-grace", "500ms")
+	}, "-webhook-lease", "1h", "-webhook-timeout", "20m", "-lease", "10m", "-stop-grace", "500ms")
 }
 
 func TestClearedContextReceivesNoEvents(t *testing.T) {
@@ -390,17 +402,68 @@ func TestClearedContextReceivesNoEvents(t *testing.T) {
 			if _, err := f.any.client.ClearContext(f.t.Context(), a2a.ClearContextParams{ContextID: s.message.ContextID}); err != nil {
 				f.t.Fatalf("contexts/clear: %v", err)
 			}
-			// Requests in progress on other replicas are completed: one each.
-			end := time.Now().Add(3 * time.Second)
 			for _, id := range append(hooks[s.id], s.config.PushNotificationConfig.ID) {
-				f.r.note(id, func(h *hook) { h.deleted = end })
+				f.r.note(id, func(h *hook) { h.cleared = true })
 			}
 		}
-		time.Sleep(5 * time.Second)
 		_, err := f.any.client.ListWebhooks(f.t.Context(), keys(ids)[0])
 		wantCode(f.t, err, a2a.CodeTaskNotFound)
-		if report := f.prove(nil); len(report.Lanes) > 0 {
-			f.t.Errorf("%d webhooks are left", len(report.Lanes))
+		later := f.passClaims()
+		late := f.r.deleteCleared()
+		for id := range f.passClaims() {
+			later[id] = true
+		}
+		f.t.Logf("%d requests after their contexts were cleared", late)
+		for _, l := range f.prove(later).Lanes {
+			if ids[l.Webhook.Task.ID] {
+				f.t.Errorf("webhook %s of the deleted task %s is left", l.Webhook.ID, l.Webhook.Task.ID)
+			}
 		}
 	})
+}
+
+// passClaims waits until no server has a claim that it made before the call: each server is idle, claims and
+// delivers events of a new task, and is idle again. It returns the new tasks.
+func (f *fleet) passClaims() map[string]bool {
+	f.t.Helper()
+	webhooks := func(p *process) (w struct{ Delivered, InFlight int64 }) {
+		health := struct{ Webhooks any }{&w}
+		p.getJSON("health", &health)
+		return w
+	}
+	idle := func() {
+		for _, p := range f.replicas {
+			await.True(f.t, "the server sends no events", func() bool { return webhooks(p).InFlight == 0 })
+		}
+	}
+	ids := make(map[string]bool)
+	idle()
+	for _, p := range f.replicas {
+		for before := webhooks(p).Delivered; webhooks(p).Delivered == before; {
+			s := sentTask{message: withIDs("work 1ms"), config: f.r.inline()}
+			if err := s.send(p); err != nil {
+				f.t.Fatal(err)
+			}
+			f.sends.add(s)
+			p.awaitEnd(s.id)
+			f.drained(map[string]bool{s.id: true}, await.Limit)
+			ids[s.id] = true
+		}
+	}
+	idle()
+	return ids
+}
+
+// deleteCleared records that no more requests may arrive for webhooks of cleared contexts. It returns the number of
+// requests since the contexts were cleared.
+func (r *receiver) deleteCleared() (late int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.hooks {
+		if h.cleared {
+			h.deleted = time.Now()
+			late += h.late
+		}
+	}
+	return late
 }

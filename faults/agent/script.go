@@ -70,8 +70,8 @@ func (a *act) duration(i int) time.Duration {
 	return d
 }
 
-// steps N D [within K | after K]: run N durable steps of duration D. The first attempt blocks
-// within step K, after its effect and before its record, or after step K.
+// steps N D [within K | after K | until NAME]: run N durable steps of duration D. The first attempt
+// blocks within step K, after its effect and before its record, or after step K.
 func (a *act) steps(ctx context.Context) error {
 	sum := 0
 	for k := range a.number(1) {
@@ -90,6 +90,9 @@ func (a *act) steps(ctx context.Context) error {
 			return err
 		}
 		sum += got
+	}
+	if err := a.waitIfAsked(ctx); err != nil {
+		return err
 	}
 	return a.t.Reply(fmt.Sprintf("sum %d", sum))
 }
@@ -175,17 +178,33 @@ func (a *act) learn(ctx context.Context) error {
 }
 
 // until NAME: wait until the file EFFECTS.NAME exists.
-func (a *act) until(ctx context.Context) error { return a.wait(ctx, a.word(1)) }
+func (a *act) until(ctx context.Context) error {
+	if err := a.wait(ctx, a.word(1)); err != nil {
+		return err
+	}
+	return a.t.Reply("done")
+}
 
 func (a *act) wait(ctx context.Context, name string) error {
-	for {
-		if _, err := os.Stat(a.effects.Name() + "." + name); err == nil {
-			return a.t.Reply("done")
-		}
+	for !a.isReleased(name) {
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (a *act) isReleased(name string) bool {
+	_, err := os.Stat(a.effects.Name() + "." + name)
+	return err == nil
+}
+
+// waitIfAsked waits if the arguments after the second one are "until NAME".
+func (a *act) waitIfAsked(ctx context.Context) error {
+	if a.word(3) != "until" {
+		return nil
+	}
+	return a.wait(ctx, a.word(4))
 }
 
 // chunks N D [until NAME]: write an artifact in N chunks at intervals of D, with a status after
@@ -203,8 +222,8 @@ func (a *act) chunks(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.word(3) == "until" {
-		return a.wait(ctx, a.word(4))
+	if err := a.waitIfAsked(ctx); err != nil {
+		return err
 	}
 	return a.t.Reply("done")
 }
@@ -255,9 +274,9 @@ func (a *act) kill(context.Context) error {
 // block never returns.
 func (a *act) block(context.Context) error { select {} }
 
-// deaf D: ignore the end of the context, and complete the task after D.
+// deaf until NAME: ignore the end of the context, and complete the task when the file EFFECTS.NAME exists.
 func (a *act) deaf(context.Context) error {
-	for end := time.Now().Add(a.duration(1)); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for ; !a.isReleased(a.word(2)); time.Sleep(time.Millisecond) {
 		_ = a.t.Status("still here")
 	}
 	_, _ = fmt.Fprint(a.t.Artifact("late"), "deaf")
