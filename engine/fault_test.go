@@ -342,7 +342,10 @@ func TestStepsOfTurnsAreSeparate(t *testing.T) {
 			close(started)
 			go func() {
 				defer close(ended)
-				_, _ = turn.Step(ctx, "s", func(context.Context) ([]byte, error) { <-late; return []byte("old"), nil })
+				_, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) { <-late; return []byte("old"), nil })
+				if !errors.Is(err, engine.ErrEnded) {
+					t.Errorf("Step() that ran longer than its turn = %v, want %v", err, engine.ErrEnded)
+				}
 			}()
 			<-proceed
 			return nil
