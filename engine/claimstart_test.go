@@ -182,3 +182,83 @@ func TestTaskOfDeadWorkerIsClaimedDespiteALongPollInterval(t *testing.T) {
 		}
 	})
 }
+
+// A run that starts after the deadline of a stop requeues its task.
+func TestTaskClaimedDuringAStopIsRequeued(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := inmem.New()
+		late := newLateClaim(s)
+		queueTasks(t, s, 1)
+		e := start(t, engine.Config{Store: late, Handler: func(ctx context.Context, _ *engine.Turn) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+			}
+			return ctx.Err()
+		}})
+		<-late.claimed
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		stopped := make(chan error)
+		go func() { stopped <- e.Stop(ctx) }()
+		synctest.Wait()
+		close(late.answer)
+		if err := <-stopped; err != nil {
+			t.Errorf("Stop() = %v", err)
+		}
+		if b, err := s.Backlog(t.Context()); err != nil || b.Queued != 1 || b.Leased != 0 {
+			t.Errorf("Backlog() after Stop = %+v, %v, want one queued task", b, err)
+		}
+	})
+}
+
+// unreadableTask is a store whose first claim of a task cannot read it.
+type unreadableTask struct {
+	sharedStore
+	failed atomic.Bool
+}
+
+func (s *unreadableTask) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
+	tasks, err := s.sharedStore.Claim(ctx, p)
+	if len(tasks) == 1 && s.failed.CompareAndSwap(false, true) {
+		return nil, &store.ClaimError{Unreadable: []store.UnreadableTask{{Key: tasks[0].Key, Queue: tasks[0].Queue, Err: errSecret}}}
+	}
+	return tasks, err
+}
+
+func TestUnreadableTaskIsRequeuedForALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &unreadableTask{sharedStore: sharedStore{inmem.New()}}
+		key := queueTasks(t, s, 1)[0]
+		queued := time.Now()
+		e := start(t, engine.Config{Store: s, Lease: time.Minute, Poll: time.Second, Handler: func(context.Context, *engine.Turn) error {
+			if took := time.Since(queued); took < time.Minute {
+				t.Errorf("the unreadable task was claimed again after %s, want a lease", took)
+			}
+			return nil
+		}})
+		if got := waitFinal(t, e, key.ID); got.Queue.Attempt != 1 {
+			t.Errorf("the task took %d attempts, want 1: an unreadable task is charged none", got.Queue.Attempt)
+		}
+	})
+}
+
+// The dispatcher claims only when it is woken.
+func TestQueuedTaskStartsWhenASlotIsFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := make(chan struct{})
+		e := start(t, engine.Config{Concurrency: 1, Poll: time.Hour, Lease: 4 * time.Hour, Handler: func(_ context.Context, turn *engine.Turn) error {
+			if turn.Messages()[0].Text() == "first" {
+				<-first
+			}
+			return nil
+		}})
+		send(t, e, message("first"))
+		id := send(t, e, message("second")).Key.ID
+		close(first)
+		wantState(t, waitFinal(t, e, id), a2a.StateCompleted)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history"
 )
 
 // newIdle returns an engine that was not started.
@@ -204,4 +205,140 @@ func TestFinishKeepsAContextWhoseDeletionIsNotPending(t *testing.T) {
 			t.Errorf("finish() = %t, %v with %d records after %d, want false and no change", removed, err, after, before)
 		}
 	})
+}
+
+func TestNewTasksWaitBehindDueTasks(t *testing.T) {
+	t.Parallel()
+	d := newIdle(t).dispatcher
+	for _, due := range []bool{true, false} {
+		d.mayHaveDue.Store(due)
+		queue, events := store.QueueEntry{Phase: store.PhaseQueued}, []store.Event(nil)
+		if got := d.reserveSlot("alice", &queue, &events); got == due {
+			t.Errorf("reserveSlot() while tasks are due: %t = %t, want %t", due, got, !due)
+		}
+	}
+}
+
+func TestQueueCountKeepsTasksThatWereQueuedDuringTheCount(t *testing.T) {
+	t.Parallel()
+	var q queueCount
+	q.add()
+	included := q.since
+	q.add() // while the store counts
+	q.set(10, included, time.Unix(1, 0))
+	if got := q.load(); got != 11 {
+		t.Errorf("load() = %d, want 11: the count and the task that was queued during it", got)
+	}
+}
+
+func TestOuterStepsRecordNestedSteps(t *testing.T) {
+	t.Parallel()
+	turn := &Turn{nameUses: make(map[string]int)}
+	outer, ctx := turn.enterStep(t.Context(), "outer")
+	inner, ctx := turn.enterStep(ctx, "inner")
+	turn.stepName(ctx, "s")
+	for _, scope := range []*stepScope{outer, inner} {
+		if len(scope.steps) != 1 || scope.steps[0] != "s" {
+			t.Errorf("steps within %s = %q, want s", scope.name, scope.steps)
+		}
+	}
+}
+
+func TestMessageKeyIdentifiesIDAndContent(t *testing.T) {
+	t.Parallel()
+	const a, b = "0198c5a0-0000-7000-8000-000000000001", "0298c5a0-0000-7000-8000-000000000001"
+	first := messageKey(a, [32]byte{1})
+	if again := messageKey(a, [32]byte{1}); again != first {
+		t.Errorf("messageKey(a, 1) = %q again, want %q", again, first)
+	}
+	if messageKey(a, [32]byte{2}) == first || messageKey(b, [32]byte{1}) == first {
+		t.Errorf("messageKey() of another message = %q, want another key", first)
+	}
+}
+
+// A quarantined task is charged no attempt until it starts.
+func TestQuarantineSubtractsTheAttemptOfTheClaim(t *testing.T) {
+	t.Parallel()
+	e := newIdle(t)
+	key := store.Key{Owner: "alice", ID: "a"}
+	message := a2a.Message{ID: "m", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
+	now := store.Time(time.Now())
+	results, err := e.cfg.Store.Commit(t.Context(), store.Change{
+		Key: key, Create: &store.Create{ContextID: "c"}, Queue: &store.QueueEntry{Phase: store.PhaseQueued, Turn: 1},
+		Events: []store.Event{{Time: now, State: a2a.StateSubmitted, Received: &message}},
+	})
+	if err != nil || results[0].Err != nil {
+		t.Fatalf("Commit() = %+v, %v", results, err)
+	}
+	var claimed []*store.Task
+	for i := range e.cfg.MaxAttempts { // each claim interrupts the one before
+		p := store.ClaimParams{Worker: fmt.Sprint(i), Now: now, Until: now.Add(time.Hour), Limit: 1, Takeover: true, Event: store.Event{Time: now, State: a2a.StateWorking}}
+		if claimed, err = e.cfg.Store.Claim(t.Context(), p); err != nil || len(claimed) != 1 {
+			t.Fatalf("Claim() = %v, %v", claimed, err)
+		}
+	}
+	quarantined := e.dispatcher.quarantine(t.Context(), claimed)
+	stored, err := e.cfg.Store.Task(t.Context(), key, store.TaskOptions{})
+	if err != nil {
+		t.Fatalf("Task() = %v", err)
+	}
+	if got, want := stored.Queue.Attempt, e.cfg.MaxAttempts-1; !quarantined[key] || got != want || claimed[0].Queue.Attempt != want {
+		t.Errorf("quarantine() = %v with attempt %d, %d in the store, want the task with attempt %d", quarantined, claimed[0].Queue.Attempt, got, want)
+	}
+}
+
+// After a pause of the process, nothing starts before the run knows that it still has its lease.
+func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(ctx context.Context, turn *Turn) error{
+		"step": func(ctx context.Context, turn *Turn) error {
+			_, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) {
+				t.Error("the step runs")
+				return nil, nil
+			})
+			return err
+		},
+		"write to another store": func(ctx context.Context, turn *Turn) error {
+			return turn.Transcript().Append(ctx, history.Message{Role: "user", Body: []byte("1")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, other := inmem.New(), inmem.New()
+				ids, result := 0, make(chan error, 9)
+				e, err := New(Config{
+					Store: s, Contracts: Contracts{History: other.History()}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
+					Handler: func(ctx context.Context, turn *Turn) error {
+						queue := turn.r.queue
+						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
+						queue.Lease.Fence++
+						results, err := s.Commit(ctx, store.Change{Key: turn.task.Key, Version: turn.task.Seq, Queue: &queue})
+						if err != nil || results[0].Err != nil {
+							t.Errorf("Commit() = %+v, %v", results, err)
+						}
+						turn.r.leaseUntil.Store(0) // as after a pause that was longer than the lease
+						err = do(ctx, turn)
+						result <- err
+						return err
+					},
+				})
+				if err = errors.Join(err, e.Start(t.Context())); err != nil {
+					t.Fatalf("Start() = %v", err)
+				}
+				synctest.Wait()
+				message := a2a.Message{ID: "m", ContextID: "c", Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: "x"}}}
+				if _, err := e.Send(t.Context(), owner, a2a.MessageSendParams{Message: message}, SendOptions{}); err != nil {
+					t.Fatalf("Send() = %v", err)
+				}
+				if err := <-result; !errors.Is(err, ErrLeaseLost) {
+					t.Errorf("%s after its lease is lost = %v, want %v", name, err, ErrLeaseLost)
+				}
+				if n, err := other.History().Count(t.Context(), e.cfg.transcript(owner.ID, "c")); n != 0 || err != nil {
+					t.Errorf("Count() of the other store = %d, %v, want 0", n, err)
+				}
+				_ = e.Stop(t.Context())
+			})
+		})
+	}
 }

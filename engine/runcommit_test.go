@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,27 +162,23 @@ func TestCommitFindsTheMessageOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// Output of a turn that ends while a message waits is no output of the next turn.
+// Output of a turn that ends while a message waits is no output of the next turn. The next turn has its own attempts and limits.
 func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 	t.Parallel()
 	started, proceed := make(chan struct{}), make(chan struct{})
-	const size = 1000
+	text := strings.Repeat("x", 1000)
 	e := start(t, engine.Config{
-		FlushInterval: time.Hour, RetryDelay: time.Millisecond, MaxAttempts: 2, Limits: engine.Limits{ArtifactBytes: size + size/2},
+		FlushInterval: time.Hour, RetryDelay: time.Millisecond, MaxAttempts: 2, Limits: engine.Limits{ArtifactBytes: 1500},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
-			if turn.Number() == 1 && turn.Attempt() == 1 {
-				return engine.Retry(errAgain) // the next turn does not inherit the attempt
-			}
-			if turn.Number() == 1 {
+			name := map[int]string{1: "first", 2: "second"}[turn.Number()]
+			if turn.Number() == 1 && turn.Attempt() == 2 {
 				close(started)
 				<-proceed
-				_, err := turn.Artifact("first").WriteString(string(make([]rune, size)))
-				return err
 			}
+			_, err := turn.Artifact(name).WriteString(text)
 			if turn.Attempt() == 1 {
-				return engine.Retry(errAgain)
+				return errors.Join(err, engine.Retry(errAgain))
 			}
-			_, err := turn.Artifact("second").WriteString(string(make([]rune, size)))
 			return err
 		},
 	})
@@ -191,11 +188,94 @@ func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 	close(proceed)
 	task := waitFinal(t, e, id)
 	wantState(t, task, a2a.StateCompleted)
-	var names []string
-	for _, a := range task.Artifacts {
-		names = append(names, a.Name)
-	}
-	if len(names) != 2 || names[0] != "first" || names[1] != "second" {
-		t.Errorf("artifacts = %q, want those of both turns", names)
-	}
+	wantTexts(t, task, "first="+text, "second="+text)
+}
+
+// A store can fail a commit with an error that is not marked as temporary, such as a broken connection.
+func TestCommitIsRepeatedAfterAnUnknownError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failures := 3
+		s := storetest.Intercept(inmem.New(), func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+			if c.Method == "Commit" && len(c.Changes[0].Steps) > 0 && failures > 0 {
+				failures--
+				return errSecret
+			}
+			return do(ctx)
+		})
+		e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			_, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { return nil, nil })
+			return err
+		}})
+		wantState(t, sendWait(t, e, message("a")), a2a.StateCompleted)
+	})
+}
+
+// A chunk whose commit is in progress cannot become the last one.
+func TestCloseDuringACommitCompletesTheArtifact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, release := inmem.New(), make(chan struct{})
+		slow := storetest.Intercept(s, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+			err := do(ctx)
+			if c.Method == "Commit" && len(c.Changes[0].Events) > 0 && c.Changes[0].Events[0].Artifact != nil {
+				<-release
+			}
+			return err
+		})
+		e := start(t, engine.Config{Store: slow, FlushInterval: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+			w := turn.Artifact("a")
+			_, err := w.WriteString("x")
+			time.Sleep(time.Second) // the commit has been applied and has not returned
+			closed := w.Close()
+			close(release)
+			return errors.Join(err, closed)
+		}})
+		task := sendWait(t, e, message("a"))
+		wantState(t, task, a2a.StateCompleted)
+		wantCompleteArtifact(t, checkLog(t, s, task.Key))
+	})
+}
+
+// When a task is claimed again in the same process, its older run ends at once.
+func TestNewRunEndsTheOlderRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := inmem.New()
+		first, causes := make(chan struct{}), make(chan error, 1)
+		e := start(t, engine.Config{
+			// The older run neither reads the task nor renews its lease before the dispatcher claims the task.
+			Store: sharedStore{s}, Lease: 12 * time.Second, Poll: time.Hour,
+			Handler: func(ctx context.Context, turn *engine.Turn) error {
+				if turn.Attempt() == 1 {
+					close(first)
+					<-ctx.Done()
+					causes <- context.Cause(ctx)
+					return ctx.Err()
+				}
+				synctest.Wait()
+				select {
+				case cause := <-causes:
+					if !errors.Is(cause, engine.ErrLeaseLost) {
+						t.Errorf("cause of the end of the older run = %v, want %v", cause, engine.ErrLeaseLost)
+					}
+				default:
+					t.Error("two runs of the task are in progress")
+				}
+				return nil
+			},
+		})
+		key := send(t, e, message("a")).Key
+		<-first
+		synctest.Wait()
+		task, err := s.Task(t.Context(), key, store.TaskOptions{})
+		if err != nil {
+			t.Fatalf("Task() = %v", err)
+		}
+		queue := task.Queue
+		queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
+		queue.Lease.Fence++
+		commit(t, s, store.Change{Key: key, Version: task.Seq, Queue: &queue})
+		wantState(t, waitFinal(t, e, key.ID), a2a.StateCompleted)
+	})
 }
