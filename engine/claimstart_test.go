@@ -256,6 +256,7 @@ func TestQueuedTaskStartsWhenASlotIsFree(t *testing.T) {
 			}
 			return nil
 		}})
+		synctest.Wait() // until the first claim has found nothing
 		send(t, e, message("first"))
 		id := send(t, e, message("second")).Key.ID
 		close(first)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // newIdle returns an engine that was not started.
@@ -340,5 +341,57 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				_ = e.Stop(t.Context())
 			})
 		})
+	}
+}
+
+func TestDescribedContextsAreKeptByDefault(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]time.Duration{RetainDescribedContexts: 0, RetainContexts: defaultAge, RetainIdempotency: defaultAge, RetainAttempts: defaultAge} {
+		if got := (Retention{}).Age(kind); got != want {
+			t.Errorf("Age(%s) = %s, want %s", kind, got, want)
+		}
+	}
+}
+
+func TestRecentEventsHaveNoGap(t *testing.T) {
+	t.Parallel()
+	task := func(seq int64) *store.Task { return &store.Task{Seq: seq, CreatedAt: time.Unix(1, 0)} }
+	l := &live{changed: make(chan struct{})}
+	l.publish(task(2), []store.Event{{Seq: 1}, {Seq: 2}})
+	if events, _, ok := l.eventsAfter(1); !ok || len(events) != 1 || events[0].Seq != 2 {
+		t.Errorf("eventsAfter(1) = %v, %t, want event 2", events, ok)
+	}
+	l.setTask(task(5)) // events 3 to 5 are not known
+	for _, seq := range []int64{1, 2, 3, 4} {
+		if events, _, ok := l.eventsAfter(seq); ok {
+			t.Errorf("eventsAfter(%d) = %v, want the store to be read", seq, events)
+		}
+	}
+}
+
+// A context whose deletion fails does not keep others from being deleted.
+func TestFinishAllContinuesAfterAFailure(t *testing.T) {
+	t.Parallel()
+	s := inmem.New()
+	for _, id := range []string{"a", "b"} {
+		now := store.Time(time.Now())
+		c := store.Context{Key: store.ContextKey{Owner: "alice", ID: id}, Status: a2a.ContextActive, Role: store.DefaultContextRole, CreatedAt: now, UpdatedAt: now}
+		if _, err := s.SaveContext(t.Context(), store.ContextChange{Context: c, Create: true}); err != nil {
+			t.Fatalf("SaveContext() = %v", err)
+		}
+		if _, err := s.DeleteContext(t.Context(), "alice", id, 0); err != nil {
+			t.Fatalf("DeleteContext() = %v", err)
+		}
+	}
+	e, err := New(Config{
+		Store: storetest.Faulty(s, storetest.FailCall("FinishDelete", 1, storetest.FailBefore)), NewID: t.Name,
+		Handler: func(context.Context, *Turn) error { return nil },
+	})
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	e.deletions.finishAll(t.Context(), func() {})
+	if pending, err := s.PendingDeletions(t.Context(), 10); err != nil || len(pending) != 1 {
+		t.Errorf("PendingDeletions() after a pass in which one deletion failed = %v, %v, want one", pending, err)
 	}
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,4 +220,83 @@ func TestPassRemovesAllExpiredData(t *testing.T) {
 			t.Errorf("Health().Expired after the first pass = %+v, want %+v", got, want)
 		}
 	})
+}
+
+// A deletion that has started does not end with its caller.
+func TestDeletionContinuesWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, method := range map[string]string{"first call": "DeleteContext", "repeated call": "FinishDelete"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := inmem.New()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour, Store: storetest.Intercept(s, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if c.Method == method {
+						defer cancel()
+					}
+					return do(ctx)
+				})})
+				sendWait(t, e, messageIn("mine", "x"))
+				synctest.Wait()
+				if name == "repeated call" {
+					if _, err := s.DeleteContext(t.Context(), alice.ID, "mine", 0); err != nil {
+						t.Fatalf("DeleteContext() = %v", err)
+					}
+				}
+				if _, err := e.ClearContext(ctx, alice, a2a.ClearContextParams{ContextID: "mine"}, engine.SendOptions{}); err != nil {
+					t.Errorf("ClearContext() whose caller is gone = %v", err)
+				}
+				if pending, err := s.PendingDeletions(t.Context(), 10); err != nil || len(pending) > 0 {
+					t.Errorf("PendingDeletions() = %v, %v, want none", pending, err)
+				}
+			})
+		})
+	}
+}
+
+// While a forced deletion cancels tasks, no task can start in the context.
+func TestForcedClearAcceptsNoNewTasks(t *testing.T) {
+	t.Parallel()
+	var e *engine.Engine
+	rejected := make(chan error, 1)
+	var once sync.Once
+	e = start(t, engine.Config{Handler: commandHandler, Store: storetest.Intercept(inmem.New(), func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+		if c.Method == "Commit" && len(c.Changes[0].Events) > 0 && c.Changes[0].Events[0].State == a2a.StateCanceled {
+			once.Do(func() {
+				_, err := e.Send(ctx, alice, messageIn("mine", "x"), engine.SendOptions{})
+				rejected <- err
+			})
+		}
+		return do(ctx)
+	})})
+	send(t, e, messageIn("mine", "run"))
+	if _, err := clearContext(t, e, "mine", true); err != nil {
+		t.Fatalf("ClearContext(force) = %v", err)
+	}
+	wantError(t, "Send() during a forced deletion", receive(t, rejected), a2a.CodeContextNotCancelable)
+}
+
+// A stream from an earlier event continues after a pause that has ended.
+func TestFollowContinuesAfterAPauseThatHasEnded(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Handler: commandHandler})
+	id := sendWait(t, e, message("ask")).Key.ID
+	task := sendWait(t, e, messageTo(id, "x"))
+	var seqs []int64
+	var after int64
+	last := false
+	for u, err := range e.Follow(t.Context(), alice, id, &after) {
+		if err != nil {
+			t.Fatalf("Follow() = %v", err)
+		}
+		seqs, last = append(seqs, u.Seq), u.Last
+	}
+	if n := int64(len(seqs)); n != task.Seq || !last {
+		t.Errorf("Follow(after 0) = events %v, last: %t; want %d events and the last one marked", seqs, last, task.Seq)
+	}
 }

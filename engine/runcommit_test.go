@@ -3,7 +3,10 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +170,7 @@ func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 	t.Parallel()
 	started, proceed := make(chan struct{}), make(chan struct{})
 	text := strings.Repeat("x", 1000)
+	var attempts []string // turn and attempt
 	e := start(t, engine.Config{
 		FlushInterval: time.Hour, RetryDelay: time.Millisecond, MaxAttempts: 2, Limits: engine.Limits{ArtifactBytes: 1500},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
@@ -175,11 +179,14 @@ func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 				close(started)
 				<-proceed
 			}
-			_, err := turn.Artifact(name).WriteString(text)
-			if turn.Attempt() == 1 {
-				return errors.Join(err, engine.Retry(errAgain))
+			attempts = append(attempts, fmt.Sprint(turn.Number(), ".", turn.Attempt()))
+			if turn.Number() == 1 && turn.Attempt() == 1 {
+				return engine.Retry(errAgain)
 			}
-			return err
+			if err := writeText(turn.Artifact(name), text); err != nil || turn.Attempt() == 2 {
+				return err
+			}
+			return engine.Retry(errAgain)
 		},
 	})
 	id := send(t, e, message("a")).Key.ID
@@ -189,6 +196,9 @@ func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 	task := waitFinal(t, e, id)
 	wantState(t, task, a2a.StateCompleted)
 	wantTexts(t, task, "first="+text, "second="+text)
+	if want := []string{"1.1", "1.2", "2.1", "2.2"}; !slices.Equal(attempts, want) {
+		t.Errorf("turns and attempts = %v, want %v", attempts, want)
+	}
 }
 
 // A store can fail a commit with an error that is not marked as temporary, such as a broken connection.
@@ -277,5 +287,29 @@ func TestNewRunEndsTheOlderRun(t *testing.T) {
 		queue.Lease.Fence++
 		commit(t, s, store.Change{Key: key, Version: task.Seq, Queue: &queue})
 		wantState(t, waitFinal(t, e, key.ID), a2a.StateCompleted)
+	})
+}
+
+// A run whose result the store refuses leaves its task to a later attempt of the same process.
+func TestTaskWhoseResultIsRefusedIsClaimedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		s := storetest.Intercept(inmem.New(), func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+			if c.Method == "Commit" && refuses.Load() {
+				return errSecret
+			}
+			return do(ctx)
+		})
+		e := start(t, engine.Config{Store: sharedStore{s}, Lease: time.Second, Poll: 100 * time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+			if turn.Attempt() == 1 {
+				refuses.Store(true)
+				time.AfterFunc(2500*time.Millisecond, func() { refuses.Store(false) }) // the first attempt has ended
+			}
+			return nil
+		}})
+		id := send(t, e, message("a")).Key.ID
+		time.Sleep(time.Minute)
+		wantState(t, waitFinal(t, e, id), a2a.StateCompleted)
 	})
 }
