@@ -28,11 +28,6 @@ var engineDispatch = []mutant{
 		test: "TestLateClaimStartsWithTheMessagesThatArrivedSince",
 	},
 	{
-		defect: "a worker claims after a pause before it has renewed its leases",
-		file:   "engine/dispatch.go", old: "if set || int64(d.elapsed())-d.leases.renewed.Load() > int64(d.cfg.Lease)*2/3 {", new: "if set {",
-		test: "TestRunsSurviveOutageLongerThanLease",
-	},
-	{
 		defect: "expired leases of live workers are claimed after an outage",
 		file:   "engine/dispatch.go", old: "!d.exclusive() && d.leases.outage.recent(started),", new: "false,",
 		test: "TestOutageChargesNoAttempt",
