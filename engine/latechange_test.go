@@ -158,7 +158,7 @@ func TestLastAttemptCompletesTheArtifact(t *testing.T) {
 	}
 }
 
-// What a recorded step wrote counts in later attempts as if the step had run again.
+// The content of a recorded step counts in later attempts as if the step had run again.
 func TestRecordedStepCountsLikeOneThatRuns(t *testing.T) {
 	t.Parallel()
 	text := string(make([]byte, 1000))

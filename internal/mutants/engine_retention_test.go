@@ -115,6 +115,6 @@ var engineRetention = []mutant{
 	{
 		defect: "a document with exactly the least score is not found",
 		file:   "store/vector/results.go", old: "score < *c.p.MinScore", new: "score <= *c.p.MinScore",
-		test: "TestVectors$", in: "backend/inmem",
+		test: "TestMinScoreIncludesItsBound",
 	},
 }
