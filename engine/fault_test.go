@@ -44,6 +44,11 @@ func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 				t.Errorf("WriteString(b) = %v", err)
 			}
 		},
+		"closed since": func(t *testing.T, _ *engine.Engine, _ *engine.Turn, w *engine.ArtifactWriter) {
+			if err := w.Close(); err != nil {
+				t.Errorf("Close() = %v", err)
+			}
+		},
 		"with a reader after the failure": func(t *testing.T, e *engine.Engine, turn *engine.Turn, _ *engine.ArtifactWriter) {
 			for range e.Follow(t.Context(), alice, turn.TaskID(), nil) {
 				return
@@ -88,9 +93,28 @@ func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 				if got := task.Artifacts[0].Text(); got != "0a" && got != "0ab" || strings.Contains(name, "written") != (got == "0ab") {
 					t.Errorf("artifact = %q, want each chunk once", got)
 				}
-				checkLog(t, s, task.Key)
+				wantCompleteArtifact(t, checkLog(t, s, task.Key))
 			})
 		})
+	}
+}
+
+// wantCompleteArtifact checks that the events of an artifact are complete: the last one is marked, and none follows a marked one
+// except a replacement.
+func wantCompleteArtifact(t *testing.T, events []store.Event) {
+	t.Helper()
+	written, complete := false, false
+	for _, e := range events {
+		if e.Artifact == nil {
+			continue
+		}
+		if complete && e.Append {
+			t.Errorf("event %d extends an artifact that is complete", e.Seq)
+		}
+		written, complete = true, e.LastChunk
+	}
+	if written && !complete {
+		t.Error("no event completes the artifact")
 	}
 }
 
@@ -254,9 +278,13 @@ func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		e := start(t, engine.Config{
 			Store: s, Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond,
-			Handler: func(context.Context, *engine.Turn) error {
+			Handler: func(ctx context.Context, _ *engine.Turn) error {
 				started <- struct{}{}
-				<-release
+				select {
+				case <-release:
+				case <-ctx.Done(): // no other process can claim the task
+					t.Errorf("the handler was stopped: %v", context.Cause(ctx))
+				}
 				return nil
 			},
 		})
@@ -342,7 +370,10 @@ func TestStepsOfTurnsAreSeparate(t *testing.T) {
 			close(started)
 			go func() {
 				defer close(ended)
-				_, _ = turn.Step(ctx, "s", func(context.Context) ([]byte, error) { <-late; return []byte("old"), nil })
+				_, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) { <-late; return []byte("old"), nil })
+				if !errors.Is(err, engine.ErrEnded) {
+					t.Errorf("Step() that ran longer than its turn = %v, want %v", err, engine.ErrEnded)
+				}
 			}()
 			<-proceed
 			return nil

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -38,13 +39,14 @@ func (s *lockedTaskStore) Renew(ctx context.Context, until time.Time, leases []s
 	return lost, err
 }
 
-// A lease that cannot be extended neither ends other runs nor prevents new ones.
+// A handler stops at the end of a lease that cannot be extended. Such a lease neither ends other runs nor prevents new ones.
 func TestLockedLeaseDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &lockedTaskStore{sharedStore: sharedStore{inmem.New()}, locked: newID(), renewed: make(chan struct{}, 1)}
 		proceed := map[string]chan struct{}{"locked": make(chan struct{}), "other": make(chan struct{}), "queued": make(chan struct{})}
 		close(proceed["queued"])
+		causes := make(chan error, 100)
 		e := start(t, engine.Config{
 			Store: s, Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2,
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
@@ -52,6 +54,9 @@ func TestLockedLeaseDoesNotAffectOthers(t *testing.T) {
 				case <-proceed[turn.Messages()[0].Text()]:
 					return nil
 				case <-ctx.Done():
+					if turn.TaskID() == s.locked {
+						causes <- context.Cause(ctx)
+					}
 					return context.Cause(ctx)
 				}
 			},
@@ -68,6 +73,9 @@ func TestLockedLeaseDoesNotAffectOthers(t *testing.T) {
 		}
 		for range 6 { // until the first lease has expired
 			<-s.renewed
+		}
+		if cause := receive(t, causes); !errors.Is(cause, engine.ErrLeaseLost) {
+			t.Errorf("cause of the stop of a handler whose lease was not extended = %v, want %v", cause, engine.ErrLeaseLost)
 		}
 		close(proceed["other"])
 		wantState(t, waitFinal(t, e, ids["other"]), a2a.StateCompleted)

@@ -177,8 +177,12 @@ func TestCancelStopsHandlerOnOtherReplica(t *testing.T) {
 				if _, err := e2.Cancel(t.Context(), alice, task.Key.ID, engine.SendOptions{}); err != nil {
 					t.Fatal(err)
 				}
+				canceled := time.Now()
 				if cause := <-causes; !errors.Is(cause, test.cause) {
 					t.Errorf("cause = %v, want %v", cause, test.cause)
+				}
+				if took, limit := time.Since(canceled), min(test.poll, test.lease/3); took > limit {
+					t.Errorf("the handler stopped after %s, want at most %s", took, limit)
 				}
 				stop(t, e1)
 				wantState(t, waitFinal(t, e2, task.Key.ID), a2a.StateCanceled)

@@ -30,6 +30,7 @@ func TestParseRetention(t *testing.T) {
 		" tasks=36h , failed=0,idempotency=1d ": {"tasks": 36 * time.Hour, "failed": 0, "idempotency": day},
 		"negotiation-bid-lost=65535d":           {"negotiation-bid-lost": 65535 * day},
 		"rejected=1m,canceled=0d":               {"rejected": time.Minute, "canceled": 0},
+		"failed=1s":                             {"failed": time.Second},
 	} {
 		got, err := engine.ParseRetention(in)
 		if err != nil {

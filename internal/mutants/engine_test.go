@@ -1,0 +1,6 @@
+package mutants
+
+import "slices"
+
+// engine are defects of the engine.
+var engine = slices.Concat(engineRuns, engineDispatch, engineReplay, engineClients, engineRetention)

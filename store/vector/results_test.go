@@ -1,0 +1,20 @@
+package vector_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+func TestMinScoreIncludesItsBound(t *testing.T) {
+	t.Parallel()
+	least := 0.5
+	p := vector.SearchParams{Limit: 10, MinScore: &least}
+	for score, want := range map[float64]int{0.75: 1, 0.5: 1, 0.25: 0} {
+		c := vector.NewCollector(&p)
+		c.Add(new(vector.Row), score, vector.Scores{})
+		if got := len(c.Hits()); got != want {
+			t.Errorf("Add(score %g) with a least score of %g = %d hits, want %d", score, least, got, want)
+		}
+	}
+}
