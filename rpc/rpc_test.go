@@ -27,6 +27,18 @@ func TestParseKeepsTheIDLiteral(t *testing.T) {
 	}
 }
 
+func TestParseLimitsTheID(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[int]a2a.Code{1024: "", 1025: a2a.CodeInvalidRequest} {
+		for _, id := range []string{`"` + strings.Repeat("x", length-2) + `"`, strings.Repeat("1", length)} {
+			r, err := rpc.Parse([]byte(`{"jsonrpc":"2.0","method":"m","id":` + id + `}`))
+			if (err == nil) != (want == "") || err != nil && a2a.CodeOf(err) != want || err == nil && string(r.ID) != id || err != nil && len(r.ID) > 0 {
+				t.Errorf("Parse with an id of %d bytes = %d bytes, %v, want the code %q", length, len(r.ID), err, want)
+			}
+		}
+	}
+}
+
 func TestAppendError(t *testing.T) {
 	t.Parallel()
 	err := a2a.Invalid("message.parts", "must not be %s", "empty \"\n")
@@ -144,6 +156,7 @@ func TestTable(t *testing.T) {
 		{rpc.Request{ID: rpc.ID("1"), Method: "a/off"}, a2a.CodePushNotSupported},
 		{rpc.Request{Method: "a/one"}, a2a.CodeInvalidRequest},
 		{rpc.Request{Method: "a/three"}, a2a.CodeMethodNotFound},
+		{rpc.Request{Method: "a/one", Params: []byte("5")}, a2a.CodeInvalid},
 	} {
 		var c rpc.Call
 		err := table.Lookup(&c, &test.request)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -110,24 +111,27 @@ func TestUnauthenticatedRequestsDoNotWaitForTheirBody(t *testing.T) {
 
 func TestMethodsRequireTheirScope(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	st := newStore()
+	webhooks := withWebhook(t, st)
+	e := startOn(t, st, echo, func(c *server.Config) {
+		withExtendedCard(c)
+		webhooks(c)
+	})
 	for _, m := range a2a.Methods() {
 		if m.Scope != a2a.ScopeRead && m.Scope != a2a.ScopeWrite {
 			t.Errorf("method %s has the scope %q", m.Name, m.Scope)
 		}
-		if m.Off != "" {
-			continue
-		}
+		sample := cmp.Or(sampleParams[m.Name], `{"id":"x","taskId":"x","fromSequence":1,"pushNotificationConfigId":"w","pushNotificationConfig":{"url":"https://example.com/"}}`)
 		other := map[a2a.Scope]string{a2a.ScopeRead: "write", a2a.ScopeWrite: "read"}[m.Scope]
 		for _, denied := range []string{other, ""} {
-			if got := e.call(m.Name, sampleParams[m.Name], "User", "alice", "Scopes", denied); got.code() != -32013 || !strings.Contains(string(got.Body), `"code":"permission_denied"`) {
+			if got := e.call(m.Name, sample, "User", "alice", "Scopes", denied); got.code() != -32013 || !strings.Contains(string(got.Body), `"code":"permission_denied"`) {
 				t.Errorf("%s with the scope %q = %s, want -32013", m.Name, denied, got.Body)
 			}
 		}
 		if m.Streaming {
 			continue
 		}
-		if got := e.call(m.Name, sampleParams[m.Name], "User", "alice", "Scopes", string(m.Scope)); got.code() == -32013 {
+		if got := e.call(m.Name, sample, "User", "alice", "Scopes", string(m.Scope)); got.code() == -32013 {
 			t.Errorf("%s with its scope = %s, want it to be allowed", m.Name, got.Body)
 		}
 	}
@@ -155,5 +159,28 @@ func TestInterceptorsSeeEveryCall(t *testing.T) {
 		if got, want := <-calls, a2a.Anonymous+" "+method+" "+task.ID; got != want {
 			t.Errorf("interceptor saw %q, want %q", got, want)
 		}
+	}
+}
+
+// Interceptors count the calls that the server rejects too.
+func TestInterceptorsSeeCallsThatTheServerRejects(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	e := start(t, echo, func(c *server.Config) {
+		c.Authenticator = headerAuth{}
+		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:example:audit", Required: true}}
+		c.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+			return func(ctx context.Context, c *rpc.Call) (any, error) {
+				result, err := next(ctx, c)
+				seen = append(seen, m.Name+" "+string(a2a.CodeOf(err)))
+				return result, err
+			}
+		}}
+	})
+	e.call(a2a.MethodGet, `{"id":"x"}`, "User", "alice", "Scopes", "write")
+	e.call(a2a.MethodCancel, `{"id":"x"}`, "User", "alice")
+	want := a2a.MethodGet + " permission_denied, " + a2a.MethodCancel + " extension_support_required"
+	if got := strings.Join(seen, ", "); got != want {
+		t.Errorf("interceptors saw %s, want %s", got, want)
 	}
 }

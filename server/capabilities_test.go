@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -143,6 +145,65 @@ func TestExtendedCardIsForAuthenticatedCallers(t *testing.T) {
 	}
 	if status, _, body := e.fetch("GET", "/extendedAgentCard", "", "User", "bob"); status != 400 || !strings.Contains(body, "EXTENDED_AGENT_CARD_NOT_CONFIGURED") {
 		t.Errorf("GET /extendedAgentCard of a caller without one = %d %s, want 400", status, body)
+	}
+}
+
+// Only the caller's own cache may keep the extended card, and each media type has its own entry.
+func TestCachesKeepExtendedCardsApart(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, withExtendedCard)
+	tags := make(map[string]string)
+	for _, path := range []string{"/extendedAgentCard", "/v1/card"} {
+		for _, kind := range []string{"application/json", "application/a2a+json"} {
+			_, h, _ := e.fetch("GET", path, "", "User", "alice", "Accept", kind)
+			vary := strings.Join(h.Values("Vary"), ", ")
+			if !strings.Contains(vary, "Authorization") || !strings.Contains(vary, "Accept") || h.Get("Content-Type") != kind {
+				t.Errorf("GET %s as %s has the type %s and Vary %q, want Authorization and Accept", path, kind, h.Get("Content-Type"), vary)
+			}
+			if other := tags[h.Get("ETag")]; other != "" {
+				t.Errorf("GET %s as %s has the ETag of %s", path, kind, other)
+			}
+			tags[h.Get("ETag")] = path + " as " + kind
+		}
+	}
+	for _, method := range []string{"agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard"} {
+		if got := e.call(method, `{}`, "User", "alice"); got.Status != 200 || got.Header.Get("ETag") != "" || got.Header.Get("Cache-Control") != "" {
+			t.Errorf("%s = %d %v, want no headers for caches", method, got.Status, got.Header)
+		}
+	}
+}
+
+// A function that returns the extended card may change its copy of the public one.
+func TestExtendedCardDoesNotChangeThePublicOne(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) {
+		withExtendedCard(c)
+		c.Card.Provider = &a2a.AgentProvider{Organization: "o", URL: "https://example.com/"}
+		c.Card.ExtraData = map[string]any{"list": []any{map[string]any{"k": "v"}}}
+		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:example:public", Params: map[string]any{"k": "v"}}}
+		c.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+			card.Name, card.Provider.Organization, card.DefaultInputModes[0] = "secret 1", "secret 2", "secret 3"
+			card.Skills[0].ID, card.Skills[0].Tags[0] = "secret 4", "secret 5"
+			card.SecuritySchemes["secret 6"] = a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}
+			card.Capabilities.Extensions[0].URI, card.Capabilities.Extensions[0].Params["k"] = "urn:example:secret 7", "secret 8"
+			card.ExtraData["list"].([]any)[0].(map[string]any)["k"] = "secret 9"
+			return &card, nil
+		}
+	})
+	got := e.call("agent/getAuthenticatedExtendedCard", `{}`, "User", "alice")
+	for i := 1; i <= 9; i++ {
+		if !strings.Contains(string(got.Body), fmt.Sprint("secret ", i)) {
+			t.Errorf("agent/getAuthenticatedExtendedCard = %s, want secret %d", got.Body, i)
+		}
+	}
+	for _, path := range []string{cardPath, strictPath} {
+		r := e.request("GET", path, "", nil)
+		r.Host = "another.example.com" // its card is not in the cache
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, r)
+		if w.Code != 200 || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("GET %s = %d %s, want the public card", path, w.Code, w.Body)
+		}
 	}
 }
 

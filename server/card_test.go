@@ -146,6 +146,21 @@ func TestCardHasTheHostOfTheRequest(t *testing.T) {
 	}
 }
 
+// A card and the links to files have the scheme of the request.
+func TestAddressesHaveTheSchemeOfTheRequest(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	for _, address := range []string{"http://agent.example.com/", "https://agent.example.com/"} {
+		if card := viewCard(t, e.serve("GET", address, "").Body.Bytes()); card.URL != address {
+			t.Errorf("card at %s has the URL %s", address, card.URL)
+		}
+		sent := e.serve("POST", address, request("message/send", fileMessage(2<<20)), "User", "alice")
+		if !strings.Contains(sent.Body.String(), `"uri":"`+address+`blobs/`) {
+			t.Errorf("message/send at %s = %.500s, want a link with its scheme", address, sent.Body)
+		}
+	}
+}
+
 // schemes is an authenticator whose card has every kind of scheme.
 type schemes struct{ headerAuth }
 
@@ -212,7 +227,7 @@ func TestStrictCardHasMembersOfV10Only(t *testing.T) {
 	for _, request := range []struct {
 		path string
 		h    headers
-	}{{strictPath, nil}, {cardPath, headers{"A2A-Version", "1.0"}}, {"/", headers{"A2A-Version", "1.0.1"}}, {cardPath + "?A2A-Version=1.0", nil}} {
+	}{{strictPath, nil}, {cardPath, headers{"A2A-Version", "1.0"}}, {"/", headers{"A2A-Version", "1.0.1"}}, {cardPath, headers{"A2A-Version", "1"}}, {cardPath + "?A2A-Version=1.0", nil}} {
 		var card map[string]any
 		if err := json.Unmarshal(e.do("GET", request.path, "", request.h).Body, &card); err != nil {
 			t.Fatal(err)

@@ -117,6 +117,19 @@ func TestRequiredExtensionMustBeRequested(t *testing.T) {
 	}
 }
 
+func TestEachRequiredExtensionMustBeRequested(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) {
+		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:a", Required: true}, {URI: "urn:b", Required: true}}
+	})
+	for requested, missing := range map[string]string{"urn:a": "urn:b", "urn:b": "urn:a", "urn:b, urn:a": "", "URN:A, urn:b": "urn:a"} {
+		got := e.call("tasks/list", `{}`, "X-A2A-Extensions", requested)
+		if missing == "" && got.Error != nil || missing != "" && (got.code() != -32008 || !strings.Contains(got.Error.Message, "the extension "+missing+" is required")) {
+			t.Errorf("tasks/list with the extensions %s = %s, want an error that names %q", requested, got.Body, missing)
+		}
+	}
+}
+
 // Results of A2A 1.0 have members of extensions only for callers that requested one, also if
 // the encoding is cached.
 func TestMembersOfExtensionsAreSentOnRequest(t *testing.T) {
@@ -133,6 +146,10 @@ func TestMembersOfExtensionsAreSentOnRequest(t *testing.T) {
 				t.Errorf("GET %s with %q = %s, want members of extensions: %t", path, extension, body, want)
 			}
 		}
+	}
+	both := headers{"A2A-Extensions", server.ExtensionList, "X-A2A-Extensions", "urn:example:other"}
+	if got := e.do("GET", "/tasks/"+id, "", both); !strings.Contains(string(got.Body), `"embeddings":[1]`) {
+		t.Errorf("GET with an extension in each header = %s, want members of extensions", got.Body)
 	}
 	const params = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"a"}]}}`
 	for path, body := range map[string]string{

@@ -275,6 +275,7 @@ func TestFileRequests(t *testing.T) {
 	for name, want := range map[string]string{
 		"Content-Type": "application/x-test", "X-Content-Type-Options": "nosniff", "Content-Disposition": `attachment; filename=f0.bin`,
 		"Content-Security-Policy": "sandbox; default-src 'none'", "Accept-Ranges": "bytes", "Content-Length": "300000", "Cache-Control": "private, no-cache",
+		"Referrer-Policy": "no-referrer", "Vary": "Authorization",
 		"Etag": `"` + blob.Sum(data).String() + `"`,
 	} {
 		if got := whole.Header.Get(name); got != want {
@@ -489,9 +490,10 @@ func TestNamesOfFilesAreSafe(t *testing.T) {
 		".htaccess":            "attachment; filename=htaccess",
 		"a\\r\\nX-Evil: 1":     "attachment",
 		`x.txt\" ; filename=y`: `attachment; filename="x.txt_ ; filename=y"`,
-		"grüße.txt":            "attachment; filename*=utf-8''gr%C3%BC%C3%9Fe.txt",
-		"":                     "attachment",
-		"/":                    "attachment; filename=_",
+		strings.Repeat("y", 100) + strings.Repeat("x", 196) + ".txt": "attachment; filename=" + strings.Repeat("x", 196) + ".txt",
+		"grüße.txt": "attachment; filename*=utf-8''gr%C3%BC%C3%9Fe.txt",
+		"":          "attachment",
+		"/":         "attachment; filename=_",
 	} {
 		r := e.call("message/send", fmt.Sprintf(`{"message":{"messageId":%q,"role":"user","parts":[{"kind":"file","file":{"name":"%s","mimeType":"text/html","bytes":%q}}]},"configuration":{"blocking":true}}`, newID(), name, data), "Holdfast-Files", "links")
 		files, _ := filesOf(t, r.Result)

@@ -2,9 +2,15 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // A client that disconnects must not make the server report itself unready to others.
@@ -20,4 +26,37 @@ func TestCanceledHealthCheckDoesNotAffectOthers(t *testing.T) {
 			t.Errorf("request %d: /readyz = %d %s, want 200", i, w.Code, w.Body)
 		}
 	}
+}
+
+// failingPing is a store that does not respond while failing is set.
+type failingPing struct {
+	store.Store
+	failing *atomic.Bool
+}
+
+func (s failingPing) Ping(ctx context.Context) error {
+	if s.failing.Load() {
+		return errors.New("disk is full")
+	}
+	return s.Store.Ping(ctx)
+}
+
+// A health check is repeated, and no cache keeps its result.
+func TestHealthFollowsTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		e := startEngine(t, failingPing{newStore(), &failing}, echo, nil)
+		defer e.stopEngine()
+		for _, broken := range []bool{false, true, false} {
+			failing.Store(broken)
+			time.Sleep(time.Second)
+			want := map[bool]int{false: http.StatusOK, true: http.StatusServiceUnavailable}[broken]
+			for _, path := range []string{"/readyz", "/health"} {
+				if w := e.serve("GET", path, ""); w.Code != want || w.Header().Get("Cache-Control") != "no-store" {
+					t.Errorf("GET %s with a store that fails: %t = %d %v, want %d and no-store", path, broken, w.Code, w.Header(), want)
+				}
+			}
+		}
+	})
 }

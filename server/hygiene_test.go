@@ -114,6 +114,7 @@ func TestContentTypeAndSize(t *testing.T) {
 		{"text/plain", 415},
 		{"text/event-stream", 415},
 		{"multipart/form-data", 415},
+		{"text/x+json", 415},
 		{"application/x-www-form-urlencoded", 415},
 		{";", 415},
 	} {
@@ -325,6 +326,8 @@ func TestDNSRebindingIsRejected(t *testing.T) {
 		{"address", nil, "127.0.0.1:3773", headers{"Origin", "http://127.0.0.1:3773"}, 200, 200},
 		{"address of version 6", nil, "[::1]:3773", headers{"Origin", "http://[::1]:3773"}, 200, 200},
 		{"the configured name", own, "Agent.example", headers{"Origin", "https://Agent.example"}, 200, 200},
+		{"a name that ends with the configured one", own, "evil-agent.example", headers{"Origin", "http://evil-agent.example"}, 403, 403},
+		{"a name that ends with localhost", nil, "app.evil-localhost", headers{"Origin", "http://app.evil-localhost"}, 403, 403},
 		{"another name", own, "evil.example", headers{"Origin", "http://evil.example"}, 403, 403},
 		{"with a token", twoTokens, "any.example", headers{"Origin", "http://any.example", "Authorization", "Bearer alice-token"}, 200, 200},
 		{"the name of a container", nil, "agent:3773", nil, 200, 200},
@@ -375,6 +378,14 @@ func TestRequestIDs(t *testing.T) {
 		if (id == test.given) != test.used || id == "" || got.Error.Data["requestId"] != id {
 			t.Errorf("X-Request-Id %q: header %q, data %v, want it used: %t", test.given, id, got.Error.Data, test.used)
 		}
+	}
+	seen := make(map[string]bool)
+	for range 3 {
+		id := e.do("GET", "/healthz", "", nil).Header.Get("X-Request-Id")
+		if seen[id] || id == "" {
+			t.Errorf("X-Request-Id of a request without one = %q after %v, want a new one", id, seen)
+		}
+		seen[id] = true
 	}
 }
 

@@ -95,6 +95,9 @@ func TestBatchResponsesShareOneSizeLimit(t *testing.T) {
 			t.Errorf("response %d = %+v, want too_large", i, r.Error)
 		}
 	}
+	if kind := got.Header.Get("Content-Type"); kind != "application/json" {
+		t.Errorf("Content-Type = %q, want application/json", kind)
+	}
 	if len(got.Body) > 100_000 {
 		t.Errorf("the batch response has %d bytes, want at most 100000", len(got.Body))
 	}
@@ -105,7 +108,13 @@ func TestBatchResponsesShareOneSizeLimit(t *testing.T) {
 
 func TestOwnerMayUseHalfOfTheStreams(t *testing.T) {
 	t.Parallel()
-	e := start(t, func(ctx context.Context, _ *engine.Turn) error { <-ctx.Done(); return ctx.Err() }, func(c *server.Config) {
+	e := start(t, func(ctx context.Context, turn *engine.Turn) error {
+		if turn.Messages()[0].Text() != "wait" {
+			return turn.Reply()
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}, func(c *server.Config) {
 		twoTokens(c)
 		c.MaxStreams = 4
 	})
@@ -114,7 +123,7 @@ func TestOwnerMayUseHalfOfTheStreams(t *testing.T) {
 			t.Fatalf("stream = %+v, want a task", v)
 		}
 	}
-	if got := e.call(a2a.MethodStream, params(message("wait")), as("bob")...); got.Status != http.StatusTooManyRequests || got.code() != a2a.CodeExhausted.JSONRPC() {
+	if got := e.call(a2a.MethodStream, params(message("a")), as("bob")...); got.Status != http.StatusTooManyRequests || got.code() != a2a.CodeExhausted.JSONRPC() {
 		t.Errorf("the owner's third of 4 streams = %d %s, want 429", got.Status, got.Body)
 	}
 	if _, ok := e.open(a2a.MethodStream, params(message("wait")), as("alice")...).next(); !ok {

@@ -200,3 +200,34 @@ func TestReadCacheIsBounded(t *testing.T) {
 		t.Errorf("readCache = %+v after reading a large task, want it unchanged: %+v", cache, before)
 	}
 }
+
+// A task that a client creates again after deleting it has the same key, and may have the same number of events.
+func TestReadCacheDistinguishesTasksWithTheSameID(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(e *env, id string) string{
+		"tasks/get":  func(e *env, id string) string { return string(e.call("tasks/get", `{"id":"`+id+`"}`).Body) },
+		"tasks/list": func(e *env, _ string) string { return string(e.call("tasks/list", `{"historyLength":9}`).Body) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t, echo, nil)
+			id := freshUUID()
+			for _, text := range []string{"first", "second"} {
+				if sent := e.call("message/send", params(message(text, fmt.Sprintf(`"taskId":%q,"contextId":%q`, id, id)), blocking)); sent.Error != nil {
+					t.Fatalf("message/send = %s", sent.Body)
+				}
+				for range 2 {
+					if got := read(e, id); !strings.Contains(got, `"text":"`+text+`"`) {
+						t.Errorf("%s = %s, want the %s task", name, got, text)
+					}
+				}
+				if deleted := e.call("tasks/delete", `{"id":"`+id+`"}`); deleted.Error != nil {
+					t.Fatalf("tasks/delete = %s", deleted.Body)
+				}
+			}
+			if cache := readCache(t, e.server); cache.Hits < 2 {
+				t.Errorf("readCache = %+v, want a hit for each task", cache)
+			}
+		})
+	}
+}

@@ -122,6 +122,8 @@ func TestREST(t *testing.T) {
 		{"POST", "/message:send", `{}`, 400, "?\"field\":\"message\""},
 		{"POST", "/message:send", ``, 400, "?\"field\":\"message\""},
 		{"POST", "/message:send", `{"message":`, 400, "?PARSE_ERROR"},
+		{"PATCH", "/contexts/" + contextID, `{"name":"a","name":"b"}`, 400, invalid("name", "occurs more than once")},
+		{"POST", "/message:send", `{"configuration":{},"configuration":{}}`, 400, invalid("configuration", "occurs more than once")},
 		{"POST", "/message:send", `[]`, 400, restError(400, "INVALID_ARGUMENT", "the body must be an object, not an array", "INVALID_PARAMS", "invalid_params", "")},
 		{"POST", "/message:stream", `{}`, 400, "?\"field\":\"message\""},
 		{"GET", "/tasks/a/b", "", 404, noPath("/tasks/a/b")},
@@ -243,6 +245,18 @@ func TestRESTTenants(t *testing.T) {
 	}
 }
 
+// A tenant with the name of a path would not receive the requests for it.
+func TestTenantsDoNotHidePaths(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	for tenant, valid := range map[string]bool{"acme": true, "tasks": false, "v1": false, "rest": false, "health": false, "agent": false, ".well-known": false} {
+		_, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}, Codecs: []rpc.Codec{v03.Codec{}, v10.Codec{Tenant: tenant}}})
+		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("tenant %q", tenant)) {
+			t.Errorf("New() with the tenant %s = %v, want it valid: %t", tenant, err, valid)
+		}
+	}
+}
+
 func TestRESTStreams(t *testing.T) {
 	t.Parallel()
 	h, release := blockingHandler(t)
@@ -316,7 +330,7 @@ func TestRESTRejectsDNSRebinding(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, nil)
 	id := e.send("a").ID
-	for _, verb := range []string{"GET", "DELETE"} {
+	for _, verb := range []string{"GET", "DELETE", "PATCH"} {
 		r := e.request(verb, "/tasks/"+id, "", headers{"Origin", "http://evil.example.com"})
 		r.Host = "evil.example.com"
 		resp, err := e.client.Do(r)

@@ -234,6 +234,7 @@ func TestRefusalsHaveTheFormOfTheRequest(t *testing.T) {
 
 		{open, "GET", "/nope", ``, "1.0", nil, 404, rpcV10},
 		{open, "GET", "/nope", ``, "", nil, 404, rpcV03},
+		{open, "GET", "/restful", ``, "", nil, 404, rpcV03},
 		{open, "GET", "/tasks/a/b/c", ``, "", nil, 404, named(restV10, "NOT_FOUND")},
 		{open, "GET", "/v1/nope", ``, "", nil, 404, named(restV03, "NOT_FOUND")},
 		{open, "GET", "/rest", ``, "", nil, 404, named(restV03, "NOT_FOUND")},

@@ -20,7 +20,7 @@ type mutant struct {
 
 // all returns every mutant.
 func all() []mutant {
-	return slices.Concat(engine)
+	return slices.Concat(engine, server)
 }
 
 const root = "../.."

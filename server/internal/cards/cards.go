@@ -129,9 +129,7 @@ func (c *Cards) Extended(ctx context.Context, call *rpc.Call) (json.RawMessage, 
 	if call.Principal.ID == a2a.Anonymous {
 		return nil, a2a.Errorf(a2a.CodeNoExtendedCard, "callers without credentials have no extended agent card")
 	}
-	public := c.cfg.Card
-	public.Skills, public.Capabilities.Extensions = slices.Clone(public.Skills), slices.Clone(public.Capabilities.Extensions)
-	card, err := c.cfg.Extended(ctx, call.Principal, public)
+	card, err := c.cfg.Extended(ctx, call.Principal, copyCard(c.cfg.Card))
 	switch {
 	case err != nil:
 		return nil, err
