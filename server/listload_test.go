@@ -87,7 +87,7 @@ func (e *env) timeSends(n int) []time.Duration {
 
 // Many callers list the many tasks of one owner with totals. Messages of another owner and
 // renewals of leases must not wait for the lists, and no handler may lose its lease. The test counts the
-// lists that end during a message or a renewal: one that waits for its turn behind the callers sees as many as callers.
+// lists that end during a message or a renewal: a call that queues behind the callers counts a list of each.
 // With HOLDFAST_TEST_LISTS=1000000 the test uses that number of tasks, 400 callers and leases
 // of 3 s, and compares the message latency with that of lists and of an idle server.
 func TestListsOfOneOwnerDoNotDelayOthers(t *testing.T) {
