@@ -88,8 +88,9 @@ bench: build build-grpc ## compare with the official Go SDK and a bare echo serv
 check: ## formatting, lint (with govet), tidiness
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	./scripts/check-mod
-	go run $(GOLANGCI) run ./...
-	cd server/grpc && go run $(GOLANGCI) run ./...
+	work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && \
+	printf '%s\n' "$$(grep '^go ' go.mod)" "use $$PWD" "use $$PWD/server/grpc" >"$$work/go.work" && \
+	GOWORK=$$work/go.work go run $(GOLANGCI) run ./... ./server/grpc/...
 
 fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each; FUZZ="rpc a2a": these packages)
 	./scripts/fuzz $(or $(FUZZTIME),30s) $(FUZZ)

@@ -38,6 +38,8 @@ var rows = map[string]int{
 	"store/filter":                    0,
 	"internal/ann":                    0,
 	"internal/jsonobject":             0,
+	"internal/testseed":               0,
+	"internal/cputime":                0,
 	"store/memory":                    4,
 	"store/memory/memorytest":         6,
 	"store/graph":                     4,

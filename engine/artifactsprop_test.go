@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,13 +16,10 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
-
-// seedEnv names the environment variable that makes TestArtifactsEqualUninterruptedRun run only
-// one seed or, if set to "random", different seeds in each run.
-const seedEnv = "HOLDFAST_TEST_ARTIFACT_SEED"
 
 // TestArtifactsEqualUninterruptedRun runs random handlers that ask for retries and whose
 // processes are killed at random commits. It compares the artifacts with those of the same
@@ -32,22 +28,10 @@ const seedEnv = "HOLDFAST_TEST_ARTIFACT_SEED"
 func TestArtifactsEqualUninterruptedRun(t *testing.T) {
 	t.Parallel()
 	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 30}
-	base := uint64(1)
-	if text := os.Getenv(seedEnv); text == "random" {
-		base = rand.Uint64() >> 1
-	} else if text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		base, runs = seed, nil
-	}
 	onAllStores(t, func(t *testing.T, name string, s store.Store) {
 		hooks := newWebhookReceiver(t, s)
-		for i := range uint64(max(1, runs[name])) {
-			if checkSeed(t, s, hooks, base+i); t.Failed() {
-				t.Fatalf("%s=%d", seedEnv, base+i)
-			}
+		for seed := range testseed.Each(t, runs[name]) {
+			checkSeed(t, s, hooks, seed)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,15 +19,12 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
-
-// stateSeedEnv names the environment variable that makes TestStateEqualsUninterruptedRun run only
-// one seed or, if set to "random", different seeds in each run.
-const stateSeedEnv = "HOLDFAST_TEST_STATE_SEED"
 
 // TestStateEqualsUninterruptedRun runs random handlers that read and change the state, boards,
 // transcript, facts and blobs of their session. Their processes are killed or stopped at random
@@ -38,22 +34,10 @@ const stateSeedEnv = "HOLDFAST_TEST_STATE_SEED"
 func TestStateEqualsUninterruptedRun(t *testing.T) {
 	t.Parallel()
 	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 15}
-	base := uint64(1)
-	if text := os.Getenv(stateSeedEnv); text == "random" {
-		base = rand.Uint64() >> 1
-	} else if text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		base, runs = seed, nil
-	}
 	onAllStores(t, func(t *testing.T, name string, s store.Store) {
 		foreign := openForeign(t)
-		for i := range uint64(max(1, runs[name])) {
-			if checkStateSeed(t, s, foreign, base+i); t.Failed() {
-				t.Fatalf("%s=%d", stateSeedEnv, base+i)
-			}
+		for seed := range testseed.Each(t, runs[name]) {
+			checkStateSeed(t, s, foreign, seed)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -428,8 +429,7 @@ func (w *backendSet) step() {
 // Responses must not depend on the backend.
 func TestBackendsReturnIdenticalResponses(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	w := newBackendSet(t, seed)
 	for i := range 400 {
 		if w.step(); t.Failed() {

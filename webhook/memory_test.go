@@ -198,7 +198,8 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 		t.Errorf("budget: %+v, want nothing reserved and at most %d", stats, total)
 	}
 	t.Logf("heap: %d MiB before, at most %d MiB more", before>>20, (most-before)>>20)
-	if most-before > total*3/2 && raceShare == 1 { // includes connections and garbage of the test
+	// Includes connections and garbage of the test. Requests that share no bodies need 180 MiB.
+	if most-before > 2*total && raceShare == 1 {
 		t.Errorf("the heap grew by %d MiB, the budget is %d MiB", (most-before)>>20, total>>20)
 	}
 }

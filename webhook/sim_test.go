@@ -19,13 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-var (
-	simSeed  = flag.Uint64("webhook.seed", 0, "run only the simulation with this seed")
-	simCount = flag.Int("webhook.schedules", 150, "number of simulations of each kind")
-)
+var simCount = flag.Int("webhook.schedules", 150, "number of simulations of each kind")
 
 // plan configures a simulation.
 type plan struct {
@@ -431,22 +429,15 @@ func (w *world) drain(most time.Duration) {
 func simulate(t *testing.T, p plan, check func(w *world)) {
 	t.Helper()
 	t.Parallel()
-	first, count := uint64(time.Now().UnixNano())%1e9, *simCount/raceShare
+	count := *simCount / raceShare
 	if testing.Short() {
 		count /= 20
 	}
-	if *simSeed != 0 {
-		first, count = *simSeed, 1
-	}
-	for i := range uint64(count) {
-		seed := first + i
+	for seed := range testseed.Each(t, count) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed, p)
 			w.runPlan()
 			check(w)
 		})
-		if t.Failed() {
-			t.Fatalf("failed with seed %d; to replay: go test ./webhook -run '%s$' -webhook.seed=%d", seed, t.Name(), seed)
-		}
 	}
 }

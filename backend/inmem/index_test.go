@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 type number int
@@ -22,6 +24,7 @@ func numbers(entries func(func(entry[number]) bool)) []number {
 
 func TestIndexIsASortedSet(t *testing.T) {
 	t.Parallel()
+	testseed.Rapid(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var x index[number]
 		model := make(map[number]bool)

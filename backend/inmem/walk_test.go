@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 func TestWalkMergesIndexes(t *testing.T) {
 	t.Parallel()
+	testseed.Rapid(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{0, 3, 300, 3000}).Draw(t, "records")
 		parts := make([]index[number], rapid.IntRange(1, 3).Draw(t, "indexes"))

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -302,8 +302,7 @@ func (g *grammar) text2() string {
 // TestRandomQueriesHaveTheSameResultsInAGE executes random queries on random graphs in the process and on AGE.
 func TestRandomQueriesHaveTheSameResultsInAGE(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	queries := 150
 	if testing.Short() {

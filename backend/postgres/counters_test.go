@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -121,14 +122,14 @@ func TestLabelTotalsStayCorrect(t *testing.T) {
 	t.Parallel()
 	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	stores := []*Store{open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)}
+	seed := testseed.Of(t)
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
-			s, seed := stores[worker%2], mathrand.Uint64()
-			r := mathrand.New(mathrand.NewPCG(seed, 0))
+			s, r := stores[worker%2], mathrand.New(mathrand.NewPCG(seed, uint64(worker)))
 			for range 80 {
 				if err := randomChange(s, r); err != nil {
-					t.Errorf("seed %d: %v", seed, err)
+					t.Errorf("worker %d: %v", worker, err)
 					return
 				}
 			}

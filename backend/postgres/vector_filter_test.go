@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -97,8 +98,7 @@ func randomFilter(r *rand.Rand, depth int) filter.Filter {
 // index evaluates selects at least these.
 func TestFiltersSelectAsInMemory(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
 	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{Vectors: true}))
 	v := s.Vectors(vector.Config{}).(*vectorStore)

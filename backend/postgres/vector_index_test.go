@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -93,8 +94,7 @@ func recallOf(t *testing.T, v vector.Store, k vector.Key, queries []vector.Docum
 
 func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
 	for _, test := range []struct {
 		metric vector.Metric

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -107,7 +108,7 @@ func TestIndexDoesNotOnlyGrow(t *testing.T) {
 // the last appends.
 func TestSessionsAreInOrder(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	srv, clock := startServer(t), newTestClock()
 	stores := []*Store{

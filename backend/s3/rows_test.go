@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 // storedRows are rows whose pages are in memory.
@@ -69,7 +71,7 @@ func (s *storedRows) save(t *testing.T, r *rows) {
 // root does not name.
 func TestRowsEqualAMap(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := &storedRows{limits: limits{root: 300, page: 200}, pages: make(map[string][]byte)}
 	want := make(map[string]string)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -73,8 +74,7 @@ var expectedErrors = []error{
 
 func TestCountersMatchRowsAfterRandomCalls(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := open(t, Config{Dir: t.TempDir()})
 	for n := range 2000 {

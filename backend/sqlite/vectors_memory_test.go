@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
@@ -31,8 +32,7 @@ func TestVectorsWithLittleIndexMemory(t *testing.T) {
 // of which few fit into the limit.
 func TestIndexesAreDroppedAndReadAgain(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	const collections, size = 24, 300
 	s := open(t, Config{Dir: t.TempDir(), Logger: testLogger(t)})
 	s.vectors.cfg, s.vectors.minSnapshot = ann.Config{GraphAt: 100}, 50

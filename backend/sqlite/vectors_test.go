@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -90,8 +91,7 @@ func searchIDs(t *testing.T, s vector.Store, p vector.SearchParams, embedding []
 // documents that were written afterwards.
 func TestVectorSnapshotIsRead(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	reopen := func(damage string) (*Store, *vectorStore) {

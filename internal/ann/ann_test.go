@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 // check compares searches with exact results. It returns the mean recall.
@@ -60,7 +62,7 @@ func TestSearchFindsTheNearest(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := newData(t, rand.Uint64(), 100, 50)
+			d := newData(t, testseed.Of(t), 100, 50)
 			x := newIndex(t, Config{Dim: 100, Metric: test.metric, GraphAt: test.graphAt})
 			items := d.items(5000, 0)
 			if test.scale {
@@ -93,7 +95,7 @@ func TestSearchFindsTheNearest(t *testing.T) {
 // Filters of a walk must be applied in the walk; most indexes have no graph large enough for it.
 func TestWalkWithFilterFindsTheNearest(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 64, 100)
+	d := newData(t, testseed.Of(t), 64, 100)
 	x := newIndex(t, Config{Dim: 64, Metric: Cosine, GraphAt: 1000})
 	items := d.items(24_000, 0)
 	upsert(t, x, items)
@@ -126,7 +128,7 @@ func TestEqualVectorsAreOrderedByID(t *testing.T) {
 // Churn replaces and removes half of the items; then all of them.
 func TestChurnKeepsRecallAndRows(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 64, 50)
+	d := newData(t, testseed.Of(t), 64, 50)
 	x := newIndex(t, Config{Dim: 64, Metric: Cosine, GraphAt: 1000})
 	items := d.items(4000, 0)
 	upsert(t, x, items)
@@ -196,7 +198,7 @@ func TestChurnKeepsRecallAndRows(t *testing.T) {
 // The last live row of a level is removed after the others of the level were retired.
 func TestRepairKeepsLevelsApart(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 16, 50)
+	d := newData(t, testseed.Of(t), 16, 50)
 	x := newIndex(t, Config{Dim: 16, Metric: Cosine, GraphAt: 100})
 	upsert(t, x, d.items(2000, 0))
 	settle(t, x)
@@ -246,7 +248,7 @@ func checkGraph(t *testing.T, x *Index) {
 }
 
 func TestGraphDoesNotDependOnWorkers(t *testing.T) {
-	d := newData(t, rand.Uint64(), 32, 20)
+	d := newData(t, testseed.Of(t), 32, 20)
 	items := d.items(3000, 0)
 	var snapshots [2]bytes.Buffer
 	for i := range snapshots {
@@ -296,7 +298,7 @@ func (s *source) Attrs(_ context.Context, each func(id string, attr any)) error 
 
 func TestSnapshotRestoresTheIndex(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 50, 20)
+	d := newData(t, testseed.Of(t), 50, 20)
 	items := d.items(4000, 0)
 	src := &source{items: byID(items)}
 	cfg := Config{Dim: 50, Metric: Cosine, GraphAt: 1000, Source: src, KeepBytes: 100 * 50 * 4}
@@ -351,7 +353,7 @@ func TestSnapshotRestoresTheIndex(t *testing.T) {
 
 func TestSnapshotRejectsDamage(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 8, 5)
+	d := newData(t, testseed.Of(t), 8, 5)
 	src := &source{}
 	cfg := Config{Dim: 8, Metric: L2, GraphAt: 50, Source: src}
 	x := newIndex(t, cfg)
@@ -418,7 +420,7 @@ func TestInvalidInputIsRejected(t *testing.T) {
 func TestSearchDuringChanges(t *testing.T) {
 	t.Parallel()
 	const stable, searchers = 2000, 8
-	d := newData(t, rand.Uint64(), 32, 20)
+	d := newData(t, testseed.Of(t), 32, 20)
 	x := newIndex(t, Config{Dim: 32, Metric: Cosine, GraphAt: 500})
 	fixed := d.items(stable, 0)
 	upsert(t, x, fixed)

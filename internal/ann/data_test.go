@@ -21,7 +21,6 @@ type data struct {
 }
 
 func newData(t testing.TB, seed uint64, dim, clusters int) *data {
-	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 7))
 	d := &data{r: r, dim: dim, zipf: rand.NewZipf(r, 1.1, 8, uint64(clusters-1))}
 	for range 32 {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 // A walk starts at the query. Here the filter selects the half of the items that is furthest from it,
@@ -12,7 +14,7 @@ import (
 func TestWalkFindsSelectedItemsFarFromTheQuery(t *testing.T) {
 	t.Parallel()
 	const n = 21_000 // so that half of them are not scanned
-	d := newData(t, rand.Uint64(), 32, 100)
+	d := newData(t, testseed.Of(t), 32, 100)
 	x := newIndex(t, Config{Dim: 32, Metric: Cosine, GraphAt: 1000})
 	items := d.items(n, 0)
 	upsert(t, x, items)
@@ -55,7 +57,7 @@ func TestWalkFindsSelectedItemsFarFromTheQuery(t *testing.T) {
 // Equal vectors must not fill the lists of links so that others cannot be reached.
 func TestEqualVectorsDoNotHideOthers(t *testing.T) {
 	t.Parallel()
-	d := newData(t, rand.Uint64(), 32, 20)
+	d := newData(t, testseed.Of(t), 32, 20)
 	x := newIndex(t, Config{Dim: 32, Metric: Cosine, GraphAt: 200})
 	items := d.items(4000, 0)
 	same := d.vector()

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 // checkKernels compares every kernel that the CPU supports with that in Go, on vectors that
@@ -51,8 +53,7 @@ func TestKernelsAgreeWithGo(t *testing.T) {
 	if !hasAVX2 {
 		t.Log("this CPU has no AVX2: only the kernels in Go run")
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for n := range 300 {
 		checkKernels(t, seed+uint64(n), n, n%7)

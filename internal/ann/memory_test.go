@@ -5,13 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 // TestIDTableFindsRows compares the table with a map.
 func TestIDTableFindsRows(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := newIndex(t, Config{Dim: 1, Metric: Dot})
 	model := make(map[string]float32)
@@ -50,10 +51,11 @@ func TestIDTableFindsRows(t *testing.T) {
 
 func TestLinksKeepAllBitsOfRows(t *testing.T) {
 	t.Parallel()
+	r := rand.New(rand.NewPCG(testseed.Of(t), 1))
 	l := &blockLinks{limit: baseDegree}
 	want := map[int][]uint32{0: {1, 1<<24 - 1}, 5: {}, 6: {0xfedcba98, 3, 1 << 24}, blockRows - 1: make([]uint32, baseDegree)}
 	for i := range want[blockRows-1] {
-		want[blockRows-1][i] = rand.Uint32() >> rand.IntN(32)
+		want[blockRows-1][i] = r.Uint32() >> r.IntN(32)
 	}
 	for i, links := range want {
 		l.set(i, links)

@@ -6,9 +6,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -464,10 +466,37 @@ func TestServerWithoutTLSIsReported(t *testing.T) {
 	}
 }
 
+// ownDatabase returns the URL of a new database, which no other test uses.
+func ownDatabase(t *testing.T) string {
+	t.Helper()
+	server := pgtest.URL(t)
+	name := "d" + strings.TrimPrefix(pgtest.NewSchema(), "t")
+	execute := func(statement string) {
+		t.Helper()
+		ctx := context.Background()
+		c, err := pgx.Connect(ctx, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Exec(ctx, statement)
+		if err = errors.Join(err, c.Close(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute("CREATE DATABASE " + name)
+	t.Cleanup(func() { execute("DROP DATABASE " + name + " WITH (FORCE)") })
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
 // A check leaves nothing in the database.
 func TestStorageCheckOnPostgres(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := ownDatabase(t)
 	code, out, stderr := run(t, "", nil, "storage", "check", url, "--suite", "boards", "--json")
 	want := regexp.MustCompile(`^{"ok":true,"suites":\[{"suite":"boards","passed":[1-9][0-9]+,"failed":\[\],"skipped":\[\],`)
 	if code != 0 || !want.MatchString(out) {

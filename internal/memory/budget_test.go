@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
 func TestOneOwnerHoldsAtMostHalf(t *testing.T) {
@@ -178,20 +179,21 @@ func TestHoldsNeverExceedTheBudget(t *testing.T) {
 	t.Parallel()
 	b := New(1000)
 	var held atomic.Int64
+	seed := testseed.Of(t)
 	var group sync.WaitGroup
 	for i := range 32 {
 		group.Go(func() {
-			h := b.Hold(string(rune('a' + i%3)))
+			h, r := b.Hold(string(rune('a'+i%3))), rand.New(rand.NewPCG(seed, uint64(i)))
 			for range 500 {
-				n := 1 + rand.Int64N(200)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Microsecond)
+				n := 1 + r.Int64N(200)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(1000))*time.Microsecond)
 				if h.Grow(ctx, n) == nil {
 					if now := held.Add(n); now > 1000 {
 						t.Errorf("%d bytes are held", now)
 					}
 				}
 				cancel()
-				if rand.IntN(2) == 0 {
+				if r.IntN(2) == 0 {
 					held.Add(-h.Bytes())
 					h.Release()
 				}

@@ -11,12 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // runRandom makes random calls on a store and on the model, and compares the results. A failure
 // prints the seed and the shortest series of calls that reproduces it.
 func runRandom(t T, h Harness) {
+	testseed.Rapid(t)
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		series := seriesT{t, rt}
 		run := &randomRun{t: rt, ctx: t.Context(), got: h.Open(series), want: newModel()}

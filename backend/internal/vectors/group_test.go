@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -65,8 +66,7 @@ func groups(t *testing.T, c *Collection, p vector.SearchParams) vector.Results {
 
 func TestGroupsReadAsManyDocumentsAsTheyNeed(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20 {
 		size := 1 + r.IntN(200)

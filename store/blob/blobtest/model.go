@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
@@ -93,7 +94,7 @@ func (m *model) sweep() (s blob.Swept) {
 
 // randomCalls compares the store with the model. The seed of a failure is in the log.
 func randomCalls(f *fixture) {
-	seed := rand.Uint64()
+	seed := testseed.Of(f)
 	r := &randomRun{fixture: f, m: &model{f: f, freed: make(map[blob.ContentKey]time.Time)}, r: rand.New(rand.NewPCG(seed, 0))}
 	calls := []func(){r.put, r.put, r.put, r.open, r.delete, r.pin, r.unpin, r.unpinAll, r.touch, r.sweep, r.list, r.wait}
 	for n := range 250 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/board"
 )
 
@@ -132,7 +133,7 @@ func paging(f *fixture) {
 
 // randomCalls compares random calls on one board with a slice of tasks.
 func randomCalls(f *fixture) {
-	seed := rand.Uint64()
+	seed := testseed.Of(f)
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := f.create("c1")
 	all := f.instances()

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
@@ -21,8 +22,7 @@ type world struct {
 }
 
 func testRandom(f *fixture) {
-	seed := rand.Uint64()
-	f.Logf("seed %d", seed)
+	seed := testseed.Of(f)
 	w := &world{f, rand.New(rand.NewPCG(seed, 0)), make(map[graph.Key]*model)}
 	for n := 0; n < f.h.Calls && !f.Failed(); n++ {
 		k := graph.Key{Owner: fmt.Sprint("owner", w.r.IntN(2)), Graph: "g"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -25,7 +26,7 @@ type randomRun struct {
 
 func randomCalls(f *fixture) {
 	f.setsClock()
-	r := &randomRun{fixture: f, seed: rand.Uint64(), want: newModel(f.clock)}
+	r := &randomRun{fixture: f, seed: testseed.Of(f), want: newModel(f.clock)}
 	r.rand = rand.New(rand.NewPCG(r.seed, 0))
 	calls := []func(*randomRun){
 		(*randomRun).callAppend, (*randomRun).callAppend, (*randomRun).callAppend, (*randomRun).callPage, (*randomRun).callPage, (*randomRun).callMessages,

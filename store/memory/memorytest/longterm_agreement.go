@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -18,8 +19,7 @@ import (
 // contents with the same scores, between changes of facts. The stores of Holdfast do; others need not.
 func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memory.LongTerm) {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	clock := &longTermClock{at: longTermStart}
 	var stores [2]memory.LongTerm

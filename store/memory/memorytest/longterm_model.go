@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -67,8 +68,7 @@ type longTermRun struct {
 }
 
 func longTermModelTest(f *longTermFixture) {
-	seed := uint64(time.Now().UnixNano())
-	f.Logf("seed %d", seed)
+	seed := testseed.Of(f)
 	r := &longTermRun{longTermFixture: f, random: rand.New(rand.NewPCG(seed, 0))}
 	for range f.h.Steps {
 		f.in.Namespace = []string{"n", "n/m"}[r.random.IntN(2)]

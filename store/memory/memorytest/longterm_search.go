@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -287,8 +288,7 @@ func randomFilter(random *rand.Rand, depth int) filter.Filter {
 }
 
 func testRandomFilters(f *longTermFixture) {
-	seed := uint64(time.Now().UnixNano())
-	f.Logf("seed %d", seed)
+	seed := testseed.Of(f)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const facts = 60
 	all := make(map[string]map[string]any)

@@ -6,13 +6,14 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // stateModel compares random calls with a map of JSON texts.
 func stateModel(f *shortTermFixture) {
 	f.open(ShortTermOptions{TTL: time.Minute})
-	seed := rand.Uint64()
+	seed := testseed.Of(f)
 	r := rand.New(rand.NewPCG(seed, 1))
 	type entry struct {
 		values  map[string]any

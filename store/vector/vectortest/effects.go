@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -276,8 +277,7 @@ func testEffectSearches(f *fixture) {
 // testRandomEffects commits random effects, some of which fail.
 func testRandomEffects(f *fixture) {
 	e := newEffects(f)
-	seed := rand.Uint64()
-	f.Logf("seed %d", seed)
+	seed := testseed.Of(f)
 	r := rand.New(rand.NewPCG(seed, 1))
 	f.upsert(document("fixed", 1, 1))
 	model := map[string]vector.Document{"fixed": document("fixed", 1, 1)}

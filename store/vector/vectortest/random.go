@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -32,8 +33,7 @@ type modelCollection struct {
 // testRandom compares random calls with the model. Components are small integers, so that many
 // scores are equal and rounding does not change their order.
 func testRandom(f *fixture) {
-	seed := rand.Uint64()
-	f.Logf("seed %d", seed)
+	seed := testseed.Of(f)
 	w := &world{rand.New(rand.NewPCG(seed, 0)), make(map[vector.Key]*modelCollection)}
 	for n := 0; n < f.h.Calls && !f.Failed(); n++ {
 		k := vector.Key{Owner: fmt.Sprint("owner", w.r.IntN(2)), Collection: fmt.Sprint("c", w.r.IntN(3))}
