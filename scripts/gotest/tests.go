@@ -88,6 +88,7 @@ func (t *tests) handle(e event) {
 		fmt.Fprint(t.out, e.Output)
 	case e.Action == "output" && e.Test == "":
 		t.packageOutput(e)
+	case e.Action == "output" && strings.HasPrefix(e.Output, "=== "): // the start of a test, its pauses
 	case e.Action == "output":
 		if t.output[name] == nil {
 			t.output[name] = new(bytes.Buffer)

@@ -3,10 +3,8 @@ package historytest
 import (
 	"context"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +42,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 				mutate(m)
 				return m
 			}}
-			run := &recorder{ctx: t.Context()}
+			run := storetest.NewRecorder(t.Context())
 			for _, test := range named {
 				if !run.Run(test.name, func(t storetest.T) { test.run(newFixture(t, h)) }) {
 					return
@@ -233,53 +231,4 @@ func (m *mutant) Search(ctx context.Context, q history.SearchQuery) (history.Sea
 func (m *mutant) Sessions(ctx context.Context, q history.SessionQuery) (history.SessionPage, error) {
 	change(m.list, &q, q.Complete())
 	return m.model.Sessions(ctx, q)
-}
-
-// recorder is a T outside go test. It records whether a test failed.
-type recorder struct {
-	ctx    context.Context //nolint:containedctx // that of the test
-	mu     sync.Mutex
-	failed bool
-}
-
-func (r *recorder) Run(_ string, f func(storetest.T)) bool {
-	part := &recorder{ctx: r.ctx}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil { // it would end the process of a real test
-				part.Errorf("%v", p)
-			}
-		}()
-		f(part)
-	}()
-	<-done
-	return !part.Failed()
-}
-
-func (r *recorder) Helper()                  {}
-func (r *recorder) Name() string             { return "" }
-func (r *recorder) Parallel()                {}
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Cleanup(func())           {}
-func (r *recorder) TempDir() string          { return "" }
-func (r *recorder) Logf(string, ...any)      {}
-func (r *recorder) Skipf(string, ...any)     { runtime.Goexit() }
-
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
-func (r *recorder) Errorf(string, ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
 }

@@ -3,10 +3,8 @@ package memorytest_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -212,7 +210,7 @@ func TestLongTermSuiteCatchesBrokenStores(t *testing.T) {
 	for name, mutant := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &recorder{ctx: t.Context()}
+			r := storetest.NewRecorder(t.Context())
 			memorytest.RunLongTermOn(r, memorytest.LongTermHarness{Steps: 100, Open: func(_ storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
 				return breakStore(mutant, inmem.New(), cfg)
 			}, Reconfigure: func(_ storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
@@ -223,50 +221,4 @@ func TestLongTermSuiteCatchesBrokenStores(t *testing.T) {
 			}
 		})
 	}
-}
-
-// recorder is a T that records failures.
-type recorder struct {
-	storetest.T
-	ctx    context.Context
-	mu     sync.Mutex
-	failed bool
-}
-
-func (r *recorder) Run(_ string, f func(storetest.T)) bool {
-	child := &recorder{ctx: r.ctx}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(child)
-	}()
-	<-done
-	if child.Failed() {
-		r.fail()
-	}
-	return !child.Failed()
-}
-
-func (r *recorder) fail() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
-func (r *recorder) Helper()                  {}
-func (r *recorder) Parallel()                {}
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Logf(string, ...any)      {}
-func (r *recorder) Errorf(string, ...any)    { r.fail() }
-func (r *recorder) Skipf(string, ...any)     { runtime.Goexit() }
-
-func (r *recorder) Fatalf(string, ...any) {
-	r.fail()
-	runtime.Goexit()
 }
