@@ -33,6 +33,9 @@ RACE_SKIP := $(RACE_SKIP)|BetweenBackends|TestCorpusOf|InAGE|TestStorageCheckOnP
 # Tests of RACE_ALL without the race detector: RACE_SKIP, and those that do less with it.
 RACE_PLAIN := $(RACE_SKIP)|TestSim|TestBacklogDrains|TestDeadEndpointsDoNotDelay|TestSaturatedEndpoint|TestRecoveredHostIsCalled
 
+# Packages whose tests start programs of the repository that go test does not know.
+UNCACHED := ./examples/receivers
+
 # go test with what the gate reports. The flags are the same everywhere, so that all targets share results. No flag is one
 # that go test cannot keep results with, such as -shuffle. Data in memory costs less than on a disk.
 GOTEST = env TMPDIR=$$(./scripts/services tmpdir) go run ./scripts/gotest
@@ -60,7 +63,8 @@ test: ## run all tests, after installing and starting what they need (packages w
 	./scripts/services run $(MAKE) --no-print-directory test-installed
 
 test-installed:
-	$(GOTEST) $(FLAGS) -tags services -- $$(comm -23 <(go list ./... | sort) <(go list $(RACE_ALL) | sort))
+	$(GOTEST) $(FLAGS) -tags services -- $$(comm -23 <(go list ./... | sort) <(go list $(RACE_ALL) $(UNCACHED) | sort))
+	$(GOTEST) $(FLAGS) -count=1 -- $(UNCACHED)
 	$(GOTEST) $(FLAGS) -tags services -run '$(RACE_PLAIN)' -- $(RACE_ALL)
 	CGO_ENABLED=1 $(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -- $(RACE_ALL)
 	$(GOTEST) -C bench $(FLAGS) -- ./...

@@ -18,7 +18,7 @@ func newModule(t *testing.T, tests string) {
 	t.Setenv("HOLDFAST_FLAKY_LOG", filepath.Join(t.TempDir(), "flaky.log"))
 	t.Setenv("HOLDFAST_TEST_SUMMARY", filepath.Join(t.TempDir(), "summary"))
 	write(t, "go.mod", "module example\n\ngo 1.26\n")
-	write(t, "a_test.go", "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Args\n\n// No result of an earlier run of this test applies.\nvar unique = \""+dir+"\"\n\n"+tests)
+	write(t, "a_test.go", "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n// No result of an earlier run of this test applies.\nfunc init() { os.Setenv(\"UNIQUE\", \""+dir+"\") }\n\n"+tests)
 	git(t, "init", "-q")
 	git(t, "add", ".")
 	git(t, "commit", "-qm", "add a test")
