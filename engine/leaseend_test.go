@@ -38,14 +38,19 @@ func (s *slowRenewal) Commit(ctx context.Context, changes ...store.Change) ([]st
 }
 
 func (s *slowRenewal) Renew(ctx context.Context, until time.Time, leases []store.HeldLease) ([]store.Key, error) {
-	if s.renewal == 0 {
+	s.mu.Lock()
+	delay := s.renewal
+	s.mu.Unlock()
+	if delay == 0 {
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "no connection")
 	}
 	lost, err := s.sharedStore.Renew(ctx, until, leases)
 	s.mu.Lock()
 	s.until = until
 	s.mu.Unlock()
-	time.Sleep(s.renewal)
+	time.Sleep(delay)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.renewal = 0
 	return lost, err
 }
