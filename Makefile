@@ -71,10 +71,10 @@ test-installed:
 	CGO_ENABLED=1 $(GOTEST) -C server/grpc $(RACE) $(FLAGS) -tags services -- ./...
 
 test-race: ## run the concurrent tests of the databases and commands under the race detector too
-	./scripts/services run env CGO_ENABLED=1 $(MAKE) --no-print-directory test-race-installed
+	./scripts/services run $(MAKE) --no-print-directory test-race-installed
 
 test-race-installed:
-	$(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -run '$(RACE_RUN)' -- $(RACE_SOME)
+	CGO_ENABLED=1 $(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -run '$(RACE_RUN)' -- $(RACE_SOME)
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
 	go run ./scripts/gotest -count=1 -tags faults,services -vet=off -parallel 8 -timeout $(or $(FAULTS_TIMEOUT),30m) -- ./faults

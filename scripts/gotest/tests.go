@@ -104,7 +104,7 @@ func (t *tests) handle(e event) {
 // packageOutput prints the lines of a package, such as its result.
 func (t *tests) packageOutput(e event) {
 	switch {
-	case e.Output == "PASS\n" || e.Output == "FAIL\n" || strings.Contains(e.Output, "[no test files]"):
+	case e.Output == "PASS\n" || e.Output == "FAIL\n" || strings.Contains(e.Output, "[no test files]") || strings.Contains(e.Output, "no tests to run"):
 		return
 	case strings.HasPrefix(e.Output, "ok ") || strings.HasPrefix(e.Output, "FAIL\t"):
 		t.packages++
