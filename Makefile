@@ -102,15 +102,15 @@ fuzz: ## fuzz every decoder for a while (FUZZTIME=30s each; FUZZ="rpc a2a": thes
 mutants: ## build a defect into the engine and the server, one at a time, and check that a test notices it
 	go test -count=1 -tags mutants -vet=off -timeout 3h ./internal/mutants
 
-long: ## run what the gate leaves out, for about an hour: random seeds and orders on a busy machine, fuzzing, mutants, long faults
+long: ## run what the gate leaves out, for about two hours: random seeds and orders on a busy machine, fuzzing, mutants, long faults
 	./scripts/prerequisites
 	./scripts/services run $(MAKE) --no-print-directory long-installed
 
 long-installed:
-	HOLDFAST_TEST_SEED=random ./scripts/busy 4 $(GOTEST) $(FLAGS) -tags services -shuffle=on -count=3 -timeout 2h -- ./...
+	HOLDFAST_TEST_SEED=random ./scripts/busy 4 $(GOTEST) $(FLAGS) -tags services,long -shuffle=on -count=3 -timeout 2h -- ./...
 	$(MAKE) --no-print-directory mutants
 	$(MAKE) --no-print-directory fuzz
-	$(MAKE) --no-print-directory faults FAULTS_LONG=5
+	$(MAKE) --no-print-directory faults FAULTS_LONG=5 FAULTS_TIMEOUT=2h
 	$(MAKE) --no-print-directory bench BENCH_FLAGS=-short
 
 .PHONY: help build build-grpc run quick test test-installed test-race test-race-installed faults interop conformance bench check fuzz mutants long long-installed

@@ -11,12 +11,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-func TestLongTermRecall(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	memorytest.CheckRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 50)
-}
-
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
 func BenchmarkSearchSpeed(b *testing.B) {
 	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(memory.LongTermConfig{})

@@ -333,9 +333,3 @@ func TestInterruptedDeletionContinues(t *testing.T) {
 		return rows == 0
 	})
 }
-
-func TestWordRecall(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	vectortest.CheckRecall(storetest.Wrap(t), s.Vectors(vector.Config{}), 50)
-}
