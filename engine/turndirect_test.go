@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,40 +86,42 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			foreign := inmem.New()
-			e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-				if turn.Attempt() == 1 {
-					if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
-						return fmt.Errorf("write = %w, want the error of the store", err)
-					}
-					_, state := turn.State().Get(ctx)
-					for _, err := range []error{write(ctx, turn, "second"), put(ctx, turn, "other", blob.Digest{}), turn.Blobs().Delete(ctx, "x"), turn.State().Update(ctx, map[string]any{"a": 1}), state} {
-						if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), name) {
-							return fmt.Errorf("another call = %w, want one that names %s", err, name)
+			synctest.Test(t, func(t *testing.T) {
+				foreign := inmem.New()
+				e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+					if turn.Attempt() == 1 {
+						if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
+							return fmt.Errorf("write = %w, want the error of the store", err)
 						}
+						_, state := turn.State().Get(ctx)
+						for _, err := range []error{write(ctx, turn, "second"), put(ctx, turn, "other", blob.Digest{}), turn.Blobs().Delete(ctx, "x"), turn.State().Update(ctx, map[string]any{"a": 1}), state} {
+							if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), name) {
+								return fmt.Errorf("another call = %w, want one that names %s", err, name)
+							}
+						}
+						if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
+							return fmt.Errorf("repeated write = %w, want the error of the store", err)
+						}
+						_, err := turn.Step(ctx, "other", func(ctx context.Context) ([]byte, error) { return nil, write(ctx, turn, "in a step") })
+						return errors.Join(err, engine.Retry(errAgain))
 					}
-					if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
-						return fmt.Errorf("repeated write = %w, want the error of the store", err)
-					}
-					_, err := turn.Step(ctx, "other", func(ctx context.Context) ([]byte, error) { return nil, write(ctx, turn, "in a step") })
-					return errors.Join(err, engine.Retry(errAgain))
+					_, err := turn.Step(ctx, "other", func(context.Context) ([]byte, error) { return nil, errors.New("the step is repeated") })
+					return errors.Join(write(ctx, turn, "first"), write(ctx, turn, "second"), err)
+				}})
+				task := sendIn(t, e, newID())
+				if task.Status.State != a2a.StateCompleted {
+					t.Fatalf("task is %s: %s", task.Status.State, task.Status.Message.Text())
 				}
-				_, err := turn.Step(ctx, "other", func(context.Context) ([]byte, error) { return nil, errors.New("the step is repeated") })
-				return errors.Join(write(ctx, turn, "first"), write(ctx, turn, "second"), err)
-			}})
-			task := sendIn(t, e, newID())
-			if task.Status.State != a2a.StateCompleted {
-				t.Fatalf("task is %s: %s", task.Status.State, task.Status.Message.Text())
-			}
-			got := contractData(t, foreign, task.ContextID)
-			want := noData()
-			want["transcript"] = []string{`user "first"`, `user "in a step"`, `user "second"`}
-			if name == "blobs.put" {
-				want["transcript"], want["blobs"] = []string{}, []string{task.ContextID + "/first", task.ContextID + "/in a step", task.ContextID + "/second"}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("data of the context (-want +got):\n%s", diff)
-			}
+				got := contractData(t, foreign, task.ContextID)
+				want := noData()
+				want["transcript"] = []string{`user "first"`, `user "in a step"`, `user "second"`}
+				if name == "blobs.put" {
+					want["transcript"], want["blobs"] = []string{}, []string{task.ContextID + "/first", task.ContextID + "/in a step", task.ContextID + "/second"}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("data of the context (-want +got):\n%s", diff)
+				}
+			})
 		})
 	}
 }
