@@ -18,6 +18,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: |^panic: |^fatal error: `)
 func TestMutantsAreCaught(t *testing.T) {
 	for _, m := range all() {
 		t.Run(m.defect, func(t *testing.T) {
+			t.Parallel()
 			out, err := run(t, m)
 			switch {
 			case err == nil:
@@ -40,7 +41,7 @@ func TestTestsOfMutantsPass(t *testing.T) {
 	}
 	for in, tests := range named {
 		t.Run(in, func(t *testing.T) {
-			if out, err := test(t, in, tests, "-v"); err != nil {
+			if out, err := test(t, in, tests, "-timeout=20m"); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
