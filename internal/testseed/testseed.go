@@ -98,7 +98,7 @@ func repeat(t T, seed uint64) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		pkg = strings.TrimSuffix(info.Path, ".test")
 	}
-	return fmt.Sprintf("to repeat: %s=%d go test -count=1 -run '%s' %s", Env, seed, strings.Join(parts, "/"), pkg)
+	return fmt.Sprintf("to repeat: %s=%d go test -tags services -count=1 -run '%s' %s", Env, seed, strings.Join(parts, "/"), pkg)
 }
 
 var rapid sync.Once

@@ -70,7 +70,7 @@ func TestFailuresNameTheCommandThatRepeatsThem(t *testing.T) {
 	for seed := range testseed.Each(&failing, 10) {
 		failing.failed = seed == 3
 	}
-	want := `to repeat: HOLDFAST_TEST_SEED=3 go test -count=1 -run '^TestStore$/^random calls$' github.com/holdfast-dev/holdfast/internal/testseed`
+	want := `to repeat: HOLDFAST_TEST_SEED=3 go test -tags services -count=1 -run '^TestStore$/^random calls$' github.com/holdfast-dev/holdfast/internal/testseed`
 	if got := failing.end(); got != want {
 		t.Errorf("log of a failing test = %q, want %q", got, want)
 	}
