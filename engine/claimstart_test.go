@@ -58,7 +58,7 @@ func follow(t *testing.T, e *engine.Engine, id string) {
 	<-first
 }
 
-// A claim whose answer is late must not start a run under the lease of another worker.
+// A claim with a late answer must not start a run under the lease of another worker.
 func TestLateClaimDoesNotStartATaskOfAnotherWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestTaskClaimedDuringAStopIsRequeued(t *testing.T) {
 	})
 }
 
-// unreadableTask is a store whose first claim of a task cannot read it.
+// unreadableTask is a store that cannot read a task in its first claim.
 type unreadableTask struct {
 	sharedStore
 	failed atomic.Bool

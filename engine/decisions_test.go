@@ -369,7 +369,7 @@ func TestRecentEventsHaveNoGap(t *testing.T) {
 	}
 }
 
-// A context whose deletion fails does not keep others from being deleted.
+// A failed deletion of a context does not keep others from being deleted.
 func TestFinishAllContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()

@@ -249,7 +249,7 @@ func TestDeletionContinuesWithoutItsCaller(t *testing.T) {
 					}
 				}
 				if _, err := e.ClearContext(ctx, alice, a2a.ClearContextParams{ContextID: "mine"}, engine.SendOptions{}); err != nil {
-					t.Errorf("ClearContext() whose caller is gone = %v", err)
+					t.Errorf("ClearContext() after its caller has gone = %v", err)
 				}
 				if pending, err := s.PendingDeletions(t.Context(), 10); err != nil || len(pending) > 0 {
 					t.Errorf("PendingDeletions() = %v, %v, want none", pending, err)

@@ -75,7 +75,7 @@ func TestLockedLeaseDoesNotAffectOthers(t *testing.T) {
 			<-s.renewed
 		}
 		if cause := receive(t, causes); !errors.Is(cause, engine.ErrLeaseLost) {
-			t.Errorf("cause of the stop of a handler whose lease was not extended = %v, want %v", cause, engine.ErrLeaseLost)
+			t.Errorf("cause of the stop of a handler without an extended lease = %v, want %v", cause, engine.ErrLeaseLost)
 		}
 		close(proceed["other"])
 		wantState(t, waitFinal(t, e, ids["other"]), a2a.StateCompleted)

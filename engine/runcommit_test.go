@@ -221,7 +221,7 @@ func TestCommitIsRepeatedAfterAnUnknownError(t *testing.T) {
 	})
 }
 
-// A chunk whose commit is in progress cannot become the last one.
+// A chunk cannot become the last one while its commit is in progress.
 func TestCloseDuringACommitCompletesTheArtifact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestNewRunEndsTheOlderRun(t *testing.T) {
 	})
 }
 
-// A run whose result the store refuses leaves its task to a later attempt of the same process.
+// If the store refuses the result of a run, the task is left to a later attempt of the same process.
 func TestTaskWhoseResultIsRefusedIsClaimedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (e *env) timeSends(n int) []time.Duration {
 // renewals of leases must not wait for the lists, and no handler may lose its lease. The test counts the
 // lists that end during a message or a renewal: a call that queues behind the callers counts a list of each.
 // With HOLDFAST_TEST_LISTS=1000000 the test uses that number of tasks, 400 callers and leases
-// of 3 s, and compares the message latency with that of lists and of an idle server.
+// of 3 s, and compares the message latency with the latencies of lists and of an idle server.
 func TestListsOfOneOwnerDoNotDelayOthers(t *testing.T) {
 	size, callers, long := 20_000, 100, os.Getenv("HOLDFAST_TEST_LISTS")
 	if long != "" {

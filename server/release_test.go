@@ -159,7 +159,7 @@ func TestRequestsWithoutMemoryNameTheTimeToRetry(t *testing.T) {
 	})
 }
 
-// failingReads is a store whose reads of tasks fail.
+// failingReads is a store that fails to read tasks.
 type failingReads struct {
 	store.Store
 	err error

@@ -103,7 +103,7 @@ var engineRetention = []mutant{
 		test: "TestClearingAContextRemovesItsStateAndBoards",
 	},
 	{
-		defect: "a context whose deletion fails blocks the deletions after it",
+		defect: "the failed deletion of a context blocks the deletions after it",
 		file:   "engine/contextclear.go", old: "\t\t\tif errors.Is(err, errContractStore) {\n\t\t\t\treturn", new: "\t\t\tif err != nil {\n\t\t\t\treturn",
 		test: "TestFinishAllContinuesAfterAFailure",
 	},

@@ -18,7 +18,7 @@ var engineRuns = []mutant{
 		test: "TestNewRunEndsTheOlderRun",
 	},
 	{
-		defect: "the lease of a claim whose answer was late counts from the answer",
+		defect: "after a late answer to a claim, the lease counts from the answer",
 		file:   "engine/run.go", old: "r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Lease))", new: "r.extendLease(d.elapsed() + d.cfg.Lease)",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
@@ -53,7 +53,7 @@ var engineRuns = []mutant{
 		test: "TestDisconnectedHandlerStopsAtLeaseEnd",
 	},
 	{
-		defect: "a task whose lease ended fails instead of being requeued",
+		defect: "after the end of its lease, a task fails instead of being requeued",
 		file:   "engine/run.go", old: "case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):", new: "case errors.Is(cause, ErrStopping):",
 		test: "TestOutageChargesNoAttempt",
 	},
@@ -73,7 +73,7 @@ var engineRuns = []mutant{
 		test: "TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore",
 	},
 	{
-		defect: "the limit of artifacts counts those of the turn before",
+		defect: "the limit of artifacts counts the artifacts of the turn before",
 		file:   "engine/run.go", old: "\tr.artifactBytes = 0\n", new: "",
 		test: "TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore",
 	},
@@ -113,7 +113,7 @@ var engineRuns = []mutant{
 		test: "TestOutageChargesNoAttempt",
 	},
 	{
-		defect: "a commit that was applied and whose answer was lost fails",
+		defect: "an applied commit with a lost answer fails",
 		file:   "engine/runcommit.go", old: "\t\t\tif c.done {\n\t\t\t\treturn nil\n\t\t\t}\n", new: "",
 		test: "TestRetryIsClaimedWhenItIsDue",
 	},
@@ -123,7 +123,7 @@ var engineRuns = []mutant{
 		test: "TestChunkWithLostAnswerIsStoredOnce",
 	},
 	{
-		defect: "a run whose answer was lost continues although its fence has moved",
+		defect: "after a lost answer, a run continues although its fence has moved",
 		file:   "engine/runcommit.go", old: "\tif t.Queue.Lease.Fence != r.lease.Fence {\n\t\treturn r.abort(ErrLeaseLost)\n\t}\n", new: "",
 		test: "TestRunWithLostAnswerEndsIfItsFenceHasMoved",
 	},

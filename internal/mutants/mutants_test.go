@@ -15,7 +15,7 @@ type mutant struct {
 	old    string // text of the file that occurs once
 	new    string // what replaces it
 	test   string // regular expression of the tests that fail, as for go test -run
-	in     string // the package of these tests: its path from the root of the repository. Empty: that of file
+	in     string // the package of these tests: its path from the root of the repository. Empty: the package of file
 }
 
 // all returns every mutant.

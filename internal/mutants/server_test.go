@@ -143,7 +143,7 @@ var server = []mutant{
 
 	// Browsers.
 	{
-		defect: "a page whose origin starts with a listed one may read responses", file: "server/cors.go",
+		defect: "a page may read responses if its origin starts with a listed origin", file: "server/cors.go",
 		old: "!c.any && !slices.Contains(c.origins, origin) {", new: "!c.any && !slices.ContainsFunc(c.origins, func(o string) bool { return strings.HasPrefix(origin, o) }) {",
 		test: "^TestOriginsAreComparedExactly$",
 	},
@@ -307,7 +307,7 @@ var server = []mutant{
 		test: "^TestExtensionsAreActivatedOnRequest$",
 	},
 	{
-		defect: "the second header with extensions deactivates those of the first", file: "server/extensions.go",
+		defect: "the second header with extensions deactivates the extensions of the first", file: "server/extensions.go",
 		old: "x.Extended = x.Extended || slices", new: "x.Extended = slices",
 		test: "^TestMembersOfExtensionsAreSentOnRequest$",
 	},
@@ -425,7 +425,7 @@ var server = []mutant{
 		test: "^TestStreamStartsWithAllCommittedEvents$", in: "server",
 	},
 	{
-		defect: "the id of an event is that of the next one", file: "server/internal/exchange/stream.go",
+		defect: "an event has the id of the next event", file: "server/internal/exchange/stream.go",
 		old: "strconv.AppendInt(b, item.Seq, 10)", new: "strconv.AppendInt(b, item.Seq+1, 10)",
 		test: "^TestStreamSendsTaskThenEvents$", in: "server",
 	},

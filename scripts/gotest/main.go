@@ -5,7 +5,7 @@
 //	gotest -flaky                           fails if a test was flaky and no commit has removed the cause since
 //
 // A run prints a line for each package and the output of failed tests, and then the number of tests that ran and of packages
-// whose earlier result go test has shown. With CI=true it repeats a failed test once, alone: see [retryable]. A test that
+// with an earlier result, which go test has shown. With CI=true it repeats a failed test once, alone: see [retryable]. A test that
 // passes then is printed as FLAKY with its first output, and recorded for gotest -flaky.
 package main
 

@@ -21,7 +21,7 @@ type tests struct {
 	output   map[testName]*bytes.Buffer // of tests that have not ended
 	ended    []endedTest                // top-level tests that ran
 	failures []failure
-	cached   map[string]bool // packages whose result is an earlier one
+	cached   map[string]bool // packages with an earlier result
 	packages int             // that have tests
 	broken   bool            // a package failed without a failed test: it does not compile, or its process ended
 }
