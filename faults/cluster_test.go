@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/faults/check"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // long returns the factor by which tests do more work: FAULTS_LONG, default 1.
@@ -66,7 +67,7 @@ func newEmptyCluster(t *testing.T, db string, replicas int) *cluster {
 	t.Helper()
 	c := &cluster{site: newSite(t), db: db, schema: "t_" + strings.ReplaceAll(newID(), "-", ""), replicas: make([]*process, replicas)}
 	for range c.replicas {
-		c.addrs = append(c.addrs, freeAddr(t))
+		c.addrs = append(c.addrs, testport.Addr(t))
 	}
 	c.lb = &balancer{addrs: c.addrs}
 	through, err := client.New(client.Config{URL: "http://" + c.addrs[0] + "/", HTTPClient: &http.Client{Transport: c.lb}, Reconnects: 200})

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/faults/check"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // agentBin and holdfastBin are the paths of the programs under test, which are built once.
@@ -69,18 +70,7 @@ type site struct {
 func newSite(t *testing.T, args ...string) *site {
 	t.Helper()
 	root := t.TempDir()
-	return &site{t: t, dir: filepath.Join(root, "data"), effects: filepath.Join(root, "effects"), addr: freeAddr(t), args: args}
-}
-
-// freeAddr returns an unused address.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return &site{t: t, dir: filepath.Join(root, "data"), effects: filepath.Join(root, "effects"), addr: testport.Addr(t), args: args}
 }
 
 // process is a running server.

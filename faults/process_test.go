@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // holdfast returns a command that runs holdfast serve on the site.
@@ -30,7 +31,7 @@ func TestSecondProcessIsRejected(t *testing.T) {
 	first := launch(t, s.addr, s.holdfast("--agent", "echo"))
 	id := first.send("before")
 	second := *s
-	second.addr = freeAddr(t)
+	second.addr = testport.Addr(t)
 	p := spawn(t, second.addr, second.holdfast("--agent", "echo"))
 	if code := p.exit(await.Limit); code != a2a.CodeUnavailable.ExitCode() {
 		t.Errorf("exit code = %d, want %d", code, a2a.CodeUnavailable.ExitCode())
@@ -368,7 +369,7 @@ func TestOneProcessOpensTheDataDirectory(t *testing.T) {
 	var processes []*process
 	for range racers {
 		one := *s
-		one.addr = freeAddr(t)
+		one.addr = testport.Addr(t)
 		processes = append(processes, spawn(t, one.addr, one.holdfast("--agent", "echo")))
 	}
 	alive := func() (n int) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
@@ -131,7 +132,7 @@ type answer struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{
-		t: t, addr: freeAddr(t), hooks: make(map[string]*hook), events: make(map[eventName]*deliveredEvent), lanes: make(map[laneName]*deliveries),
+		t: t, addr: testport.Addr(t), hooks: make(map[string]*hook), events: make(map[eventName]*deliveredEvent), lanes: make(map[laneName]*deliveries),
 		readLimit: 2 * time.Second,
 	}
 	r.open()

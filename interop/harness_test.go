@@ -3,13 +3,14 @@ package interop_test
 import (
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // binary and grpcBinary are the commands under test, program the agent that they run.
@@ -102,24 +103,13 @@ func agentFlags() []string {
 // startGRPC is startAgent with gRPC.
 func startGRPC(t *testing.T) *server {
 	t.Helper()
-	return start(t, grpcBinary, append(agentFlags(), "--grpc-listen", freeAddress(t))...)
-}
-
-// freeAddress returns an address on loopback that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
+	return start(t, grpcBinary, append(agentFlags(), "--grpc-listen", testport.Addr(t))...)
 }
 
 // start runs a command until the test ends.
 func start(t *testing.T, binary string, args ...string) *server {
 	t.Helper()
-	addr := freeAddress(t)
+	addr := testport.Addr(t)
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

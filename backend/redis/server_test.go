@@ -19,6 +19,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // server is a redis-server that a test starts on a private port.
@@ -36,14 +37,9 @@ type server struct {
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := testport.New()
 		if err != nil {
 			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port+10_000 > 65_535 {
-			port -= 10_000
 		}
 		if bus, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+10_000)); err == nil {
 			bus.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // gateway is a server of S3 that a test starts on a private port: versitygw, which stores objects as
@@ -38,12 +39,11 @@ const (
 // startGateway starts a server with an empty bucket.
 func startGateway(t testing.TB) *gateway {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := testport.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, port: l.Addr().(*net.TCPAddr).Port, dir: t.TempDir()}
-	l.Close()
+	g := &gateway{t: t, port: port, dir: t.TempDir()}
 	for _, dir := range []string{"data", "meta"} {
 		if err := os.Mkdir(filepath.Join(g.dir, dir), 0o700); err != nil {
 			t.Fatal(err)

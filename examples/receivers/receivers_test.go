@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 const token = "tok-s3cret"
@@ -295,7 +296,7 @@ func TestReceiversPrintAgentEvents(t *testing.T) {
 	for name := range receivers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port := freePort(t)
+			_, port, _ := net.SplitHostPort(testport.Addr(t))
 			_, out := runCommand(t, server, "send", "--json", "--webhook", "http://127.0.0.1:"+port+"/", "--webhook-token", token, "go")
 			var task struct{ ID string }
 			decode(t, out, &task)
@@ -336,20 +337,6 @@ func decode(t *testing.T, text string, v any) {
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		t.Fatalf("%v in %q", err, text)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // serve runs holdfast serve in this process until the test ends.

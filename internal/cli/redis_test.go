@@ -15,12 +15,13 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 func TestTranscriptsAndStatesInRedis(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t)
+	addr := testport.Addr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)

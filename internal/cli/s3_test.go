@@ -13,20 +13,10 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 const s3Secret = "hunter2/secret"
-
-// freeAddress returns a local address without a server.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // startService starts a server, waits until it accepts connections, and returns a function that
 // kills it.
@@ -56,7 +46,7 @@ func startService(t *testing.T, addr string, cmd *exec.Cmd) (kill func()) {
 // its objects, and a function that kills it.
 func startGateway(t *testing.T) (addr, dir string, kill func()) {
 	t.Helper()
-	addr, dir = freeAddress(t), t.TempDir()
+	addr, dir = testport.Addr(t), t.TempDir()
 	for _, name := range []string{"data/files", "meta"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)

@@ -7,10 +7,10 @@ import (
 	"flag"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -123,12 +124,9 @@ func saveID(ts *testscript.TestScript, _ bool, _ []string) {
 
 // freePort sets PORT to an unused port.
 func freePort(ts *testscript.TestScript, _ bool, _ []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := testport.New()
 	ts.Check(err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	ts.Check(err)
-	ts.Setenv("PORT", port)
+	ts.Setenv("PORT", strconv.Itoa(port))
 }
 
 // awaitOutput repeats a command until it succeeds with output.

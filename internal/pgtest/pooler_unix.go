@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // Pooler is a PgBouncer in transaction mode in front of a server.
@@ -50,7 +52,7 @@ func (s *Server) Pooler() (_ *Pooler, err error) {
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if p.port, err = freePort(); err != nil {
+	if p.port, err = testport.New(); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "pgbouncer.ini")

@@ -5,7 +5,6 @@ package pgtest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
 // Config says what kind of server to start.
@@ -65,7 +66,7 @@ func start(cfg Config, program string, args ...string) (*Server, error) {
 		return nil, err
 	}
 	if err = s.make(program, args...); err == nil {
-		s.port, err = freePort()
+		s.port, err = testport.New()
 	}
 	if err == nil {
 		err = s.Start()
@@ -119,15 +120,6 @@ func programs() (string, error) {
 func version(initdb string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb))))
 	return n
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
