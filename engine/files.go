@@ -134,22 +134,15 @@ func (s *settings) stored(ctx context.Context, key store.Key) (bool, error) {
 
 // storeFiles returns the parts of a handler in the form in which they are stored: large files are
 // references.
-func (t *Turn) storeFiles(parts []a2a.Part) ([]a2a.Part, error) {
+func (t *Turn) storeFiles(parts []a2a.Part) (stored []a2a.Part, err error) {
 	files, key := t.r.e.files, t.r.l.key
-	if err := files.Check(t.r.ctx, key.Owner, parts); err != nil {
-		return nil, fileError(err)
-	}
-	parts, err := files.StoreParts(t.r.ctx, key, parts)
-	return parts, fileError(err)
-}
-
-// fileError hides the text of errors of the store.
-func fileError(err error) error {
-	var coded *a2a.Error
-	if err == nil || errors.As(err, &coded) {
+	err = t.r.waitOut(t.r.ctx, "files.store", nil, func() (err error) {
+		if err = files.Check(t.r.ctx, key.Owner, parts); err == nil {
+			stored, err = files.StoreParts(t.r.ctx, key, parts)
+		}
 		return err
-	}
-	return hideStoreError(err)
+	})
+	return stored, hideStoreError(err)
 }
 
 // loadFiles replaces references in messages by the content of the files, as far as the task may
@@ -215,10 +208,14 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := t.r.e.files.Read(ctx, t.Owner(), ref)
+	var data []byte
+	err = t.r.waitOut(ctx, "files.read", nil, func() (err error) {
+		data, err = t.r.e.files.Read(ctx, t.Owner(), ref)
+		return err
+	})
 	if err != nil {
 		release()
-		return nil, fileError(err)
+		return nil, hideStoreError(err)
 	}
 	return data, nil
 }
@@ -233,14 +230,15 @@ func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	r, err := t.r.e.files.Open(ctx, t.Owner(), ref)
-	return r, fileError(err)
+	return t.r.openContent(ctx, func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
 }
 
 // WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
 // streamed to the store of blobs in constant memory. Without such a store, or if the handler's
 // attempt repeats it, the rules of [ArtifactWriter.WriteParts] apply: each attempt reads r, and equal
-// content is stored once. name and mimeType may be "".
+// content is stored once. While the store does not answer, WriteFile waits if r is an io.Seeker or nothing was read yet.
+// Otherwise it returns the error; a handler that returns it starts again, and the attempt is not counted.
+// name and mimeType may be "".
 func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r io.Reader) error {
 	if err := w.t.usable(); err != nil {
 		return err
@@ -255,8 +253,13 @@ func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r
 // upload returns the content of r as a file.
 func (t *Turn) upload(ctx context.Context, name, mimeType string, r io.Reader) (a2a.File, error) {
 	if files := t.r.e.files; files != nil {
-		file, err := files.Upload(ctx, t.Owner(), name, mimeType, r)
-		return file, fileError(err)
+		src := newSource(r)
+		var file a2a.File
+		err := t.r.waitOut(ctx, "files.store", src.rewind, func() (err error) {
+			file, err = files.Upload(ctx, t.task.Key, name, mimeType, src)
+			return err
+		})
+		return file, hideStoreError(err)
 	}
 	limit := int64(t.r.e.cfg.Limits.ArtifactBytes)
 	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit

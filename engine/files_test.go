@@ -291,7 +291,7 @@ func TestHandlersCannotWriteReferencesToUnknownFiles(t *testing.T) {
 		}
 		return nil
 	}})
-	file, err := e.Files().Upload(t.Context(), "bob", "f", "", bytes.NewReader(fileContent(1, 100_000)))
+	file, err := e.Files().Upload(t.Context(), store.Key{Owner: "bob", ID: "task"}, "f", "", bytes.NewReader(fileContent(1, 100_000)))
 	if err != nil {
 		t.Fatal(err)
 	}

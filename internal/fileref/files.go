@@ -80,22 +80,15 @@ func (f *Files) StoreParts(ctx context.Context, task store.Key, parts []a2a.Part
 }
 
 func (f *Files) put(ctx context.Context, task store.Key, content a2a.FileWithBytes) (Ref, error) {
-	digest := blob.Sum(content.Bytes)
-	key := sha256.New()
-	for _, text := range []string{task.ID, content.Name, content.MimeType} {
-		fmt.Fprintf(key, "%d:%s", len(text), text)
-	}
-	key.Write(digest[:])
-	p := params(task.Owner, content.Name, content.MimeType)
-	p.Size, p.Digest = int64(len(content.Bytes)), digest
-	p.IdempotencyKey = "file/" + hex.EncodeToString(key.Sum(nil))
+	p := params(task, content.Name, content.MimeType)
+	p.Size, p.Digest = int64(len(content.Bytes)), blob.Sum(content.Bytes)
 	info, err := f.cfg.Blobs.Put(ctx, bytes.NewReader(content.Bytes), p)
 	return Ref{Blob: info.Ref, Size: info.Size, Digest: info.Digest}, err
 }
 
-// Upload reads all of r and returns it as a file. A large one is a reference to a new, unpinned
-// blob.
-func (f *Files) Upload(ctx context.Context, owner, name, mimeType string, r io.Reader) (a2a.File, error) {
+// Upload reads all of r and returns it as a file. A large one is a reference to an unpinned blob,
+// which is stored once like the files of StoreParts.
+func (f *Files) Upload(ctx context.Context, task store.Key, name, mimeType string, r io.Reader) (a2a.File, error) {
 	head, err := io.ReadAll(io.LimitReader(r, Threshold+1))
 	if err != nil {
 		return nil, err
@@ -103,7 +96,7 @@ func (f *Files) Upload(ctx context.Context, owner, name, mimeType string, r io.R
 	if len(head) <= Threshold {
 		return a2a.FileWithBytes{Name: name, MimeType: mimeType, Bytes: head}, nil
 	}
-	info, err := f.cfg.Blobs.Put(ctx, io.MultiReader(bytes.NewReader(head), r), params(owner, name, mimeType))
+	info, err := f.cfg.Blobs.Put(ctx, io.MultiReader(bytes.NewReader(head), r), params(task, name, mimeType))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +106,11 @@ func (f *Files) Upload(ctx context.Context, owner, name, mimeType string, r io.R
 
 // params describes the blob of a file. Names and media types that blobs cannot have are omitted;
 // the part keeps them.
-func params(owner, name, mimeType string) blob.PutParams {
+func params(task store.Key, name, mimeType string) blob.PutParams {
+	key := sha256.New()
+	for _, text := range []string{task.ID, name, mimeType} {
+		fmt.Fprintf(key, "%d:%s", len(text), text)
+	}
 	if len(name) > blob.MaxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		name = ""
 	}
@@ -121,7 +118,10 @@ func params(owner, name, mimeType string) blob.PutParams {
 	if err != nil || !strings.Contains(kind, "/") || len(mimeType) > blob.MaxContentType || strings.ContainsFunc(mimeType, unicode.IsControl) {
 		mimeType = ""
 	}
-	return blob.PutParams{Owner: owner, Name: name, ContentType: mimeType}
+	return blob.PutParams{
+		Owner: task.Owner, Name: name, ContentType: mimeType,
+		IdempotencyKey: "file/" + hex.EncodeToString(key.Sum(nil)), KeyPerContent: true,
+	}
 }
 
 // Check returns an error if a part refers to a blob that the owner does not have.

@@ -82,6 +82,9 @@ type PutParams struct {
 	// IdempotencyKey makes Put repeatable: if the owner has a blob with this key, Put returns it
 	// and does not read the content. Empty means none.
 	IdempotencyKey string
+	// KeyPerContent makes IdempotencyKey identify a content: a Put of other content under the key is
+	// another blob. Unless Digest is set, Put reads the content before it knows.
+	KeyPerContent bool
 	// Holder pins the blob from the start. Empty means not pinned.
 	Holder string
 }

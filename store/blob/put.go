@@ -42,14 +42,26 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p PutParams) (Info, error)
 
 // repeated returns the blob with the idempotency key of p, if it exists.
 func (b *Blobs) repeated(ctx context.Context, p *PutParams, now time.Time) (Info, error) {
-	if p.IdempotencyKey == "" {
+	key := p.key(p.Digest)
+	if key == "" {
 		return Info{}, nil
 	}
-	row, err := b.refs.FindKey(ctx, p.Owner, p.IdempotencyKey)
+	row, err := b.refs.FindKey(ctx, p.Owner, key)
 	if err != nil || !row.live(now) {
 		return Info{}, err
 	}
 	return row.repeat(p.Digest)
+}
+
+// key returns the stored idempotency key of a content, "" if there is none or the content is not known.
+func (p *PutParams) key(d Digest) string {
+	switch {
+	case p.IdempotencyKey == "" || !p.KeyPerContent:
+		return p.IdempotencyKey
+	case d.IsZero():
+		return ""
+	}
+	return p.IdempotencyKey + "/" + d.String()
 }
 
 // repeat returns the blob as the result of a repeated Put.
@@ -147,11 +159,11 @@ func (b *Blobs) discard(ctx context.Context, u *upload) {
 func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
 	var used bool // the rows refer to the upload
 	var rejected error
-	ref := newID(b.now())
+	ref, key := newID(b.now()), u.params.key(u.digest)
 	err = b.refs.Update(ctx, u.params.Owner, func(tx Tx) error {
 		used, rejected = false, nil
 		now := b.now()
-		row, err := b.claimKey(tx, u.params, now)
+		row, err := b.claimKey(tx, key, now)
 		if err != nil {
 			return err
 		}
@@ -176,7 +188,7 @@ func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
 			return err
 		}
 		info = u.info(ref, now)
-		if err := tx.InsertRef(RefRow{Info: info, Key: u.params.IdempotencyKey}); err != nil {
+		if err := tx.InsertRef(RefRow{Info: info, Key: key}); err != nil {
 			return err
 		}
 		return tx.SetUsage(Usage{Blobs: usage.Blobs + 1, Bytes: usage.Bytes + u.size})
@@ -201,11 +213,11 @@ func (b *Blobs) admit(u *upload, usage Usage, now time.Time) error {
 
 // claimKey returns the live ref with the idempotency key of a new blob. It removes an expired
 // one.
-func (b *Blobs) claimKey(tx Tx, p *PutParams, now time.Time) (RefRow, error) {
-	if p.IdempotencyKey == "" {
+func (b *Blobs) claimKey(tx Tx, key string, now time.Time) (RefRow, error) {
+	if key == "" {
 		return RefRow{}, nil
 	}
-	row, err := tx.RefOfKey(p.IdempotencyKey)
+	row, err := tx.RefOfKey(key)
 	if err != nil || row.Ref == "" || row.live(now) {
 		return row, err
 	}

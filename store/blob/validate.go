@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"encoding/hex"
 	"mime"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ func (p *PutParams) complete(cfg *Config) error {
 	}
 	for _, err := range []error{
 		checkOwner(p.Owner), checkContentType(p.ContentType), checkText("name", p.Name, MaxName),
-		checkText("idempotency key", p.IdempotencyKey, MaxKey), checkText("holder", p.Holder, MaxHolder), checkTTL(p.TTL),
+		checkText("idempotency key", p.IdempotencyKey, p.maxKey()), checkText("holder", p.Holder, MaxHolder), checkTTL(p.TTL),
 	} {
 		if err != nil {
 			return err
@@ -51,6 +52,14 @@ func (p *PutParams) complete(cfg *Config) error {
 		return ErrTooLarge
 	}
 	return nil
+}
+
+// maxKey is the maximum length of the idempotency key.
+func (p *PutParams) maxKey() int {
+	if p.KeyPerContent {
+		return MaxKey - len("/") - hex.EncodedLen(len(p.Digest))
+	}
+	return MaxKey
 }
 
 func checkOwner(owner string) error {
