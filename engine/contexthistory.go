@@ -151,17 +151,23 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 		return nil, a2a.Invalid("limit", "is %d, want 0 or more", limit)
 	}
 	e := t.r.e
-	h := contextMessages{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
+	empty := contextMessages{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
 	hold := t.newHold()
-	if err := growHold(ctx, &hold, int64(h.bytes)); err != nil {
+	if err := growHold(ctx, &hold, int64(empty.bytes)); err != nil {
 		return nil, err
 	}
-	messages, err := t.history(ctx, &h)
+	var h contextMessages
+	var messages []a2a.Message
+	err := t.r.waitOutRead(ctx, "history", func() (err error) {
+		h = empty
+		messages, err = t.history(ctx, &h)
+		return err
+	})
 	hold.Shrink(hold.Bytes() - int64(h.used))
 	if err := t.memory.keepLargest("History", &hold); err != nil {
 		return nil, err
 	}
-	return messages, handlerError(ctx, err)
+	return messages, err
 }
 
 func (t *Turn) history(ctx context.Context, h *contextMessages) ([]a2a.Message, error) {
@@ -178,24 +184,17 @@ func (t *Turn) history(ctx context.Context, h *contextMessages) ([]a2a.Message, 
 	})
 }
 
-// handlerError hides the text of store errors from the handler, unless ctx is done.
-func handlerError(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	return hideStoreError(err)
-}
-
 // Context returns the task's context with the ids of its newest 1,000 tasks.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 	if err := t.usable(); err != nil {
 		return store.Context{}, err
 	}
-	c, err := t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTaskIDs)
-	if a2a.CodeOf(err) == a2a.CodeContextNotFound {
-		return c, err
-	}
-	return c, handlerError(ctx, err)
+	var c store.Context
+	err := t.r.waitOutRead(ctx, "context", func() (err error) {
+		c, err = t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTaskIDs)
+		return err
+	})
+	return c, err
 }
 
 // Reference is a task that a message refers to, as of the time of the read. It must not be
@@ -228,12 +227,16 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	var refs []Reference
 	size, limit := 0, t.r.e.cfg.Limits.ArtifactBytes
 	for _, id := range ids {
-		task, err := t.r.e.Task(ctx, a2a.Principal{ID: t.Owner()}, id, nil)
+		var task *store.Task
+		err := t.r.waitOutRead(ctx, "references", func() (err error) {
+			task, err = t.r.e.Task(ctx, a2a.Principal{ID: t.Owner()}, id, nil)
+			return err
+		})
 		if a2a.CodeOf(err) == a2a.CodeTaskNotFound {
 			continue
 		}
 		if err != nil {
-			return nil, handlerError(ctx, err)
+			return nil, err
 		}
 		if size += task.Size(); size > limit {
 			return nil, a2a.Errorf(a2a.CodeTooLarge, "the referenced tasks have more than %d bytes of content", limit)
@@ -257,9 +260,13 @@ func (t *Turn) holdForTasks(ctx context.Context, ids []string) (memory.Hold, err
 	for _, id := range ids {
 		keys = append(keys, store.Key{Owner: t.Owner(), ID: id})
 	}
-	versions, err := t.r.e.cfg.Store.Versions(ctx, keys)
+	var versions map[store.Key]store.TaskVersion
+	err := t.r.waitOutRead(ctx, "references", func() (err error) {
+		versions, err = t.r.e.cfg.Store.Versions(ctx, keys)
+		return err
+	})
 	if err != nil {
-		return hold, handlerError(ctx, err)
+		return hold, err
 	}
 	var bytes int64
 	for _, v := range versions {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -50,35 +49,11 @@ type earlierArtifact struct {
 
 // readEarlier reads the data that earlier attempts of the turn stored, with retries.
 func (r *run) readEarlier(ctx context.Context, task *store.Task) (e *earlierAttempts, err error) {
-	err = r.readWithRetry(ctx, "events of earlier attempts", func() error {
+	err = r.waitOutRead(ctx, "events of earlier attempts", func() error {
 		e, err = r.tryReadEarlier(ctx, task)
 		return err
 	})
 	return e, err
-}
-
-// readWithRetry calls read until it succeeds, while the store fails temporarily. If the memory
-// budget is exhausted it returns errNoMemory.
-func (r *run) readWithRetry(ctx context.Context, what string, read func() error) error {
-	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
-		err := read()
-		if err == nil {
-			return nil
-		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		switch code := a2a.CodeOf(err); {
-		case code == a2a.CodeExhausted: // another run may wait for memory that this one holds
-			return errNoMemory
-		case !code.Retryable():
-			return hideStoreError(err)
-		}
-		r.e.log.Warn("reading data of a turn failed, retrying", "task", r.l.key.ID, "data", what, "in", pause, "error", err)
-		if err := runtime.Sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
 }
 
 func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {

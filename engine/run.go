@@ -158,7 +158,7 @@ func (r *run) runTurn() (again bool) {
 	}
 	t, err := r.newTurn(ctx)
 	if err == nil {
-		err = r.readWithRetry(ctx, "files of messages", func() error { return t.loadFiles(ctx, t.messages) })
+		err = r.waitOutRead(ctx, "files of messages", func() error { return t.loadFiles(ctx, t.messages) })
 	}
 	if err != nil {
 		if t != nil {
@@ -260,14 +260,18 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
 		return r.requeue(due, nil)
+	case interruptedByStore(err):
+		due := r.e.now().Add(r.e.cfg.RetryDelay)
+		r.log().Warn("a store failed while the handler used it, requeueing the task", "due", due, "cause", causeText(err))
+		return r.requeue(due, nil)
 	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
 		r.logExhausted(err)
-		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.queue.Attempt, err)))
+		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.queue.Attempt, clientText(err))))
 	}
 	r.logFailed(err)
-	return r.finishTurn(r.failure(err.Error()))
+	return r.finishTurn(r.failure(clientText(err)))
 }
 
 func (r *run) panicked(p error) (again bool) {
@@ -368,7 +372,7 @@ func (r *run) retry(err error) bool {
 		delay = min(2*delay, r.e.cfg.RetryDelayMax)
 	}
 	r.logRetry(err, delay)
-	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, err, delay)
+	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, clientText(err), delay)
 	event := store.Event{State: a2a.StateSubmitted, Message: r.agentText(text), Progress: true}
 	return r.requeue(r.e.now().Add(delay), &event)
 }

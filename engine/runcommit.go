@@ -219,23 +219,6 @@ func (r *run) startTimer() {
 // flush commits the pending events on behalf of the handler.
 func (r *run) flush() error { return hideStoreError(r.commitWithRetry(r.ctx, new(runChange))) }
 
-// storeError is the error that a handler gets when the store failed. Its text may reach the
-// client, so it contains no details.
-type storeError struct{ err error }
-
-func (s *storeError) Error() string { return "the agent's store failed" }
-func (s *storeError) Unwrap() error { return s.err }
-
-// hideStoreError hides the text of store errors from handlers and clients.
-func hideStoreError(err error) error {
-	for _, known := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
-		if errors.Is(err, known) {
-			return err
-		}
-	}
-	return &storeError{err}
-}
-
 // commitWithRetry repeats a commit until the store answers, so that completed work is not lost
 // during a temporary failure such as a full disk. It returns the error when ctx is done, and
 // after a few attempts if the error is not retryable.

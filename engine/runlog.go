@@ -18,9 +18,13 @@ func (r *run) log() *slog.Logger {
 	return r.e.log.With("task", r.l.key.ID, "attempt", r.queue.Attempt, "max_attempts", r.e.cfg.MaxAttempts)
 }
 
-// causeText returns the text of an error for the log, truncated and valid UTF-8.
+// causeText returns the text of an error for the log, with what is hidden from clients, truncated and valid UTF-8.
 func causeText(err error) string {
 	text := err.Error()
+	var hidden *storeError
+	if errors.As(err, &hidden) {
+		text = strings.Replace(text, hidden.text, hidden.err.Error(), 1)
+	}
 	return strings.ToValidUTF8(text[:min(len(text), maxCause)], "")
 }
 

@@ -19,9 +19,12 @@ import (
 // every attempt must make the same calls in the same order, except Open and OpenRange.
 //
 // While Put runs, other calls of the same step on state, boards, transcript, facts and blobs return an
-// error. Make concurrent ones in steps of their own. After an error that another attempt may not get,
-// such as no answer of the store, the same holds until the attempt ends or the call is repeated. A
-// repeated Put needs BlobParams.Digest.
+// error. Make concurrent ones in steps of their own.
+//
+// While the store does not answer, calls wait and are repeated, and readers of Open continue. Put repeats content
+// that is an io.Seeker, such as a file or a bytes.Reader. For other content it returns the error. Return it
+// from the handler: the attempt starts again and is not counted. Until then the same step may only repeat the call, with
+// BlobParams.Digest.
 type Blobs struct{ t *Turn }
 
 // Blobs returns the blobs of the turn's owner.
@@ -58,9 +61,10 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 	if !p.Digest.IsZero() {
 		args = []any{p}
 	}
-	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, reads: true, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
+	src := newSource(r)
+	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, again: src.rewind, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
 		c.written = true
-		info, err = s.Put(ctx, r, blob.PutParams{
+		info, err = s.Put(ctx, src, blob.PutParams{
 			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
 			IdempotencyKey: once, Holder: fileref.Holder(b.t.TaskID()),
 		})
@@ -86,10 +90,11 @@ func (b *Blobs) OpenRange(ctx context.Context, ref string, offset, length int64)
 	if err := b.t.records(true).commit(ctx); err != nil {
 		return nil, blob.Info{}, err
 	}
-	content, info, err := s.OpenRange(ctx, b.t.Owner(), ref, offset, length)
-	if err != nil && lasting(err) == nil {
-		err = hideStoreError(err)
-	}
+	var info blob.Info
+	content, err := b.t.r.openContent(ctx, func() (in io.ReadCloser, err error) {
+		in, info, err = s.OpenRange(ctx, b.t.Owner(), ref, offset, length)
+		return in, err
+	})
 	return content, info, err
 }
 

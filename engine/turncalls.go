@@ -107,7 +107,11 @@ func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Reco
 		return rec.current, nil
 	}
 	u.t.r.mu.Unlock()
-	r, err := u.t.r.e.readRecord(ctx, key)
+	var r store.Record
+	err := u.t.r.waitOut(ctx, "records.read", nil, func() (err error) {
+		r, err = u.t.r.e.readRecord(ctx, key)
+		return err
+	})
 	if err != nil {
 		return r, hideStoreError(err)
 	}
@@ -163,7 +167,11 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 	if err := u.commit(ctx); err != nil {
 		return page, err
 	}
-	if page, err = u.t.r.e.cfg.Store.Records(ctx, q); err != nil {
+	err = u.t.r.waitOut(ctx, "records.list", nil, func() (err error) {
+		page, err = u.t.r.e.cfg.Store.Records(ctx, q)
+		return err
+	})
+	if err != nil {
 		return page, hideStoreError(err)
 	}
 	c := &recordCall{result: callRecord{Kind: listCall, More: page.More}}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -42,16 +41,9 @@ var lastingErrors = []error{
 	graph.ErrCypher, graph.ErrCypherUnsupported, graph.ErrBudget,
 }
 
-// embedderFailed reports whether a call failed before it changed anything, because an embedder failed.
-// The handler gets the error: it may be able to continue without the call.
-func embedderFailed(err error) bool {
-	var e *vector.EmbedderError
-	return errors.As(err, &e)
-}
-
 // lasting returns the stored form of an error, nil if a repeated call may succeed.
 func lasting(err error) *callFailure {
-	if embedderFailed(err) {
+	if refused(err) {
 		return nil
 	}
 	for _, known := range lastingErrors {
@@ -60,7 +52,7 @@ func lasting(err error) *callFailure {
 		}
 	}
 	if code := a2a.CodeOf(err); code != a2a.CodeInternal && !code.Retryable() {
-		return &callFailure{code, err.Error()}
+		return &callFailure{code, clientText(err)}
 	}
 	return nil
 }
@@ -100,8 +92,9 @@ type contractCall struct {
 	args   []any
 	// after is set for a write that depends on what the turn has written.
 	after bool
-	// reads is set for a call that reads a stream, so that it cannot be repeated.
-	reads bool
+	// again prepares a repetition of the call, and reports false if the call cannot be repeated. nil means
+	// that it always can.
+	again func() bool
 	// result points to the result, which has a form that JSON keeps. nil means none.
 	result any
 	// do makes the call, or adds effects to c. once identifies the call in all attempts.
@@ -141,18 +134,24 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	if call.direct {
 		u.write.started = true // only this goroutine uses it while it is in flight
 	}
-	failure := t.try(ctx, call, c)
+	once := t.onceKey(ctx)
+	failure := t.r.waitOut(ctx, call.op, call.again, func() error { return call.do(ctx, c, once) })
 	data := call.result
 	if failure != nil {
 		f := lasting(failure)
-		if f == nil && embedderFailed(failure) {
+		switch {
+		case f != nil:
+		case refused(failure):
 			if call.direct {
 				u.write.started = false
 			}
 			return failure
-		}
-		if f == nil {
-			return hideStoreError(failure)
+		default:
+			failure = hideStoreError(failure)
+			if call.direct {
+				u.write.failure = failure
+			}
+			return failure
 		}
 		c.result.Failed, data = true, f
 		c.effects, c.written = nil, false
@@ -170,27 +169,7 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	if err == nil && full {
 		err = u.commit(ctx)
 	}
-	return errors.Join(failure, err)
-}
-
-// try makes a call. It repeats it while the store does not respond, as commits are repeated, unless the
-// call cannot be repeated.
-func (t *Turn) try(ctx context.Context, call contractCall, c *recordCall) error {
-	once := t.onceKey(ctx)
-	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
-		err := call.do(ctx, c, once)
-		if err == nil || lasting(err) != nil || ctx.Err() != nil || errors.Is(err, ErrLeaseLost) {
-			return err
-		}
-		if call.reads || embedderFailed(err) || !a2a.CodeOf(err).Retryable() {
-			t.r.e.log.Error("call of a store failed", "task", t.TaskID(), "call", call.op, "error", err)
-			return err
-		}
-		t.r.e.log.Error("call of a store failed, retrying", "task", t.TaskID(), "call", call.op, "in", pause, "error", err)
-		if runtime.Sleep(ctx, pause) != nil {
-			return err
-		}
-	}
+	return errors.Join(hideStoreError(failure), err)
 }
 
 // onceKey returns a key of the next call. Each attempt of the turn gets the same one.

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -14,7 +15,8 @@ type directWrite struct {
 	op       string
 	args     string // digest of the arguments, "" if they cannot be compared
 	inFlight bool
-	started  bool // the store may have made the write
+	started  bool  // the store may have made the write
+	failure  error // of the write, nil if there is none or it is recorded
 }
 
 // errConcurrentWrite is returned for a call that is made during a write that is made at once.
@@ -42,8 +44,12 @@ func (d *directWrite) refuses(next *directWrite) error {
 	case next != nil && d.args != "" && d.args == next.args && d.op == next.op:
 		return nil
 	}
-	return a2a.Errorf(a2a.CodeUnavailable, "it is unknown whether the failed call of %s has changed its store; "+
-		"return Retry, or repeat the call with the same arguments before other calls (of blobs.put: only with a digest)", d.op)
+	text := fmt.Sprintf("it is unknown whether the failed call of %s has changed its store; return its error, "+
+		"or repeat the call with the same arguments before other calls (of blobs.put: only with a digest)", d.op)
+	if d.failure == nil {
+		return a2a.Errorf(a2a.CodeUnavailable, "%s", text)
+	}
+	return &storeError{text, d.failure}
 }
 
 // reserve reserves the number of the next call in a scope for the write of u, if it makes one. The

@@ -60,7 +60,8 @@ func newLostAnswers(parts contractParts, losses int32) engine.Contracts {
 }
 
 func put(ctx context.Context, turn *engine.Turn, content string, digest blob.Digest) error {
-	info, err := turn.Blobs().Put(ctx, strings.NewReader(content), engine.BlobParams{Name: turn.ContextID() + "/" + content, Digest: digest})
+	stream := io.MultiReader(strings.NewReader(content)) // no io.Seeker: Put cannot repeat it
+	info, err := turn.Blobs().Put(ctx, stream, engine.BlobParams{Name: turn.ContextID() + "/" + content, Digest: digest})
 	if err == nil && info.Digest != blob.Sum([]byte(content)) {
 		return fmt.Errorf("Put(%q) returned the blob of another content", content)
 	}
@@ -73,14 +74,13 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(ctx context.Context, turn *engine.Turn, text string) error{
 		"blobs.put": func(ctx context.Context, turn *engine.Turn, text string) error {
+			ctx, cancel := impatient(ctx, turn, text)
+			defer cancel()
 			return put(ctx, turn, text, blob.Sum([]byte(text)))
 		},
 		"transcript.append": func(ctx context.Context, turn *engine.Turn, text string) error {
-			if turn.Attempt() == 1 && text == "first" { // shorter than the pause before the call is repeated
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
-				defer cancel()
-			}
+			ctx, cancel := impatient(ctx, turn, text)
+			defer cancel()
 			return turn.Transcript().Append(ctx, said(text))
 		},
 	} {
@@ -124,6 +124,14 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// impatient returns a context that ends before the first write of the first attempt is repeated.
+func impatient(ctx context.Context, turn *engine.Turn, text string) (context.Context, context.CancelFunc) {
+	if turn.Attempt() == 1 && text == "first" {
+		return context.WithTimeout(ctx, 50*time.Millisecond)
+	}
+	return context.WithCancel(ctx)
 }
 
 // A Put of content without a known digest cannot be compared with the one before.

@@ -21,7 +21,7 @@ import (
 )
 
 // mixed are message texts for a load.
-var mixed = []string{"steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "steps 4 150ms", "chunks 50 20ms"}
+var mixed = []string{"steps 3 20ms", "chunks 20 5ms", "work 100ms", "ask", "steps 4 150ms", "chunks 50 20ms", "files 2 100000 30ms"}
 
 // loadDuring applies load to the cluster while f injects a fault. Then it asserts that the cluster
 // recovers by itself, that no acknowledged message is lost, and that all tasks end. f returns the
@@ -54,7 +54,11 @@ func (c *cluster) loadDuring(f func() (tasks map[string]bool)) {
 		default:
 		}
 	}
-	wantWholeChunks(c.t, c.prove(ids))
+	report := c.prove(ids)
+	if n := report.Count(a2a.StateFailed); n > 0 {
+		c.t.Errorf("%d tasks failed", n)
+	}
+	wantWholeChunks(c.t, report)
 	wantOnce(c.t, c.done())
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -25,7 +27,7 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
-		"say": a.say, "keep": a.keep, "learn": a.learn,
+		"say": a.say, "keep": a.keep, "learn": a.learn, "files": a.files,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
@@ -175,6 +177,43 @@ func (a *act) learn(ctx context.Context) error {
 		return err
 	}
 	return a.t.Reply(fmt.Sprintf("%d documents of %d, %d in the index", len(all), len(want), len(found[0].Hits)))
+}
+
+// files N BYTES D: write N files and N blobs of BYTES bytes, at intervals of D, and read them back.
+func (a *act) files(ctx context.Context) error {
+	w := a.t.Artifact("files")
+	var refs []string
+	content := func(i int) []byte {
+		return bytes.Repeat([]byte(fmt.Sprintf("%s %6d\n", a.t.TaskID(), i)), a.number(2))[:a.number(2)]
+	}
+	for i := range a.number(1) {
+		if err := w.WriteFile(ctx, fmt.Sprint(i), "text/plain", bytes.NewReader(content(i))); err != nil {
+			return err
+		}
+		info, err := a.t.Blobs().Put(ctx, bytes.NewReader(content(i)), holdfast.BlobParams{})
+		if err != nil {
+			return err
+		}
+		refs = append(refs, info.Ref)
+		a.note("kept", strconv.Itoa(i))
+		if err := sleep(ctx, a.duration(3)); err != nil {
+			return err
+		}
+	}
+	for i, ref := range refs {
+		r, _, err := a.t.Blobs().Open(ctx, ref)
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, content(i)) {
+			return fmt.Errorf("blob %d has %d other bytes", i, len(got))
+		}
+	}
+	return a.t.Reply(fmt.Sprintf("%d files and %d blobs of %d bytes", a.number(1), len(refs), a.number(2)))
 }
 
 // until NAME: wait until the file EFFECTS.NAME exists.

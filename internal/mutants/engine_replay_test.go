@@ -114,8 +114,28 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "a read of a stream is repeated",
-		file:   "engine/turncontract.go", old: "if call.reads || embedderFailed(err) ||", new: "if embedderFailed(err) ||",
+		file:   "engine/storeaway.go", old: "if again != nil && !again() {", new: "if again != nil && !again() && false {",
 		test: "TestPutAfterALostAnswerNeedsTheDigest",
+	},
+	{
+		defect: "repeated content starts at the beginning of its file",
+		file:   "engine/storeaway.go", old: "s.seeker.Seek(s.start, io.SeekStart)", new: "s.seeker.Seek(0, io.SeekStart)",
+		test: "TestCallsOfATurnWaitForTheStore",
+	},
+	{
+		defect: "a blob that is opened again starts at its first byte",
+		file:   "engine/storeaway.go", old: "io.CopyN(io.Discard, in, c.read)", new: "io.CopyN(io.Discard, in, 0*c.read)",
+		test: "TestCallsOfATurnWaitForTheStore",
+	},
+	{
+		defect: "a store that is away fails the turn",
+		file:   "engine/run.go", old: "case interruptedByStore(err):", new: "case false && interruptedByStore(err):",
+		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
+	},
+	{
+		defect: "clients see the causes of errors",
+		file:   "engine/storeaway.go", old: "text = strings.ReplaceAll(text, coded.Error(), coded.Message)", new: "",
+		test: "TestStatusOfAFailedTaskHasNoCauses",
 	},
 	{
 		defect: "a call with other arguments gets the result of a write with a lost answer",

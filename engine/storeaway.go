@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+// A store that does not answer for a while fails no task. Calls of a handler on its turn wait until the
+// store answers, as commits do. A call that cannot be repeated, or whose context ends, returns a storeError. If
+// the handler returns it, the task is requeued, and the attempt is not counted.
+
+// waitOut repeats do while its error is temporary. again prepares a repetition; it reports false if do
+// cannot be repeated. nil means that it always can.
+func (r *run) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
+	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
+		err := do()
+		if !temporary(err) || ctx.Err() != nil {
+			return err
+		}
+		if again != nil && !again() {
+			r.log().Warn("call of a store failed and cannot be repeated", "call", call, "error", err)
+			return err
+		}
+		r.log().Warn("call of a store failed, retrying", "call", call, "in", pause, "error", err)
+		if runtime.Sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// waitOutRead is waitOut for a read of tasks, which needs memory: it returns errNoMemory if there is not
+// enough, because another run may wait for memory that this one holds. It returns ctx's cause if ctx
+// is done.
+func (r *run) waitOutRead(ctx context.Context, call string, read func() error) error {
+	err := r.waitOut(ctx, call, nil, func() error {
+		err := read()
+		if a2a.CodeOf(err) == a2a.CodeExhausted {
+			return errNoMemory
+		}
+		return err
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return hideStoreError(err)
+}
+
+// temporary reports whether a call of a store may succeed when it is repeated.
+func temporary(err error) bool {
+	return err != nil && a2a.CodeOf(err).Retryable() && !refused(err) && lasting(err) == nil && !errors.Is(err, errNoMemory)
+}
+
+// refused reports whether a call failed before it changed anything, for a reason that the handler may know how to
+// handle: an embedder failed, or the owner has used up a quota.
+func refused(err error) bool {
+	var embedder *vector.EmbedderError
+	var quota *blob.QuotaError
+	return errors.As(err, &embedder) || errors.As(err, &quota)
+}
+
+// storeError is the error that a handler gets when a store failed. Its text may reach the client, so it
+// has no details.
+type storeError struct {
+	text string
+	err  error
+}
+
+func (s *storeError) Error() string { return s.text }
+func (s *storeError) Unwrap() error { return s.err }
+
+// hideStoreError hides the details of store errors from handlers and clients.
+func hideStoreError(err error) error {
+	for _, known := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	var coded *a2a.Error
+	switch {
+	case errors.As(err, &coded) && coded.Err != nil:
+		return &storeError{coded.Message, err}
+	case temporary(err), coded == nil && lasting(err) == nil:
+		return &storeError{"the agent's store failed", err}
+	}
+	return err
+}
+
+// interruptedByStore reports whether a handler returned the temporary error of a store.
+func interruptedByStore(err error) bool {
+	var failed *storeError
+	return errors.As(err, &failed) && temporary(failed.err)
+}
+
+// clientText returns the text of an error for clients: without the causes of errors with a code.
+func clientText(err error) string {
+	text := err.Error()
+	var coded *a2a.Error
+	for rest := err; errors.As(rest, &coded); rest = coded.Err {
+		if coded.Err == nil {
+			break
+		}
+		text = strings.ReplaceAll(text, coded.Error(), coded.Message)
+	}
+	return text
+}
+
+// source is content that a handler writes. It can be read again if nothing was read yet, or if it is an
+// io.Seeker.
+type source struct {
+	io.Reader
+	seeker  io.Seeker
+	start   int64
+	started bool
+}
+
+func newSource(r io.Reader) *source {
+	s := &source{Reader: r}
+	if seeker, ok := r.(io.Seeker); ok {
+		if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+			s.seeker, s.start = seeker, at
+		}
+	}
+	return s
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	s.started = true
+	return s.Reader.Read(p)
+}
+
+// rewind returns to the start of the content. It reports false if it cannot.
+func (s *source) rewind() bool {
+	if !s.started {
+		return true
+	}
+	if s.seeker == nil {
+		return false
+	}
+	_, err := s.seeker.Seek(s.start, io.SeekStart)
+	s.started = err != nil
+	return err == nil
+}
+
+// content is a reader of stored content that waits while the store does not answer.
+type content struct {
+	ctx  context.Context //nolint:containedctx // of the call that opened it
+	r    *run
+	open func() (io.ReadCloser, error)
+	in   io.ReadCloser
+	read int64 // bytes that the caller has
+}
+
+// openContent opens content. open is called again after a failed read.
+func (r *run) openContent(ctx context.Context, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	c := &content{ctx: ctx, r: r, open: open}
+	err := c.reopen()
+	if err != nil {
+		return nil, hideStoreError(err)
+	}
+	return c, nil
+}
+
+// reopen opens the content at the next byte.
+func (c *content) reopen() error {
+	return c.r.waitOut(c.ctx, "blobs.open", nil, func() error {
+		in, err := c.open()
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, in, c.read); err != nil {
+			return errors.Join(err, in.Close())
+		}
+		c.in = in
+		return nil
+	})
+}
+
+// Read implements io.Reader.
+func (c *content) Read(p []byte) (int, error) {
+	for {
+		if c.in == nil {
+			if err := c.reopen(); err != nil {
+				return 0, hideStoreError(err)
+			}
+		}
+		n, err := c.in.Read(p)
+		c.read += int64(n)
+		if !temporary(err) || c.ctx.Err() != nil {
+			if err != nil && err != io.EOF { //nolint:errorlint // as in io.Copy
+				err = hideStoreError(err)
+			}
+			return n, err
+		}
+		_ = c.in.Close()
+		if c.in = nil; n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// Close implements io.Closer.
+func (c *content) Close() error {
+	if c.in == nil {
+		return nil
+	}
+	return c.in.Close()
+}
