@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -11,8 +10,8 @@ import (
 // Authenticator identifies the callers of requests. The server calls it before it reads the body.
 // It must be safe for concurrent use.
 type Authenticator interface {
-	// Authenticate returns the principal of a request, whose ID must not be empty. Methods that
-	// the principal's Scopes do not cover are rejected. An [a2a.Error] determines the HTTP status and
+	// Authenticate returns the principal of a request. If its ID is not valid ([a2a.Principal]), the request
+	// is rejected with 403. Methods that the principal's Scopes do not cover are rejected. An [a2a.Error] determines the HTTP status and
 	// the message; its code is usually unauthenticated (401). Other errors are internal (500).
 	Authenticate(r *http.Request) (a2a.Principal, error)
 	// Challenge returns the header WWW-Authenticate for a request that is not authenticated.
@@ -38,8 +37,8 @@ func (s *Server) identify(x *exchange.Exchange) (status int, err error) {
 		return http.StatusOK, nil
 	}
 	p, err := authenticator.Authenticate(x.Request)
-	if err == nil && p.ID == "" {
-		err = errors.New("the authenticator returned a principal without an ID")
+	if err == nil {
+		err = p.Check()
 	}
 	if err == nil {
 		x.Principal = p

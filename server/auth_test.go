@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestAuthenticatorDeterminesPrincipalAndStatus(t *testing.T) {
 	if got := e.call(a2a.MethodGet, get, "User", "bob"); got.code() != -32001 {
 		t.Errorf("tasks/get of another principal = %s, want -32001", got.Body)
 	}
-	for user, want := range map[string]int{"nobody": 401, "banned": 403, "broken": 500, "": 500} {
+	for user, want := range map[string]int{"nobody": 401, "banned": 403, "broken": 500, "": 403} {
 		got := e.call(a2a.MethodGet, get, "User", user)
 		challenge := got.Header.Get("WWW-Authenticate")
 		if got.Status != want || (challenge == "User") != (want == 401) || strings.Contains(string(got.Body), "hunter2") {
@@ -65,6 +66,36 @@ func TestAuthenticatorDeterminesPrincipalAndStatus(t *testing.T) {
 	}
 	if card := string(e.do("GET", "/.well-known/agent-card.json", "", nil).Body); !strings.Contains(card, `"security":[{"user":[]}]`) {
 		t.Errorf("card = %s, want the authenticator's security", card)
+	}
+}
+
+// unescaped authenticates by the header User in percent encoding.
+type unescaped struct{ headerAuth }
+
+func (unescaped) Authenticate(r *http.Request) (a2a.Principal, error) {
+	id, err := url.PathUnescape(r.Header.Get("User"))
+	return a2a.Principal{ID: id}, err
+}
+
+// The server's own records have an owner that no caller can be.
+func TestPrincipalsWithInvalidIDsAreRejected(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) { c.Authenticator = unescaped{} })
+	long := strings.Repeat("é", a2a.MaxPrincipalID/2)
+	for id, want := range map[string]int{
+		"\x1fholdfast": 403, "a\nb": 403, "\x00": 403, "a\x7f": 403, "a\u0085": 403, "a\xff": 403, long + "x": 403, "": 403,
+		long: 200, "did:example:1": 200, "a b": 200, "\u202e": 200,
+	} {
+		user := url.PathEscape(id)
+		for name, got := range map[string]reply{
+			"JSON-RPC":  e.call(a2a.MethodList, "{}", "User", user),
+			"HTTP+JSON": e.do("GET", "/tasks", "", headers{"User", user}),
+			"a link":    e.do("GET", "/files/x", "", headers{"User", user}),
+		} {
+			if name != "a link" && got.Status != want || got.Status == 200 && want != 200 {
+				t.Errorf("%s as %q: HTTP %d %s, want %d", name, id, got.Status, got.Body, want)
+			}
+		}
 	}
 }
 

@@ -513,7 +513,7 @@ func TestNewReportsAllConfigErrors(t *testing.T) {
 		t.Fatal("New() = nil error, want all problems")
 	}
 	err = errors.Join(err, invalid)
-	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBodyBytes is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: Principal.ID is required", "Tokens[2] is the same token as Tokens[1]"} {
+	for _, want := range []string{"Engine is required", "Card.Name is required", `Card.URL: "agent.example.com" is not a URL such as https://agent.example.com/`, "MaxBodyBytes is -1", "Heartbeat is -1s", `CORSOrigins: "example.com" is not an origin such as https://example.com`, "Tokens[0]: the token must be", "Tokens[0]: the principal has no id", "Tokens[2] is the same token as Tokens[1]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want it to contain %q", err, want)
 		}

@@ -112,8 +112,8 @@ func checkTokens(tokens []Token) (errs []error) {
 		if t.Token == "" || strings.ContainsFunc(t.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			errs = append(errs, fmt.Errorf("Tokens[%d]: the token must be non-empty printable ASCII without spaces", i))
 		}
-		if t.Principal.ID == "" {
-			errs = append(errs, fmt.Errorf("Tokens[%d]: Principal.ID is required", i))
+		if err := t.Principal.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("Tokens[%d]: %w", i, err))
 		}
 		if first, ok := seen[t.Token]; ok {
 			errs = append(errs, fmt.Errorf("Tokens[%d] is the same token as Tokens[%d]", i, first))

@@ -29,7 +29,12 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 			errs = append(errs, fmt.Errorf("%s has a token with a space or a character that is not ASCII", place))
 		default:
 			seen[token] = true
-			tokens = append(tokens, holdfast.Token{Token: token, Principal: a2a.Principal{ID: principal}})
+			p := a2a.Principal{ID: principal}
+			if err := p.Check(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", place, err))
+				return
+			}
+			tokens = append(tokens, holdfast.Token{Token: token, Principal: p})
 		}
 	}
 	for i, entry := range c.Tokens {
