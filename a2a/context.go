@@ -131,10 +131,16 @@ type UpdateContextParams struct {
 // DeleteTaskParams are the params of tasks/delete, an extension. Force may also be a member
 // of Metadata.
 type DeleteTaskParams struct {
-	ID string `json:"id" wire:"required"`
+	ID string `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	// Force drops webhook events that are not delivered yet.
 	Force    bool           `json:"force,omitempty"`
 	Metadata map[string]any `json:"metadata,omitzero"`
+}
+
+// DeleteTaskResult is the result of tasks/delete.
+type DeleteTaskResult struct {
+	TaskID  string `json:"taskId"`
+	Message string `json:"message"` // for people
 }
 
 // ClearContextParams are the params of contexts/clear, an extension. Force may also be a
@@ -144,4 +150,11 @@ type ClearContextParams struct {
 	// Force cancels running tasks first, and also clears archived contexts.
 	Force    bool           `json:"force,omitempty"`
 	Metadata map[string]any `json:"metadata,omitzero"`
+}
+
+// ClearContextResult is the result of contexts/clear.
+type ClearContextResult struct {
+	ContextID string `json:"contextId"`
+	Message   string `json:"message"` // for people
+	Tasks     int    `json:"tasks"`   // number of tasks that were deleted
 }

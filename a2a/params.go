@@ -120,6 +120,13 @@ type TaskFeedback struct {
 	CreatedAt time.Time      `json:"createdAt" wire:"required"`
 }
 
+// TaskFeedbackResult is the result of tasks/feedback.
+type TaskFeedbackResult struct {
+	TaskID     string `json:"taskId"`
+	FeedbackID string `json:"feedbackId"`
+	Message    string `json:"message"` // for people
+}
+
 // ListTaskFeedbackParams are the params of tasks/feedback/list, an extension. Zero
 // fields do not filter.
 type ListTaskFeedbackParams struct {

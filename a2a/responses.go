@@ -46,14 +46,14 @@ type (
 	// agents with that extension. Holdfast returns a [ListTasksResult].
 	ListTasksResponse = Response[[]Task]
 	// TaskFeedbackResponse is the response of tasks/feedback.
-	TaskFeedbackResponse = Response[map[string]string]
+	TaskFeedbackResponse = Response[*TaskFeedbackResult]
 	// ListContextsResponse is the response of contexts/list with an array of contexts, as from
 	// other agents with that extension. Holdfast returns a [ListContextsResult].
 	ListContextsResponse = Response[[]Context]
 	// ClearContextsResponse is the response of contexts/clear.
-	ClearContextsResponse = Response[map[string]string]
+	ClearContextsResponse = Response[*ClearContextResult]
 	// DeleteTaskResponse is the response of tasks/delete, an extension.
-	DeleteTaskResponse = Response[map[string]string]
+	DeleteTaskResponse = Response[*DeleteTaskResult]
 	// SetTaskPushNotificationResponse is the response of tasks/pushNotificationConfig/set.
 	SetTaskPushNotificationResponse = Response[*TaskPushNotificationConfig]
 	// GetTaskPushNotificationResponse is the response of tasks/pushNotificationConfig/get.

@@ -247,7 +247,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (*a2a.Task, error) {
 // is not finished, or has undelivered webhook events and p.Force is not set. The method is
 // an extension of A2A.
 func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
-	_, err := result[map[string]string](ctx, c, a2a.MethodTasksDelete, p)
+	_, err := result[a2a.DeleteTaskResult](ctx, c, a2a.MethodTasksDelete, p)
 	return err
 }
 

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"iter"
-	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
@@ -53,26 +52,21 @@ func (c *Client) UpdateContext(ctx context.Context, p a2a.UpdateContextParams) (
 // tasks, or 0 if the response does not have it. The method is an extension of
 // A2A.
 func (c *Client) ClearContext(ctx context.Context, p a2a.ClearContextParams) (tasks int, err error) {
-	out, err := result[map[string]string](ctx, c, a2a.MethodContextsClear, p)
+	out, err := result[a2a.ClearContextResult](ctx, c, a2a.MethodContextsClear, p)
 	if err != nil {
 		return 0, err
 	}
-	if text, ok := (*out)["tasks"]; ok {
-		if tasks, err = strconv.Atoi(text); err != nil {
-			return 0, c.badResult(a2a.MethodContextsClear, err)
-		}
-	}
-	return tasks, nil
+	return out.Tasks, nil
 }
 
 // Feedback submits feedback on a task and returns its id, or "" if the response
 // does not have it. The method is an extension of A2A.
 func (c *Client) Feedback(ctx context.Context, p a2a.TaskFeedbackParams) (id string, err error) {
-	out, err := result[map[string]string](ctx, c, a2a.MethodFeedback, p)
+	out, err := result[a2a.TaskFeedbackResult](ctx, c, a2a.MethodFeedback, p)
 	if err != nil {
 		return "", err
 	}
-	return (*out)["feedbackId"], nil
+	return out.FeedbackID, nil
 }
 
 // ListFeedback returns a page of the caller's feedback, newest first. The method is

@@ -37,6 +37,8 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/.well-known/agent-card.json", 200, ""},
 		{"GET", "/.well-known/agent.json", 200, ""},
 		{"GET", "/agent/info", 200, ""},
+		{"GET", "/agent/skills", 200, ""},
+		{"GET", "/agent/skills/none", 404, ""},
 		{"GET", "/health", 200, ""},
 		{"GET", "/healthz", 200, ""},
 		{"GET", "/readyz", 200, ""},

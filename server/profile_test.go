@@ -42,6 +42,7 @@ func TestBinduProfile(t *testing.T) {
 	}
 	e := start(t, handler, inBindu)
 	sent := params(message("a", `"reference_task_ids":[]`, `"metadata":{"keepMe":{"asItIs":1}}`), `"configuration":{"blocking":true}`)
+	var id string
 	for _, x := range []struct {
 		method, params string
 		want           []string
@@ -49,11 +50,19 @@ func TestBinduProfile(t *testing.T) {
 		{"message/send", sent, []string{"context_id", "message_id", "task_id", "artifact_id", "mimeType", "history", "metadata"}},
 		{"tasks/list", `{}`, []string{"context_id", "message_id"}},
 		{"contexts/list", `{}`, []string{"page_size", "created_at", "task_count"}},
+		{"tasks/feedback", `{"task_id":"TASK","feedback":"good"}`, []string{"task_id", "feedback_id", "message"}},
+		{"tasks/feedback/list", `{}`, []string{"created_at", "page_size"}},
+		{"contexts/create", `{"context_id":"other"}`, []string{"context_id"}},
+		{"contexts/clear", `{"context_id":"other"}`, []string{"context_id", "tasks"}},
+		{"tasks/delete", `{"task_id":"TASK"}`, []string{"task_id", "message"}},
 	} {
-		got := e.call(x.method, x.params)
+		got := e.call(x.method, strings.Replace(x.params, "TASK", id, 1))
 		var answer struct{ Result any }
 		if err := json.Unmarshal(got.Body, &answer); err != nil || answer.Result == nil {
 			t.Fatalf("%s = %s, %v", x.method, got.Body, err)
+		}
+		if x.method == "message/send" {
+			id = got.task(t).ID
 		}
 		found := make(map[string]bool)
 		memberNames(answer.Result, found)
@@ -92,6 +101,33 @@ func TestErrorCodesByProfile(t *testing.T) {
 		}
 		if got := e.call("tasks/get", `{"id":"00000000-0000-7000-8000-000000000000"}`); got.code() != -32001 {
 			t.Errorf("codec %+v: unknown task = %s, want -32001", codec, got.Body)
+		}
+	}
+}
+
+func TestSkillsHavePaths(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, func(c *server.Config) {
+		c.Authenticator = headerAuth{}
+		c.Card.Skills = []a2a.AgentSkill{
+			{ID: "sum", Name: "Summaries", Description: "Summarizes.", Tags: []string{"text"}, InputModes: []string{"text/plain"}, DocumentationContent: "# Summaries", Author: "me"},
+			{ID: "none", Name: "sum", Tags: []string{}},
+		}
+	})
+	for path, want := range map[string]string{
+		"/agent/skills": `{"skills":[{"id":"sum","name":"Summaries","description":"Summarizes.","tags":["text"],"input_modes":["text/plain"]},` +
+			`{"id":"none","name":"sum","description":"","tags":[]}],"total":2}` + "\n",
+		"/agent/skills/sum": `{"id":"sum","name":"Summaries","description":"Summarizes.","tags":["text"],"input_modes":["text/plain"],"author":"me","has_documentation":true}` + "\n",
+		"/agent/skills/summaries":         `"id":"sum"`,
+		"/agent/skills/sum/documentation": "# Summaries",
+	} {
+		if got := e.do("GET", path, "", nil); got.Status != 200 || !strings.Contains(string(got.Body), want) {
+			t.Errorf("GET %s = HTTP %d %s, want %s", path, got.Status, got.Body, want)
+		}
+	}
+	for _, path := range []string{"/agent/skills/other", "/agent/skills/none/documentation", "/agent/skills/other/documentation"} {
+		if got := e.do("GET", path, "", nil); got.Status != 404 || got.Error == nil {
+			t.Errorf("GET %s = HTTP %d %s, want 404", path, got.Status, got.Body)
 		}
 	}
 }

@@ -93,6 +93,7 @@ func New(cfg Config) (*Server, error) {
 		s.routes.Handle(http.MethodGet, fileref.Path+"{ref}", route{serve: s.serveFile, public: true, rest: true})
 	}
 	s.routes.Handle(http.MethodGet, "/agent/info", route{serve: s.serveInfo})
+	s.handleSkills()
 	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth})
 	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})
 	s.routes.Handle(http.MethodGet, "/readyz", route{serve: s.serveReadyz, public: true, probe: true})

@@ -170,12 +170,8 @@ func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
 	describe := func(id string) (string, error) { return c.describe(ctx, a, id) }
 	return c.delete(ctx, a, c.IDs, describe, func(id string) error {
 		params := a2a.ClearContextParams{ContextID: id, Force: c.Force}
-		err := show(ctx, a, &c.connection, a2a.MethodContextsClear, params, func(result *map[string]string) {
-			text := "cleared " + id
-			if tasks := (*result)["tasks"]; tasks != "" {
-				text += ", tasks: " + tasks
-			}
-			a.out.line("%s", clean(text))
+		err := show(ctx, a, &c.connection, a2a.MethodContextsClear, params, func(result *a2a.ClearContextResult) {
+			a.out.line("%s", clean(fmt.Sprintf("cleared %s, tasks: %d", id, result.Tasks)))
 		})
 		return c.hint(err, ", and clears archived contexts too")
 	})

@@ -3,7 +3,6 @@ package methods
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/rpc"
@@ -53,7 +52,7 @@ func (m *Methods) updateContext(ctx context.Context, c *rpc.Call, p a2a.UpdateCo
 	return convertContext(&updated, nil), nil
 }
 
-func (m *Methods) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (map[string]string, error) {
+func (m *Methods) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearContextParams) (*a2a.ClearContextResult, error) {
 	tasks, err := m.cfg.Engine.ClearContext(ctx, c.Principal, p, sendOptions(c))
 	if m.cfg.Webhook != nil {
 		m.cfg.Webhook.CancelStale(ctx, c.Principal.ID, p.ContextID) // the webhooks of its tasks are deleted
@@ -61,22 +60,19 @@ func (m *Methods) clearContext(ctx context.Context, c *rpc.Call, p a2a.ClearCont
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
-		"contextId": p.ContextID,
-		"message":   fmt.Sprintf("Context %s and all associated tasks cleared successfully", p.ContextID),
-		"tasks":     strconv.Itoa(tasks),
+	return &a2a.ClearContextResult{
+		ContextID: p.ContextID, Tasks: tasks,
+		Message: fmt.Sprintf("Context %s and all associated tasks cleared successfully", p.ContextID),
 	}, nil
 }
 
-func (m *Methods) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (map[string]string, error) {
+func (m *Methods) addFeedback(ctx context.Context, c *rpc.Call, p a2a.TaskFeedbackParams) (*a2a.TaskFeedbackResult, error) {
 	c.TaskID = p.TaskID
 	added, err := m.cfg.Engine.AddFeedback(ctx, c.Principal, p, sendOptions(c))
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
-		"message": "Feedback submitted successfully", "taskId": added.Key.ID, "feedbackId": added.ID,
-	}, nil
+	return &a2a.TaskFeedbackResult{TaskID: added.Key.ID, FeedbackID: added.ID, Message: "Feedback submitted successfully"}, nil
 }
 
 func (m *Methods) listFeedback(ctx context.Context, c *rpc.Call, p a2a.ListTaskFeedbackParams) (*a2a.ListTaskFeedbackResult, error) {

@@ -207,7 +207,7 @@ func (m *Methods) items(ctx context.Context, c *rpc.Call, updates iter.Seq2[engi
 	}
 }
 
-func (m *Methods) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (map[string]string, error) {
+func (m *Methods) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskParams) (*a2a.DeleteTaskResult, error) {
 	c.TaskID = p.ID
 	if err := m.cfg.Engine.DeleteTask(ctx, c.Principal, p); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (m *Methods) deleteTask(ctx context.Context, c *rpc.Call, p a2a.DeleteTaskP
 	if m.cfg.Webhook != nil {
 		m.cfg.Webhook.CancelStaleOfTask(ctx, c.Principal.ID, p.ID) // its webhooks are deleted
 	}
-	return map[string]string{"taskId": p.ID, "message": "Task " + p.ID + " deleted"}, nil
+	return &a2a.DeleteTaskResult{TaskID: p.ID, Message: "Task " + p.ID + " deleted"}, nil
 }
 
 func (m *Methods) cancelTask(ctx context.Context, c *rpc.Call, p a2a.TaskIDParams) (*a2a.Task, error) {
