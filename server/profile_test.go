@@ -117,7 +117,7 @@ func TestSkillsHavePaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/agent/skills": `{"skills":[{"id":"sum","name":"Summaries","description":"Summarizes.","tags":["text"],"input_modes":["text/plain"]},` +
 			`{"id":"none","name":"sum","description":"","tags":[]}],"total":2}` + "\n",
-		"/agent/skills/sum": `{"id":"sum","name":"Summaries","description":"Summarizes.","tags":["text"],"input_modes":["text/plain"],"author":"me","has_documentation":true}` + "\n",
+		"/agent/skills/sum":               `{"id":"sum","name":"Summaries","description":"Summarizes.","tags":["text"],"input_modes":["text/plain"],"author":"me","has_documentation":true}` + "\n",
 		"/agent/skills/summaries":         `"id":"sum"`,
 		"/agent/skills/sum/documentation": "# Summaries",
 	} {
