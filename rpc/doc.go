@@ -14,8 +14,8 @@
 // # Guarantees
 //
 //   - A response repeats the id of its request exactly as it was sent.
-//   - A request without an id (a notification) is not executed. The response is its error,
-//     or an error that says that notifications are not supported.
+//   - A request without an id (a notification) is executed and gets no response, unless its method
+//     or params are invalid.
 //   - Unknown members are ignored. Duplicate members are rejected.
 //   - Responses contain no internal errors: see [ErrorOf].
 //

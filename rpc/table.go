@@ -209,14 +209,10 @@ func (t *Table) Call(version string) Call {
 }
 
 // Lookup sets the id, the codec and the method of the call for a request. Its errors are those
-// of Select. For a request without an id it is the error of its params or invalid_request.
+// of Select.
 func (t *Table) Lookup(c *Call, r *Request) error {
 	c.ID = r.ID
-	err := t.Select(c, r.Method)
-	if c.row != nil && len(r.ID) == 0 {
-		return c.notificationError(r.Params)
-	}
-	return err
+	return t.Select(c, r.Method)
 }
 
 // Select sets the codec and the method of the call by the name that a codec gives the method,
@@ -246,17 +242,6 @@ func (t *Table) Params(name string) reflect.Type {
 		return found.params
 	}
 	return nil
-}
-
-// notificationError returns the error for a request without an id: the error of its params,
-// or otherwise that notifications are not supported.
-func (c *Call) notificationError(params []byte) error {
-	if c.row.prepare != nil {
-		if _, err := c.row.prepare(c, params); err != nil {
-			return err
-		}
-	}
-	return a2a.Errorf(a2a.CodeInvalidRequest, "notifications are not supported: id is required")
 }
 
 // Prepare decodes the params of a call for which Lookup returned no error. The text is not

@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,7 +61,7 @@ func TestEnvelope(t *testing.T) {
 		{"method a number", `{"jsonrpc":"2.0","id":"a","method":5}`, -32600, `"a"`, "method must be a string"},
 		{"unknown method", `{"jsonrpc":"2.0","id":"a","method":"no/such"}`, -32601, `"a"`, `"no/such"`},
 		{"unknown method, no id", `{"jsonrpc":"2.0","method":"no/such"}`, -32601, `null`, `"no/such"`},
-		{"notification", `{"jsonrpc":"2.0",` + get + `}`, -32600, "null", "notifications are not supported"},
+		{"invalid params, no id", `{"jsonrpc":"2.0","method":"tasks/get"}`, -32602, "null", "id is required"},
 		{"id an object", `{"jsonrpc":"2.0","id":{},` + get + `}`, -32600, "null", "id must be"},
 		{"id an array", `{"jsonrpc":"2.0","id":[1],` + get + `}`, -32600, "null", "id must be"},
 		{"id a boolean", `{"jsonrpc":"2.0","id":true,` + get + `}`, -32600, "null", "id must be"},
@@ -326,7 +328,7 @@ func TestBatch(t *testing.T) {
 	for _, r := range responses {
 		list = append(list, fmt.Sprintf("%s:%d", r.ID, r.code()))
 	}
-	if got, want := strings.Join(list, " "), `1:0 "two":-32001 null:-32600 null:-32600 3:-32600 4:0`; got != want {
+	if got, want := strings.Join(list, " "), `1:0 "two":-32001 null:-32600 3:-32600 4:0`; got != want {
 		t.Errorf("batch responses = %s, want %s", got, want)
 	}
 	for _, test := range []struct {
@@ -341,6 +343,44 @@ func TestBatch(t *testing.T) {
 	} {
 		if got := e.post(test.body, test.h...); got.code() != test.code || string(got.ID) != "null" {
 			t.Errorf("%s: response = %s, want one error %d", test.name, got.Body, test.code)
+		}
+	}
+}
+
+// A valid request without an id is executed and gets no response, also no error.
+func TestNotificationsGetNoResponse(t *testing.T) {
+	t.Parallel()
+	e := start(t, echo, nil)
+	send := func(contextID, id string) string {
+		return `{"jsonrpc":"2.0",` + id + `"method":"message/send","params":` + params(message("a", `"contextId":"`+contextID+`"`)) + `}`
+	}
+	notification := func(method, params string) string {
+		return `{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`
+	}
+	for _, test := range []struct {
+		name, body string
+		status     int
+		want       string
+	}{
+		{"a message", send("one", ""), 204, ""},
+		{"a read", notification("tasks/get", `{"id":"none"}`), 204, ""},
+		{"a message to no task", notification("message/send", params(message("a", `"taskId":"none"`))), 204, ""},
+		{"an unknown method", notification("notifications/initialized", `{}`), 200, `^\{"jsonrpc":"2.0","id":null,"error":\{"code":-32601`},
+		{"invalid params", notification("message/send", `{}`), 200, `^\{"jsonrpc":"2.0","id":null,"error":\{"code":-32602`},
+		{"a stream", strings.Replace(send("none", ""), "message/send", "message/stream", 1), 200, `^\{"jsonrpc":"2.0","id":null,"error":\{"code":-32600`},
+		{"a batch of notifications", "[" + send("two", "") + "," + notification("tasks/get", `{"id":"none"}`) + "]", 204, ""},
+		{"a batch with others", "[" + notification("tasks/get", `{"id":"none"}`) + "," + `{"jsonrpc":"2.0","id":1,"method":"x"}` + "," + send("three", "") + `,{"jsonrpc":"2.0","id":2,"method":"y"}]`, 200, `^\[\{"jsonrpc":"2.0","id":1,.*\},\{"jsonrpc":"2.0","id":2,.*\}\]$`},
+		{"an invalid request", `{"jsonrpc":"1.0","method":"tasks/get"}`, 200, `^\{"jsonrpc":"2.0","id":null,"error":`},
+		{"a null id", send("four", `"id":null,`), 200, `^\{"jsonrpc":"2.0","id":null,"result":`},
+	} {
+		got := e.post(test.body)
+		if got.Status != test.status || !regexp.MustCompile(cmp.Or(test.want, "^$")).Match(got.Body) {
+			t.Errorf("%s: HTTP %d %q, want %d %q", test.name, got.Status, got.Body, test.status, test.want)
+		}
+	}
+	for contextID, want := range map[string]string{"one": `"totalSize":1`, "two": `"totalSize":1`, "three": `"totalSize":1`, "four": `"totalSize":1`, "none": `"totalSize":0`} {
+		if got := string(e.call("tasks/list", `{"contextId":"`+contextID+`","includeTotal":true}`).Body); !strings.Contains(got, want) {
+			t.Errorf("tasks of context %s = %s, want %s", contextID, got, want)
 		}
 	}
 }

@@ -4,16 +4,6 @@ package mutants
 var server = []mutant{
 	// Package rpc.
 	{
-		defect: "a request without an id is executed", file: "rpc/table.go",
-		old: "		return c.notificationError(r.Params)\n", new: "		return err\n",
-		test: "^TestTable$",
-	},
-	{
-		defect: "the params of a request without an id are not checked", file: "rpc/table.go",
-		old: "if c.row.prepare != nil {", new: "if false {",
-		test: "^TestTable$",
-	},
-	{
 		defect: "streaming methods require no scope", file: "rpc/table.go",
 		old: "if !c.Principal.May(m.Scope) {", new: "if !m.Streaming && !c.Principal.May(m.Scope) {",
 		test: "^TestMethodsRequireTheirScope$", in: "server",
@@ -96,9 +86,9 @@ var server = []mutant{
 
 	// Authentication.
 	{
-		defect: "a principal may have no id", file: "server/auth.go",
-		old: "if err == nil && p.ID == \"\" {", new: "if err != nil && p.ID == \"\" {",
-		test: "^TestAuthenticatorDeterminesPrincipalAndStatus$",
+		defect: "a principal may have any id", file: "server/auth.go",
+		old: "		err = p.Check()\n", new: "",
+		test: "^TestPrincipalsWithInvalidIDsAreRejected$",
 	},
 	{
 		defect: "a caller that is not permitted gets a challenge", file: "server/auth.go",
@@ -440,6 +430,26 @@ var server = []mutant{
 		defect: "a request keeps the memory of its body", file: "server/jsonrpc/handler.go",
 		old: "	defer x.Body.Release()\n	if rpc.IsBatch", new: "	if rpc.IsBatch",
 		test: "^TestResponsesReleaseTheirMemory$", in: "server",
+	},
+	{
+		defect: "a notification gets a response", file: "server/jsonrpc/handler.go",
+		old: "case c.notification():", new: "case c.notification() && false:",
+		test: "^TestNotificationsGetNoResponse$", in: "server",
+	},
+	{
+		defect: "a notification is not executed", file: "server/jsonrpc/handler.go",
+		old: "	if c.Method.Idempotent {\n", new: "	if c.Method.Idempotent || true {\n",
+		test: "^TestNotificationsGetNoResponse$", in: "server",
+	},
+	{
+		defect: "a stream is executed without an id", file: "server/jsonrpc/handler.go",
+		old: "c.notification() && c.Method.Streaming", new: "c.notification() && c.Method.Streaming && false",
+		test: "^TestNotificationsGetNoResponse$", in: "server",
+	},
+	{
+		defect: "a notification in a batch gets a response", file: "server/jsonrpc/batch.go",
+		old: "if err == nil && c.notification() {", new: "if err == nil && c.notification() && false {",
+		test: "^TestNotificationsGetNoResponse$", in: "server",
 	},
 	{
 		defect: "a request that waits keeps the memory of its body", file: "server/jsonrpc/handler.go",

@@ -32,15 +32,15 @@ func (h *Handler) serveBatch(x *exchange.Exchange, body *exchange.Buffer) {
 	defer cancel()
 	w := &batchWriter{h: h, x: x, ctx: ctx, remaining: h.MaxBatchBytes, out: exchange.NewBuffer()}
 	defer w.out.Free()
-	w.out.B = append(w.out.B, '[')
-	for i, item := range items {
-		if i > 0 {
-			w.out.B = append(w.out.B, ',')
-		}
+	for _, item := range items {
 		w.writeItem(item)
 	}
-	w.out.B = append(w.out.B, ']')
 	x.Call = &rpc.Call{Method: &batchMethod, TaskID: x.Call.TaskID}
+	if w.responses == 0 {
+		x.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.out.B = append(w.out.B, ']')
 	if w.started {
 		w.flush()
 		return
@@ -64,6 +64,7 @@ type batchWriter struct {
 	ctx       context.Context
 	remaining int64 // of MaxBatchBytes
 	out       *exchange.Buffer
+	responses int  // number of responses, without notifications
 	started   bool // the response status has been sent
 }
 
@@ -78,6 +79,16 @@ func (w *batchWriter) refuseItem(format string, args ...any) error {
 func (w *batchWriter) writeItem(text []byte) {
 	c := w.h.newCall(w.x)
 	err := c.prepare(text)
+	if err == nil && c.notification() {
+		c.notify(w.ctx)
+		return
+	}
+	separator := byte(',')
+	if w.responses == 0 {
+		separator = '['
+	}
+	w.out.B = append(w.out.B, separator)
+	w.responses++
 	switch {
 	case err != nil:
 	case c.Method.Streaming:

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -47,11 +48,15 @@ func (h *Handler) Serve(x *exchange.Exchange) {
 	err = c.prepare(body.B)
 	c.ID = bytes.Clone(c.ID)
 	body.Free()
-	if err != nil {
+	switch {
+	case err != nil:
 		c.Fail(err)
-		return
+	case c.notification():
+		c.notify(x.Request.Context())
+		x.WriteHeader(http.StatusNoContent)
+	default:
+		h.Replies.Serve(x, &c.Call, c)
 	}
-	h.Replies.Serve(x, &c.Call, c)
 }
 
 // Refuse responds with an HTTP status and an error, without a call. The response to a request
@@ -113,7 +118,27 @@ func (c *call) prepare(text []byte) error {
 	if err = c.h.Table.Lookup(&c.Call, &req); err != nil {
 		return err
 	}
-	return c.x.Prepare(&c.Call, req.Method, req.Params)
+	if err = c.x.Prepare(&c.Call, req.Method, req.Params); err == nil && c.notification() && c.Method.Streaming {
+		err = a2a.Errorf(a2a.CodeInvalidRequest, "%s returns a stream: id is required", req.Method)
+	}
+	return err
+}
+
+// notification reports whether the request has no id, so that its result gets no response, even if it is an error (JSON-RPC 2.0
+// section 4.1). One that cannot be executed gets its error, which the official kit of A2A 0.3 wants.
+func (c *call) notification() bool { return len(c.ID) == 0 }
+
+// notify executes a notification. A read has no effect.
+func (c *call) notify(ctx context.Context) {
+	if c.Method.Idempotent {
+		return
+	}
+	c.x.ClearDeadlines()
+	reply := c.h.Replies.New(c.x, &c.Call, c)
+	defer reply.Release()
+	if response, err := reply.Run(ctx); err == nil {
+		response.Free()
+	}
 }
 
 // Fail responds with an error: as JSON, or as the only event of a stream if the client expects
