@@ -45,13 +45,15 @@ type (
 	// ListTasksResponse is the response of tasks/list with an array of tasks, as from other
 	// agents with that extension. Holdfast returns a [ListTasksResult].
 	ListTasksResponse = Response[[]Task]
-	// TaskFeedbackResponse is the response of tasks/feedback.
-	TaskFeedbackResponse = Response[*TaskFeedbackResult]
+	// TaskFeedbackResponse is the response of tasks/feedback as from other agents with that extension.
+	// Holdfast returns a [TaskFeedbackResult].
+	TaskFeedbackResponse = Response[map[string]any]
 	// ListContextsResponse is the response of contexts/list with an array of contexts, as from
 	// other agents with that extension. Holdfast returns a [ListContextsResult].
 	ListContextsResponse = Response[[]Context]
-	// ClearContextsResponse is the response of contexts/clear.
-	ClearContextsResponse = Response[*ClearContextResult]
+	// ClearContextsResponse is the response of contexts/clear as from other agents with that extension.
+	// Holdfast returns a [ClearContextResult].
+	ClearContextsResponse = Response[map[string]any]
 	// DeleteTaskResponse is the response of tasks/delete, an extension.
 	DeleteTaskResponse = Response[*DeleteTaskResult]
 	// SetTaskPushNotificationResponse is the response of tasks/pushNotificationConfig/set.

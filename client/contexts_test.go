@@ -258,7 +258,7 @@ func TestResponsesOfOtherAgents(t *testing.T) {
 		code   a2a.Code
 	}{
 		{`{"message":"Context c and all associated tasks cleared successfully"}`, 0, ""},
-		{`{"message":"done","tasks":"12"}`, 12, ""},
+		{`{"message":"done","tasks":12}`, 12, ""},
 		{`{"message":"done","tasks":"many"}`, 0, a2a.CodeInvalidAgentResponse},
 		{`{"message":5}`, 0, a2a.CodeInvalidAgentResponse},
 		{`[]`, 0, a2a.CodeInvalidAgentResponse},
