@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -37,10 +36,7 @@ func cart(ctx context.Context, t *holdfast.Turn) error {
 
 // plan works on the next task of the conversation's board.
 func plan(ctx context.Context, t *holdfast.Turn) error {
-	root, err := t.Board().Root(ctx)
-	if errors.Is(err, board.ErrNotFound) {
-		root, err = t.Board().Create(ctx, holdfast.BoardParams{Label: "Report"}, "read", "summarize")
-	}
+	root, err := t.Board().OpenRoot(ctx, holdfast.BoardParams{Label: "Report"}, "read", "summarize")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -158,12 +159,24 @@ func (b *Boards) Create(ctx context.Context, p BoardParams, titles ...string) (b
 	if err != nil {
 		return board.Board{}, err
 	}
-	if p.Agent == "" {
-		p.Agent = b.t.r.e.cfg.agentKey()
+	return s.Create(ctx, b.createParams(p, titles))
+}
+
+func (b *Boards) createParams(p BoardParams, titles []string) board.CreateParams {
+	return board.CreateParams{
+		Owner: b.t.Owner(), Conversation: b.t.ContextID(), Agent: cmp.Or(p.Agent, b.t.r.e.cfg.agentKey()), Label: p.Label, ParentAgent: p.ParentAgent,
+		MaxRetries: p.MaxRetries, Titles: titles,
 	}
-	return s.Create(ctx, board.CreateParams{
-		Owner: b.t.Owner(), Conversation: b.t.ContextID(), Agent: p.Agent, Label: p.Label, ParentAgent: p.ParentAgent, MaxRetries: p.MaxRetries, Titles: titles,
-	})
+}
+
+// OpenRoot returns the root board of the context. If there is none, it creates it like Create. Of turns that call it
+// at the same time, all get the same board.
+func (b *Boards) OpenRoot(ctx context.Context, p BoardParams, titles ...string) (board.Board, error) {
+	s, err := b.store(ctx)
+	if err != nil {
+		return board.Board{}, err
+	}
+	return s.OpenRoot(ctx, b.createParams(p, titles))
 }
 
 // Root returns the root board of the context: the oldest one without ParentAgent, or

@@ -199,7 +199,7 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 				if err := turn.State().Update(ctx, map[string]any{fmt.Sprint(turn.TaskID(), i): i}); err != nil {
 					return err
 				}
-				root, err := turn.Board().Root(ctx)
+				root, err := turn.Board().OpenRoot(ctx, engine.BoardParams{})
 				if err != nil {
 					return err
 				}
@@ -209,13 +209,6 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 			}
 			return nil
 		}})
-		boards, err := board.New(board.Config{Records: store.NewUpdater(s)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := boards.Create(t.Context(), board.CreateParams{Owner: alice.ID, Conversation: contextID}); err != nil {
-			t.Fatal(err)
-		}
 		var clients sync.WaitGroup
 		for range tasks {
 			clients.Go(func() {
@@ -234,8 +227,8 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 		if err := json.Unmarshal([]byte(sessionState(t, s, contextID)), &values); err != nil || len(values) != tasks*5 {
 			t.Errorf("state has %d members, %v, want %d", len(values), err, tasks*5)
 		}
-		if b := boardsOf(t, s, contextID)[0]; len(b.Tasks) != tasks*5 {
-			t.Errorf("board has %d tasks, want %d", len(b.Tasks), tasks*5)
+		if all := boardsOf(t, s, contextID); len(all) != 1 || len(all[0].Tasks) != tasks*5 {
+			t.Errorf("%d boards with %d tasks in the first, want 1 with %d", len(all), len(all[0].Tasks), tasks*5)
 		}
 	})
 }

@@ -75,27 +75,9 @@ func (s *Records) Create(ctx context.Context, p CreateParams) (Board, error) {
 	if err := s.checkCount(ctx, &p, MaxBoards-1); err != nil {
 		return Board{}, err
 	}
-	created := state{Board: Board{
-		ID: prefix(p.Conversation) + s.cfg.NewID(), Owner: p.Owner, Conversation: p.Conversation, Agent: p.Agent, Label: p.Label,
-		ParentAgent: p.ParentAgent, MaxRetries: p.MaxRetries, CreatedAt: store.Time(s.cfg.Now()),
-	}}
-	if _, err := created.add(p.Titles); err != nil {
-		return Board{}, err
-	}
-	c, err := s.change(&created)
+	b, err := s.create(ctx, &p, s.cfg.NewID(), false)
 	if err != nil {
 		return Board{}, err
-	}
-	r, err := s.cfg.Records.UpdateRecord(ctx, recordKey(created.Key()), func(r store.Record) (*store.RecordChange, error) {
-		if r.Version > 0 {
-			return nil, a2a.Errorf(a2a.CodeConflict, "board: id: %s exists", a2a.Quote(created.ID))
-		}
-		again := *c
-		return &again, nil
-	})
-	b, err := s.board(r, err)
-	if err != nil {
-		return b, err
 	}
 	// Others may have created boards since the first check. Of those whose board remains, the last one that
 	// checks sees all, so no more than the maximum remain.
@@ -106,6 +88,52 @@ func (s *Records) Create(ctx context.Context, p CreateParams) (Board, error) {
 		return Board{}, err
 	}
 	return b, nil
+}
+
+// rootID is the end of the id of a board that OpenRoot creates.
+const rootID = "root"
+
+// OpenRoot implements [Boards].
+func (s *Records) OpenRoot(ctx context.Context, p CreateParams) (Board, error) {
+	if err := p.check(); err != nil {
+		return Board{}, err
+	}
+	if p.ParentAgent != "" {
+		return Board{}, a2a.Errorf(a2a.CodeInvalid, "board: parentAgent: must be empty for a root board")
+	}
+	b, err := s.ByConversation(ctx, p.Owner, p.Conversation)
+	if !errors.Is(err, ErrNotFound) {
+		return b, err
+	}
+	if err := s.checkCount(ctx, &p, MaxBoards-1); err != nil {
+		return Board{}, err
+	}
+	return s.create(ctx, &p, rootID, true)
+}
+
+// create creates a board. If it exists, create returns it, or an error unless keep is set.
+func (s *Records) create(ctx context.Context, p *CreateParams, id string, keep bool) (Board, error) {
+	created := state{Board: Board{
+		ID: prefix(p.Conversation) + id, Owner: p.Owner, Conversation: p.Conversation, Agent: p.Agent, Label: p.Label,
+		ParentAgent: p.ParentAgent, MaxRetries: p.MaxRetries, CreatedAt: store.Time(s.cfg.Now()),
+	}}
+	if _, err := created.add(p.Titles); err != nil {
+		return Board{}, err
+	}
+	c, err := s.change(&created)
+	if err != nil {
+		return Board{}, err
+	}
+	return s.board(s.cfg.Records.UpdateRecord(ctx, recordKey(created.Key()), func(r store.Record) (*store.RecordChange, error) {
+		switch {
+		case r.Version == 0, keep && r.Expired(s.cfg.Now()):
+			again := *c
+			return &again, nil
+		case keep:
+			return nil, nil
+		}
+		return nil, a2a.Errorf(a2a.CodeConflict, "board: id: %s exists", a2a.Quote(created.ID))
+	}))
 }
 
 // checkCount returns ErrTooLarge if a conversation has more boards than a limit.

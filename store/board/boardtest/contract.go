@@ -294,6 +294,42 @@ func reopen(f *fixture) {
 	f.equal("Get() after reopening", f.get(b.Key()), b)
 }
 
+func openRoot(f *fixture) {
+	open := func(conversation, label string, titles ...string) board.Board {
+		b, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: conversation, Label: label, Titles: titles})
+		if err != nil {
+			f.Fatalf("OpenRoot() = %v", err)
+		}
+		f.wait(time.Second)
+		return b
+	}
+	if _, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"}); err != nil {
+		f.Fatalf("Create() = %v", err)
+	}
+	f.wait(time.Second)
+	first := open("c1", "first", "a", "b")
+	f.equal("titles", f.titles(first), "a b")
+	f.equal("second OpenRoot()", open("c1", "second", "c"), first)
+	f.equal("ByConversation()", f.get(first.Key()), first)
+	if other := open("c2", "other"); other.ID == first.ID || other.Label != "other" {
+		f.Errorf("OpenRoot() of another conversation = %+v", other)
+	}
+	if other, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "bob", Conversation: "c1"}); err != nil || other.Owner != "bob" || len(other.Tasks) != 0 {
+		f.Errorf("OpenRoot() of another owner = %+v, %v", other, err)
+	}
+	if err := f.s.Delete(f.ctx, first.Key()); err != nil {
+		f.Fatalf("Delete() = %v", err)
+	}
+	if again := open("c1", "again"); again.Label != "again" || len(again.Tasks) != 0 {
+		f.Errorf("OpenRoot() after Delete() = %+v, want a new board", again)
+	}
+	created := f.create("c3", "t")
+	f.equal("OpenRoot() of a board that was created", open("c3", "second"), created)
+	if _, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"}); a2a.CodeOf(err) != a2a.CodeInvalid {
+		f.Errorf("OpenRoot() with ParentAgent = %v, want invalid params", err)
+	}
+}
+
 func expiry(f *fixture) {
 	f.open(time.Minute)
 	b := f.create("c1", "t")
@@ -307,6 +343,13 @@ func expiry(f *fixture) {
 	f.wantNotFound(b.Key(), b.Tasks[0].ID)
 	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
 		f.Errorf("List() after the expiry = %v, %v, want none", boards, err)
+	}
+	for i := range 2 {
+		root, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Label: fmt.Sprint(i)})
+		if err != nil || root.Label != fmt.Sprint(i) {
+			f.Errorf("OpenRoot() after the expiry = %+v, %v, want a new board", root, err)
+		}
+		f.wait(time.Minute)
 	}
 }
 

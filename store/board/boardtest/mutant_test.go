@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
@@ -25,6 +26,14 @@ type mutant struct {
 	keeps          bool // boards and tasks that are deleted
 	forgetsForce   bool
 	ignoresCancel  bool
+	opens          func(s board.Store, ctx context.Context, p board.CreateParams) (board.Board, error)
+}
+
+func (m *mutant) OpenRoot(ctx context.Context, p board.CreateParams) (board.Board, error) {
+	if m.opens != nil {
+		return m.opens(m.Store, ctx, p)
+	}
+	return m.Store.OpenRoot(ctx, p)
 }
 
 func (m *mutant) args(ctx context.Context, k board.Key) (context.Context, board.Key) {
@@ -111,6 +120,24 @@ var mutants = map[string]func(*mutant, *Options){
 				err = nil
 			}
 			return t, err
+		}
+	},
+	"opens another root board": func(m *mutant, _ *Options) {
+		m.opens = func(s board.Store, ctx context.Context, p board.CreateParams) (board.Board, error) {
+			return s.Create(ctx, p)
+		}
+	},
+	"creates a root board after a look": func(m *mutant, _ *Options) {
+		m.opens = func(s board.Store, ctx context.Context, p board.CreateParams) (board.Board, error) {
+			b, err := s.ByConversation(ctx, p.Owner, p.Conversation)
+			if errors.Is(err, board.ErrNotFound) && p.ParentAgent == "" {
+				time.Sleep(time.Millisecond) // others look too
+				b, err = s.Create(ctx, p)
+			}
+			if p.ParentAgent != "" {
+				return s.OpenRoot(ctx, p)
+			}
+			return b, err
 		}
 	},
 	"loses notes": func(m *mutant, _ *Options) { m.note = func(string) string { return "" } },

@@ -24,6 +24,22 @@ func (f *fixture) concurrently(do func(s board.Store, caller int)) {
 	wg.Wait()
 }
 
+func openRace(f *fixture) {
+	var ids sync.Map
+	f.concurrently(func(s board.Store, i int) {
+		b, err := s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Label: fmt.Sprint(i), Titles: []string{"t"}})
+		if err != nil || len(b.Tasks) != 1 {
+			f.Errorf("OpenRoot() = %+v, %v", b, err)
+		}
+		ids.Store(b.ID+b.Label, true)
+	})
+	n := 0
+	ids.Range(func(any, any) bool { n++; return true })
+	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 1 || n != 1 {
+		f.Errorf("%d boards, %v, and callers got %d different ones, want 1", len(boards), err, n)
+	}
+}
+
 func addRace(f *fixture) {
 	b := f.create("c1")
 	f.concurrently(func(s board.Store, i int) {
