@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
-// Query executes a query in openCypher that reads, as of [graph.CypherCapable]: it is always ReadOnly. It
-// finds what the turn has written. A query that is malformed or not supported returns
+// Query executes a query in openCypher that reads, as of [graph.CypherCapable]: it finds
+// what the turn has written. A query that is malformed or not supported returns
 // [graph.ErrCypher] or [graph.ErrCypherUnsupported], one that exceeds a limit [graph.ErrBudget]. The
 // rows are stored with the turn until the task is deleted: return only those that the handler needs.
 func (g *Graph) Query(ctx context.Context, p graph.CypherParams) (result graph.CypherResult, err error) {
@@ -21,7 +21,6 @@ func (g *Graph) Query(ctx context.Context, p graph.CypherParams) (result graph.C
 	if !ok {
 		return result, unsupported("queries of graphs in openCypher (graph)")
 	}
-	p.ReadOnly = true
 	var stored storedRows
 	err = g.t.onContract(ctx, contractCall{kind: queryCall, op: "graph.query", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
 		r, err := c.QueryCypher(ctx, g.key(), p)

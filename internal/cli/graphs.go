@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -154,7 +155,7 @@ func (c *graphShowCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--depth must be 0 to %d, and --limit 1 to %d", graph.MaxDepth, graph.MaxEntities)
 	}
 	return c.withGraphs(ctx, a, false, func(k *kept) error {
-		p := graph.NeighborParams{IDs: []string{c.ID}, Depth: c.Depth, MaxEntities: c.Limit, Walk: graph.Walk{Moment: graph.Moment{AsOf: c.AsOf}}}
+		p := graph.NeighborParams{IDs: []string{c.ID}, Depth: cmp.Or(c.Depth, graph.StartsOnly), MaxEntities: c.Limit, Walk: graph.Walk{Moment: graph.Moment{AsOf: c.AsOf}}}
 		found, err := k.Graphs.Neighbors(ctx, c.key(k), p)
 		if err != nil {
 			return err
@@ -257,7 +258,7 @@ func (c *graphQueryCmd) Run(ctx context.Context, a *app) error {
 		if !ok {
 			return without("queries in openCypher")
 		}
-		r, err := s.QueryCypher(ctx, c.key(k), graph.CypherParams{Query: text, Params: params, ReadOnly: true, MaxRows: c.Limit})
+		r, err := s.QueryCypher(ctx, c.key(k), graph.CypherParams{Query: text, Params: params, MaxRows: c.Limit})
 		if err != nil {
 			return err
 		}

@@ -29,8 +29,9 @@ const (
 	// MaxIDs limits the ids and names of a read, MaxTypes its types and labels.
 	MaxIDs   = 1000
 	MaxTypes = 100
-	// MaxDepth limits the distance of a walk.
-	MaxDepth = 16
+	// MaxDepth limits the distance of a walk. StartsOnly is the depth of a walk that does not leave its starts.
+	MaxDepth   = 16
+	StartsOnly = -1
 	// Limits of a walk.
 	DefaultEntities      = 1000
 	MaxEntities          = 100_000
@@ -225,8 +226,11 @@ func (p NeighborParams) Check(k Key) (Key, NeighborParams, error) {
 	switch {
 	case len(p.IDs) == 0:
 		return k, p, invalid("ids: are 0, want 1 to %d", MaxIDs)
-	case p.Depth < 0 || p.Depth > MaxDepth:
-		return k, p, invalid("depth: is %d, want 0 to %d", p.Depth, MaxDepth)
+	case p.Depth < StartsOnly || p.Depth > MaxDepth:
+		return k, p, invalid("depth: is %d, want %d to %d", p.Depth, StartsOnly, MaxDepth)
+	}
+	if p.Depth == 0 {
+		p.Depth = 1
 	}
 	if err := checkNames("ids", p.IDs, MaxIDs); err != nil {
 		return k, p, err

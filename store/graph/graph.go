@@ -110,8 +110,8 @@ type Walk struct {
 type NeighborParams struct {
 	// IDs are 1 to [MaxIDs] ids of entities to start at. Unknown ids are ignored.
 	IDs []string
-	// Depth is the largest distance from the closest start, up to [MaxDepth]. 0 selects the
-	// starts only.
+	// Depth is the largest distance from the closest start, up to [MaxDepth]. 0 means 1, and [StartsOnly] that the
+	// starts alone are selected.
 	Depth int
 	Walk
 	// MaxEntities and MaxRelationships limit the result. 0 means [DefaultEntities] and

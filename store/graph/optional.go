@@ -85,12 +85,10 @@ type Complete interface {
 // A query sees the newest version of each relationship, also of those that are not valid now:
 // conditions on valid_from and valid_to select. Fields are properties: id of entities and
 // relationships; valid_from, valid_to and recorded_at of relationships, as texts in the form of
-// [FormatTime], and null without a bound. A query that creates an entity or a relationship may set
-// id, valid_from and valid_to.
+// [FormatTime], and null without a bound.
 type CypherCapable interface {
-	// QueryCypher executes a query. A query that fails changes nothing. It returns a
-	// [CypherError] if the query is malformed or not supported, and [ErrBudget] if it exceeds a
-	// limit.
+	// QueryCypher executes a query that reads. It returns a [CypherError] if the query is malformed or not
+	// supported, such as one that writes, and [ErrBudget] if it exceeds a limit.
 	QueryCypher(ctx context.Context, k Key, p CypherParams) (CypherResult, error)
 }
 
@@ -100,8 +98,6 @@ type CypherParams struct {
 	Query string
 	// Params are the values of $name in the query: JSON values, and integers.
 	Params map[string]any
-	// ReadOnly rejects queries that write.
-	ReadOnly bool
 	// MaxRows is the maximum number of rows; more set Truncated. 0 means [DefaultRows]; the
 	// maximum is [MaxRows].
 	MaxRows int
@@ -121,6 +117,4 @@ type CypherResult struct {
 	Rows [][]any
 	// Truncated reports that there are more rows than MaxRows.
 	Truncated bool
-	// Written is what the query changed.
-	Written Result
 }

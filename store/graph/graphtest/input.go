@@ -102,7 +102,7 @@ func testInvalidReads(f *fixture) {
 		"ids: are 0":                     {},
 		"ids: are 1001":                  {IDs: make([]string, 1001)},
 		"ids[1]: must not":               {IDs: []string{"a", ""}},
-		"depth: is -1":                   {IDs: a, Depth: -1},
+		"depth: is -2":                   {IDs: a, Depth: -2},
 		"depth: is 17":                   {IDs: a, Depth: graph.MaxDepth + 1},
 		"maxEntities: is -1":             {IDs: a, MaxEntities: -1},
 		"maxEntities: is 100001":         {IDs: a, MaxEntities: graph.MaxEntities + 1},

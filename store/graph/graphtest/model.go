@@ -131,7 +131,7 @@ func (m *model) neighbors(p graph.NeighborParams, now time.Time) graph.SubGraph 
 	}
 	edges := m.selected(p.Walk, now)
 	met := make(map[string]bool)
-	for d := range p.Depth {
+	for d := range max(cmp.Or(p.Depth, 1), 0) {
 		found := make(map[string]bool)
 		for _, r := range edges {
 			for _, from := range []string{r.Source, r.Target} {

@@ -134,7 +134,7 @@ func (w *world) selection() (s graph.Walk) {
 }
 
 func (w *world) walk(m *model) {
-	p := graph.NeighborParams{Depth: w.r.IntN(5), Walk: w.selection(), Induced: w.r.IntN(3) == 0}
+	p := graph.NeighborParams{Depth: w.r.IntN(6) + graph.StartsOnly, Walk: w.selection(), Induced: w.r.IntN(3) == 0}
 	for range 1 + w.r.IntN(3) {
 		p.IDs = append(p.IDs, w.entity())
 	}

@@ -35,7 +35,8 @@ func testDepth(f *fixture) {
 		return graph.NeighborParams{IDs: ids, Depth: depth}
 	}
 	f.wantNeighbors("unknown start", walk(3, "missing"), "", "")
-	f.wantNeighbors("depth 0", walk(0, "a"), "a 0", "")
+	f.wantNeighbors("depth 0, which means 1", walk(0, "a"), "a 0, b 1, d 1", "r1 r5")
+	f.wantNeighbors("starts only", walk(graph.StartsOnly, "a"), "a 0", "")
 	f.wantNeighbors("depth 1", walk(1, "a"), "a 0, b 1, d 1", "r1 r5")
 	f.wantNeighbors("depth 2", walk(2, "a"), "a 0, b 1, d 1, c 2, e 2", "r1 r2 r3 r4 r5 r7")
 	f.wantNeighbors("depth 3", walk(3, "a"), "a 0, b 1, d 1, c 2, e 2", "r1 r2 r3 r4 r5 r6 r7")
@@ -74,7 +75,7 @@ func testMet(f *fixture) {
 	f.wantNeighbors("induced, out", p, "a 0, b 1, c 1", "ab ac bb bc ca")
 	p.Direction = graph.In
 	f.wantNeighbors("induced, in", p, "a 0, c 1", "ac ca")
-	p = graph.NeighborParams{IDs: []string{"b", "c"}, Induced: true}
+	p = graph.NeighborParams{IDs: []string{"b", "c"}, Depth: graph.StartsOnly, Induced: true}
 	f.wantNeighbors("induced, starts only", p, "b 0, c 0", "bb bc")
 	p.MaxRelationships = 1
 	found, ids, truncated := f.neighbors(p)
