@@ -34,6 +34,7 @@ const (
 	CodeContextNotCancelable Code = "context_not_cancelable"
 	CodeUnauthenticated      Code = "unauthenticated"
 	CodeDenied               Code = "permission_denied"
+	CodeNotFound             Code = "not_found"
 	CodeConflict             Code = "conflict"
 	CodeTooLarge             Code = "too_large"
 	CodeExhausted            Code = "resource_exhausted"
@@ -70,6 +71,7 @@ var codeTable = []codeInfo{
 	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
 	{CodeContextNotCancelable, -32021, http.StatusConflict, 5, false},
 	{CodePushConfigNotFound, -32022, http.StatusNotFound, 4, false},
+	{CodeNotFound, -32023, http.StatusNotFound, 4, false},
 	{CodeConflict, -32050, http.StatusConflict, 5, false},
 	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},
 	{CodeExhausted, -32052, http.StatusTooManyRequests, 7, true},

@@ -12,7 +12,7 @@ import (
 // Reasons why a store rejects a change or finds nothing to read.
 var (
 	// ErrNotFound: the owner has no such task, context or record.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound error = a2a.Errorf(a2a.CodeNotFound, "not found")
 	// ErrExists: the task or context to create exists already.
 	ErrExists = errors.New("already exists")
 	// ErrConflict: the version differs from the one that the change expects.

@@ -40,7 +40,7 @@ var exitTable = []exitRow{
 	{code: 3, meaning: "the request is not valid or too large", codes: []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
 	}},
-	{code: exitNotFound, meaning: "not found, or of another owner: a task, context, webhook, blob, fact, session or board", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound}},
+	{code: exitNotFound, meaning: "not found, or of another owner: a task, context, webhook, blob, fact, session or board", codes: []a2a.Code{a2a.CodeTaskNotFound, a2a.CodeContextNotFound, a2a.CodePushConfigNotFound, a2a.CodeNotFound}},
 	{code: 5, meaning: "rejected: not possible in this state, or not supported by this agent", codes: []a2a.Code{
 		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},

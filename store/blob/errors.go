@@ -1,7 +1,6 @@
 package blob
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -10,7 +9,7 @@ import (
 // Reasons why a store rejects a call. Use errors.Is.
 var (
 	// ErrNotFound: the owner has no such blob, or it has expired.
-	ErrNotFound = errors.New("blob: not found")
+	ErrNotFound error = a2a.Errorf(a2a.CodeNotFound, "blob: not found")
 	// ErrSize: the content is shorter or longer than PutParams.Size.
 	ErrSize error = a2a.Errorf(a2a.CodeInvalid, "blob: size: content has another size than announced")
 	// ErrDigest: the content has another digest than PutParams.Digest.

@@ -2,7 +2,6 @@ package board
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,10 +65,10 @@ func CheckMove(from, to Status) error {
 	return &MoveError{From: from, To: to}
 }
 
-// Errors of boards. Except for ErrNotFound they have a code; see a2a.CodeOf.
+// Errors of boards. They have a code; see a2a.CodeOf.
 var (
 	// ErrNotFound: the owner has no such board, or the board has no such task.
-	ErrNotFound = errors.New("board or task not found")
+	ErrNotFound error = a2a.Errorf(a2a.CodeNotFound, "board or task not found")
 	// ErrRetriesExhausted: the task was retried MaxRetries times.
 	ErrRetriesExhausted error = a2a.Errorf(a2a.CodeConflict, "retries exhausted")
 	// ErrTooLarge: the board would exceed a limit.

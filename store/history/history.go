@@ -17,7 +17,7 @@ var (
 	// ErrFenced: a newer attempt of the run has written to the session.
 	ErrFenced error = a2a.Errorf(a2a.CodeConflict, "history: run is fenced by a newer attempt")
 	// ErrNotFound: the session does not exist, has expired, or belongs to another owner.
-	ErrNotFound error = a2a.Errorf(a2a.CodeContextNotFound, "history: session not found")
+	ErrNotFound error = a2a.Errorf(a2a.CodeNotFound, "history: session not found")
 	// ErrExists: the session exists.
 	ErrExists error = a2a.Errorf(a2a.CodeConflict, "history: session already exists")
 )

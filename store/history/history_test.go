@@ -168,7 +168,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	if !errors.Is(conflict, ErrConflict) || a2a.CodeOf(conflict) != a2a.CodeConflict || !strings.Contains(conflict.Error(), "newest message is 7, expected 4") {
 		t.Errorf("ConflictError = %v (%s)", conflict, a2a.CodeOf(conflict))
 	}
-	for err, code := range map[error]a2a.Code{ErrFenced: a2a.CodeConflict, ErrExists: a2a.CodeConflict, ErrNotFound: a2a.CodeContextNotFound} {
+	for err, code := range map[error]a2a.Code{ErrFenced: a2a.CodeConflict, ErrExists: a2a.CodeConflict, ErrNotFound: a2a.CodeNotFound} {
 		if a2a.CodeOf(err) != code || errors.Is(err, ErrConflict) {
 			t.Errorf("%v has code %s, want %s", err, a2a.CodeOf(err), code)
 		}
