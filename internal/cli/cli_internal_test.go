@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net"
 	"path/filepath"
 	"slices"
@@ -238,6 +239,21 @@ func TestDeadLettersOfAWebhookAreCounted(t *testing.T) {
 		w := &a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: c.id}}
 		if got := dead.of("", w); got != c.want {
 			t.Errorf("dead letters of %s, next page %q = %q, want %q", c.id, c.next, got, c.want)
+		}
+	}
+}
+
+// A store that cannot be opened is no error of a server.
+func TestStoreThatCannotBeOpenedIsALocalError(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]int{
+		local(a2a.Errorf(a2a.CodeInternal, "schema holdfast is empty")):  exitFailure,
+		local(errors.New("mkdir /proc/nope: no such file or directory")): exitFailure,
+		local(a2a.Errorf(a2a.CodeUnavailable, "in use")):                 7,
+		a2a.Errorf(a2a.CodeInternal, "of a server"):                      10,
+	} {
+		if got := exitOf(err); got != want {
+			t.Errorf("exit code of %v = %d, want %d", err, got, want)
 		}
 	}
 }

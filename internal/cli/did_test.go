@@ -104,8 +104,8 @@ func TestDocumentedGrantsSuffice(t *testing.T) {
 	})
 	owner := []string{"DATABASE_URL=" + url, "HOLDFAST_SCHEMA=" + schema}
 	agent := []string{"DATABASE_URL=" + url + "&user=" + role, "HOLDFAST_SCHEMA=" + schema}
-	if code, _, stderr := run(t, "", agent, "migrate", "up"); code != 10 || !strings.Contains(stderr, "grant CREATE on the database") {
-		t.Errorf("migrate up without rights = %d, %q, want 10 and what to grant", code, stderr)
+	if code, _, stderr := run(t, "", agent, "migrate", "up"); code != 1 || !strings.Contains(stderr, "grant CREATE on the database") {
+		t.Errorf("migrate up without rights = %d, %q, want 1 and what to grant", code, stderr)
 	}
 	if code, _, stderr := run(t, "", owner, "migrate", "up"); code != 0 {
 		t.Fatalf("migrate up = %d, %s", code, stderr)

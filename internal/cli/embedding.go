@@ -32,6 +32,9 @@ func (f *embeddingFlags) embedder(a *app) (*embedding.Client, error) {
 		}
 		return nil, errors.Join(errs...)
 	}
+	if f.EmbeddingModel == "" {
+		return nil, errors.New("--embedding-url needs --embedding-model: the name of the model at that URL")
+	}
 	c, err := embedding.New(embedding.Config{URL: f.EmbeddingURL, Model: f.EmbeddingModel, Key: f.EmbeddingKey, Dimensions: f.EmbeddingDimensions})
 	if err == nil {
 		return c, nil

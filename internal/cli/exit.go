@@ -35,7 +35,7 @@ type exitRow struct {
 // exitTable lists all exit codes. A test checks that it agrees with [a2a.Code.ExitCode].
 var exitTable = []exitRow{
 	{code: exitOK, meaning: "success; for a task: completed, or accepted with --no-wait", states: []a2a.TaskState{a2a.StateCompleted}},
-	{code: exitFailure, meaning: "local error, such as a file that cannot be read"},
+	{code: exitFailure, meaning: "local error, such as a file that cannot be read or a database that cannot be used"},
 	{code: exitUsage, meaning: "the command line or a setting is not valid"},
 	{code: 3, meaning: "the request is not valid or too large", codes: []a2a.Code{
 		a2a.CodeParse, a2a.CodeInvalidRequest, a2a.CodeMethodNotFound, a2a.CodeInvalid, a2a.CodeContentType, a2a.CodeTooLarge,
@@ -100,6 +100,19 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// localError is an error of this process, such as a store that it cannot open. No server has failed.
+type localError struct{ error }
+
+func (e *localError) Unwrap() error { return e.error }
+
+// local returns err, as a local error if it would be an internal one of a server.
+func local(err error) error {
+	if err != nil && a2a.CodeOf(err) == a2a.CodeInternal {
+		return &localError{err}
+	}
+	return err
+}
+
 // hintError is an error with a hint that suggests what to do.
 type hintError struct {
 	error
@@ -129,6 +142,7 @@ func codeName(err error) string {
 func exitOf(err error) int {
 	var status exitStatus
 	var usage *usageError
+	var inside *localError
 	var missing *notFoundError
 	var coded *a2a.Error
 	switch {
@@ -142,6 +156,8 @@ func exitOf(err error) int {
 		return exitInterrupted
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &inside):
+		return exitFailure
 	case errors.As(err, &coded):
 		return coded.Code.ExitCode()
 	}

@@ -38,7 +38,7 @@ func (c *migrateFlags) load(ctx context.Context, a *app) (s storage, all []migra
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return s, all, err
+	return s, all, local(err)
 }
 
 func pending(all []migration) []migration {

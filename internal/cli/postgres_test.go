@@ -155,8 +155,8 @@ func TestMigrationsRunOnlyIfAllowed(t *testing.T) {
 
 	code, _, stderr := run(t, "", environ, "serve", "--addr", "127.0.0.1:0", "--postgres-pool-max", "3")
 	want := "run: holdfast migrate up --postgres-pool-max 3 (or start serve with --run-migrations-on-startup or STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"
-	if code != 10 || !strings.Contains(stderr, want) || strings.Count(stderr, "is empty") != 1 {
-		t.Errorf("serve without a schema = %d, %q, want 10, one error and %q", code, stderr, want)
+	if code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "is empty") != 1 {
+		t.Errorf("serve without a schema = %d, %q, want 1, one error and %q", code, stderr, want)
 	}
 	if schemaCount() != 0 {
 		t.Error("serve that failed has created the schema")
@@ -221,8 +221,8 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 		}
 		for _, args := range [][]string{{"migrate", "status"}, {"migrate", "up"}, {"migrate", "plan"}, {"serve", "--addr", "127.0.0.1:0"}} {
 			code, _, stderr := run(t, "", environ, args...)
-			if code != 10 || !strings.Contains(stderr, "999912312359_later") || strings.Contains(stderr, "run: ") {
-				t.Errorf("%v on a newer schema = %d, %q, want 10 and the name of the migration", args, code, stderr)
+			if code != 1 || !strings.Contains(stderr, "999912312359_later") || strings.Contains(stderr, "run: ") {
+				t.Errorf("%v on a newer schema = %d, %q, want 1 and the name of the migration", args, code, stderr)
 			}
 		}
 	})

@@ -196,13 +196,14 @@ func (s *storage) open(ctx context.Context, a *app, log *slog.Logger) (store.Sto
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return nil, s.explain(ctx, a, err)
+	return nil, local(s.explain(ctx, a, err))
 }
 
 // openExisting opens an existing store, which servers may be using, for reading at least.
 func (s *storage) openExisting(ctx context.Context, a *app) (store.Store, error) {
 	if s.backend.openExisting != nil {
-		return s.backend.openExisting(ctx, s)
+		st, err := s.backend.openExisting(ctx, s)
+		return st, local(err)
 	}
 	return s.open(ctx, a, nil)
 }
