@@ -34,6 +34,8 @@ type indeterminateCommit struct {
 func (r *run) commit(c *runChange) error {
 	r.l.commit.Lock()
 	defer r.l.unlock()
+	unlock := func() {}
+	defer func() { unlock() }()
 	for conflicts := 0; ; conflicts++ {
 		if err := r.usable(); err != nil || c.done {
 			if c.done {
@@ -47,6 +49,9 @@ func (r *run) commit(c *runChange) error {
 		}
 		if conflicts >= maxRecordConflicts {
 			return a2a.Wrap(a2a.CodeUnavailable, err, "records are changed by too many others")
+		}
+		if conflicts == 0 {
+			unlock = r.e.recordLocks.lock(r.changedRecords())
 		}
 		if err := r.rebaseRecords(); err != nil {
 			return err
@@ -234,7 +239,7 @@ func (r *run) commitWithRetry(ctx context.Context, c *runChange) error {
 		if !a2a.CodeOf(err).Retryable() && pause >= 8*minCommitRetry {
 			return err
 		}
-		r.e.log.Error("commit failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
+		r.e.log.Warn("commit failed, retrying", "task", r.l.key.ID, "in", pause, "error", err)
 		if runtime.Sleep(ctx, pause) != nil {
 			return err
 		}

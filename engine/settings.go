@@ -17,6 +17,8 @@ type settings struct {
 	createdAt time.Time        // creation time of the engine, for elapsed
 	oversized atomic.Int64     // messages and writes rejected by Limits.TaskBytes
 	files     *fileref.Files   // nil without a store for blobs
+
+	recordLocks recordLocks
 }
 
 // monotonic returns a clock that starts at the wall clock time and does not jump when the wall

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,13 +301,7 @@ func (p *pendingRecords) committed(c recordCommit) {
 // rebaseRecords reads the records that have pending changes and applies the changes again. The
 // caller holds l.commit.
 func (r *run) rebaseRecords() error {
-	r.mu.Lock()
-	var keys []store.RecordKey
-	for k := range r.records.byKey {
-		keys = append(keys, k)
-	}
-	r.mu.Unlock()
-	for _, k := range keys {
+	for _, k := range r.changedRecords() {
 		base, err := r.e.readRecord(context.WithoutCancel(r.ctx), k)
 		if err != nil {
 			return err
@@ -318,6 +313,13 @@ func (r *run) rebaseRecords() error {
 		r.mu.Unlock()
 	}
 	return nil
+}
+
+// changedRecords returns the keys of the records that the next commit changes.
+func (r *run) changedRecords() []store.RecordKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.records.byKey))
 }
 
 // recordsApplied reports whether the store has a commit that changed records.

@@ -128,6 +128,11 @@ var engineReplay = []mutant{
 		test: "TestCallsOfATurnWaitForTheStore",
 	},
 	{
+		defect: "commits that change one record do not wait for each other",
+		file:   "engine/runcommit.go", old: "		if conflicts == 0 {", new: "		if conflicts < 0 {",
+		test: "TestConcurrentChangesOfOneRecordAreFewCommits",
+	},
+	{
 		defect: "a store that is away fails the turn",
 		file:   "engine/run.go", old: "case interruptedByStore(err):", new: "case false && interruptedByStore(err):",
 		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
