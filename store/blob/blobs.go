@@ -59,6 +59,7 @@ type Blobs struct {
 	cfg      Config
 	refs     Refs
 	contents Contents
+	ids      refIDs
 }
 
 var (

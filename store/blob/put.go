@@ -33,7 +33,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p PutParams) (Info, error)
 			return Info{}, err
 		}
 	}
-	u := &upload{params: &p, start: start, object: Object{Owner: p.Owner, Name: newID(start)}}
+	u := &upload{params: &p, start: start, object: Object{Owner: p.Owner, Name: newID(start, 0)}}
 	if err := b.receive(ctx, u, r); err != nil {
 		return Info{}, err
 	}
@@ -159,7 +159,7 @@ func (b *Blobs) discard(ctx context.Context, u *upload) {
 func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
 	var used bool // the rows refer to the upload
 	var rejected error
-	ref, key := newID(b.now()), u.params.key(u.digest)
+	ref, key := b.ids.next(b.now()), u.params.key(u.digest)
 	err = b.refs.Update(ctx, u.params.Owner, func(tx Tx) error {
 		used, rejected = false, nil
 		now := b.now()

@@ -33,7 +33,7 @@ func (b *Blobs) Restore(ctx context.Context, owner string, info Info, r io.Reade
 		return sameContent(&row.RefRow, &info, err)
 	}
 	start := b.now()
-	u := &upload{params: &p, start: start, object: Object{Owner: owner, Name: newID(start)}, restored: &info}
+	u := &upload{params: &p, start: start, object: Object{Owner: owner, Name: newID(start, 0)}, restored: &info}
 	if err := b.receive(ctx, u, r); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ func contractTests() []test {
 		{"readers of one byte at a time work", slowReaders},
 		{"an idempotency key returns the first blob", repeats},
 		{"an idempotency key is free after its blob", freesKeys},
+		{"an idempotency key per content returns the first blob with the content", repeatsContents},
 		{"a deleted blob is not found", deletes},
 		{"holders pin independently", pins},
 		{"UnpinAll removes the pins of one holder", unpinsAll},
@@ -29,6 +30,30 @@ func contractTests() []test {
 		{"a scope stores, resolves, pins and unpins", scopes},
 		{"usage is the sum of the blobs", usages},
 	}
+}
+
+func repeatsContents(f *fixture) {
+	data := [][]byte{content(1, 1000), content(2, 1000), content(3, 300_000)}
+	keyed := func(data []byte, known bool) blob.Info {
+		return f.put(data, func(p *blob.PutParams) {
+			if p.IdempotencyKey, p.KeyPerContent = "k", true; known {
+				p.Digest = blob.Sum(data)
+			}
+		})
+	}
+	refs := make(map[string]bool)
+	for i, d := range data {
+		first := keyed(d, i%2 == 0)
+		for _, known := range []bool{false, true} {
+			f.equal("repeated Put()", keyed(d, known), first)
+		}
+		f.wantContent(first.Ref, d)
+		refs[first.Ref] = true
+	}
+	f.equal("blobs", len(refs), len(data))
+	plain := f.put(data[0], withKey("k"))
+	f.equal("the plain key is another one", refs[plain.Ref], false)
+	f.equal("usage", f.usage(owner), blob.Usage{Blobs: 4, Bytes: 303_000})
 }
 
 func describesBlobs(f *fixture) {
