@@ -51,7 +51,7 @@ func (r *run) commit(c *runChange) error {
 			return a2a.Wrap(a2a.CodeUnavailable, err, "records are changed by too many others")
 		}
 		if conflicts == 0 {
-			unlock = r.e.recordLocks.lock(r.changedRecords())
+			unlock = r.lockRecords()
 		}
 		if err := r.rebaseRecords(); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/fileref"
+	"github.com/holdfast-dev/holdfast/internal/runtime"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // settings are the configuration of an engine with its clock and log. All parts of the engine
@@ -18,7 +20,9 @@ type settings struct {
 	oversized atomic.Int64     // messages and writes rejected by Limits.TaskBytes
 	files     *fileref.Files   // nil without a store for blobs
 
-	recordLocks recordLocks
+	// recordLocks serialize commits that were rejected because a record had changed. Without them, n commits that
+	// change one record at the same time are rejected about n²/2 times.
+	recordLocks runtime.Locks[store.RecordKey]
 }
 
 // monotonic returns a clock that starts at the wall clock time and does not jump when the wall

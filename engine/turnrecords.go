@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -315,11 +316,28 @@ func (r *run) rebaseRecords() error {
 	return nil
 }
 
-// changedRecords returns the keys of the records that the next commit changes.
+// changedRecords returns the keys of the records that the next commit changes, in order.
 func (r *run) changedRecords() []store.RecordKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Keys(r.records.byKey))
+	return slices.SortedFunc(maps.Keys(r.records.byKey), func(a, b store.RecordKey) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+// lockRecords locks the records that the next commit changes within this process. The caller must call unlock.
+func (r *run) lockRecords() (unlock func()) {
+	var unlocks []func()
+	for _, k := range r.changedRecords() {
+		if unlock, err := r.e.recordLocks.Lock(context.Background(), k); err == nil {
+			unlocks = append(unlocks, unlock)
+		}
+	}
+	return func() {
+		for _, unlock := range unlocks {
+			unlock()
+		}
+	}
 }
 
 // recordsApplied reports whether the store has a commit that changed records.

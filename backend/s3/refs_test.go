@@ -98,6 +98,7 @@ func (g *gateway) bucketHarness(l limits) blobtest.Harness {
 		return r
 	}
 	return blobtest.Harness{
+		Processes: true,
 		Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
 			contents, err := g.contents(t.Context(), fmt.Sprintf("store-%d/", stores.Add(1)))
 			if err != nil {

@@ -33,6 +33,9 @@ type Harness struct {
 	// Reopen closes a store, opens its data again and registers the cleanup. It is nil if the
 	// store is not durable.
 	Reopen func(t T, s Store, cfg blob.Config) Store
+	// Processes means that calls alternate between several processes. Blobs that different processes make in one
+	// millisecond have any order.
+	Processes bool
 }
 
 // Run runs the complete suite.
