@@ -38,9 +38,7 @@ func taskRemovals(f *fixture) {
 	}
 	end(key("t2"), "c1", 2)
 	end(theirs, "c1", 3)
-	if n, _, err := f.s.ExpireTasks(f.ctx, store.TaskExpiry{State: a2a.StateCompleted, Before: at(99), Limit: 9}); n != 2 || err != nil {
-		f.Fatalf("ExpireTasks() = %d, %v, want 2", n, err)
-	}
+	f.equal("ExpireTasks()", f.expireTasks(store.TaskExpiry{State: a2a.StateCompleted, Before: at(99), Limit: 9}), 2)
 	for i := range 3 {
 		f.commit(idleTask(key(fmt.Sprint("u", i)), "c2", 10+i, a2a.StateInputRequired))
 	}
@@ -76,9 +74,7 @@ func noTaskRemovals(f *fixture) {
 	undelivered.Webhooks = testWebhooks("p")
 	f.commit(undelivered)
 	f.wantDeleteTaskRejected(store.ErrUndelivered, key("undelivered"), false)
-	if n, _, err := f.s.ExpireTasks(f.ctx, store.TaskExpiry{State: a2a.StateCompleted, Before: at(99), Limit: 9}); n != 0 || err != nil {
-		f.Errorf("ExpireTasks() = %d, %v, want 0", n, err)
-	}
+	f.equal("ExpireTasks()", f.expireTasks(store.TaskExpiry{State: a2a.StateCompleted, Before: at(99), Limit: 9}), 0)
 	f.wantDeleteContextRejected(store.ErrBusy, owner, "c1")
 	f.wantRemovals(store.Removal{}, 9)
 }
