@@ -15,7 +15,7 @@ func TestEmbedderSettingsAreChecked(t *testing.T) {
 	for _, tt := range []struct{ settings, want string }{
 		{"EMBEDDING_MODEL=m", "EMBEDDING_MODEL needs --embedding-url"},
 		{"EMBEDDING_KEY=hunter2", "EMBEDDING_KEY needs --embedding-url"},
-		{"EMBEDDING_URL=http://localhost:1/v1", "--embedding-model must not be empty"},
+		{"EMBEDDING_URL=http://localhost:1/v1", "EMBEDDING_URL needs --embedding-model"},
 		{"EMBEDDING_URL=localhost:1/v1 EMBEDDING_MODEL=m", "EMBEDDING_URL must be an http or https URL"},
 		{"EMBEDDING_URL=http://u:hunter2@localhost/v1 EMBEDDING_MODEL=m", "EMBEDDING_URL must be an http or https URL without user and password"},
 		{"EMBEDDING_URL=http://localhost:1/v1 EMBEDDING_MODEL=m EMBEDDING_DIMENSIONS=-1", "EMBEDDING_DIMENSIONS must not be negative"},
