@@ -76,6 +76,7 @@ func TestHandlerStopsBeforeItsLeaseEndsInTheStore(t *testing.T) {
 					}
 					return ctx.Err()
 				}})
+				synctest.Wait() // the first claim has ended: the commit of the message starts the run
 				send(t, e, message("a"))
 				at := receive(t, stopped)
 				s.mu.Lock()

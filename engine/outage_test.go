@@ -172,6 +172,19 @@ func TestOutageChargesNoAttempt(t *testing.T) {
 	}
 }
 
+// holder returns the replica that runs the only task, and the other one. A task may be claimed by a replica that did not receive
+// it.
+func (o *outageTest) holder() (holder, other int) {
+	o.t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.starts) != 1 {
+		o.t.Fatalf("handler starts = %+v, want one", o.starts)
+	}
+	return o.starts[0].engine, 1 - o.starts[0].engine
+}
+
 // A disconnected replica stops its handlers before another replica may run their tasks.
 func TestDisconnectedHandlerStopsAtLeaseEnd(t *testing.T) {
 	t.Parallel()
@@ -179,8 +192,9 @@ func TestDisconnectedHandlerStopsAtLeaseEnd(t *testing.T) {
 		o := newOutageTest(t, 2, 40*time.Second)
 		id := send(t, o.engines[0], message("x")).Key.ID
 		time.Sleep(12 * time.Second)
+		holder, other := o.holder()
 		cutAt := time.Now()
-		o.disconnected[0].Store(true)
+		o.disconnected[holder].Store(true)
 		o.wantCompleted(2*time.Minute, id)
 		if len(o.stops) != 1 || !errors.Is(o.stops[0].cause, engine.ErrLeaseLost) {
 			t.Fatalf("stopped handlers = %+v, want one that lost its lease", o.stops)
@@ -188,13 +202,13 @@ func TestDisconnectedHandlerStopsAtLeaseEnd(t *testing.T) {
 		if took := o.stops[0].at.Sub(cutAt); took > lease {
 			t.Errorf("the handler was stopped after %s, want within its lease", took)
 		}
-		if len(o.starts) != 2 || o.starts[1].engine != 1 || o.starts[1].attempt != 2 {
+		if len(o.starts) != 2 || o.starts[1].engine != other || o.starts[1].attempt != 2 {
 			t.Fatalf("handler starts = %+v, want the second at the other replica, with attempt 2", o.starts)
 		}
 		if took := o.starts[1].at.Sub(cutAt); took > lease+2*time.Second || o.starts[1].at.Before(o.stops[0].at) {
 			t.Errorf("the other replica ran the task after %s, want within a lease and 2 s, and not before the first had stopped", took)
 		}
-		o.disconnected[0].Store(false)
+		o.disconnected[holder].Store(false)
 		o.wantCompleted(time.Minute, id)
 	})
 }
@@ -207,12 +221,13 @@ func TestTasksOfReplicaThatDiedInOutageAreClaimed(t *testing.T) {
 		o.workTime = time.Minute
 		id := send(t, o.engines[0], message("x")).Key.ID
 		time.Sleep(time.Second)
+		_, other := o.holder()
 		o.setAll(true)
 		time.Sleep(30 * time.Second)
-		o.disconnected[1].Store(false)
+		o.disconnected[other].Store(false)
 		answers := time.Now()
 		o.wantCompleted(2*time.Minute, id)
-		if len(o.starts) != 2 || o.starts[1].engine != 1 {
+		if len(o.starts) != 2 || o.starts[1].engine != other {
 			t.Fatalf("handler starts = %+v, want the second at the other replica", o.starts)
 		}
 		if took := o.starts[1].at.Sub(answers); took < lease-2*time.Second || took > lease+2*time.Second {

@@ -13,15 +13,15 @@ import (
 )
 
 // A store that does not answer for a while fails no task. Calls of a handler on its turn wait until the
-// store answers, as commits do. A call that cannot be repeated, or whose context ends, returns a storeError. If
-// the handler returns it, the task is requeued, and the attempt is not counted.
+// store answers, as commits do. A call returns a storeError if it cannot be repeated, or if its context ends. If the
+// handler returns that error, the task is requeued, and the attempt is not counted.
 
-// waitOut repeats do while its error is temporary. again prepares a repetition; it reports false if do
+// waitOut repeats do while its error is temporary and the run has not ended. again prepares a repetition; it reports false if do
 // cannot be repeated. nil means that it always can.
 func (r *run) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
 	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		err := do()
-		if !temporary(err) || ctx.Err() != nil {
+		if !temporary(err) || ctx.Err() != nil || r.ctx.Err() != nil {
 			return err
 		}
 		if again != nil && !again() {
@@ -99,14 +99,22 @@ func interruptedByStore(err error) bool {
 }
 
 // clientText returns the text of an error for clients: without the causes of errors with a code.
-func clientText(err error) string {
-	text := err.Error()
-	var coded *a2a.Error
-	for rest := err; errors.As(rest, &coded); rest = coded.Err {
-		if coded.Err == nil {
-			break
+func clientText(err error) string { return withoutCauses(err.Error(), err) }
+
+// withoutCauses returns a text without the causes of the errors with a code in err's tree.
+func withoutCauses(text string, err error) string {
+	if coded, ok := err.(*a2a.Error); ok && coded.Err != nil { //nolint:errorlint // the tree is walked here
+		return strings.ReplaceAll(text, coded.Error(), coded.Message)
+	}
+	switch e := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			text = withoutCauses(text, inner)
 		}
-		text = strings.ReplaceAll(text, coded.Error(), coded.Message)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			text = withoutCauses(text, inner)
+		}
 	}
 	return text
 }
@@ -161,8 +169,7 @@ type content struct {
 // openContent opens content. open is called again after a failed read.
 func (r *run) openContent(ctx context.Context, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
 	c := &content{ctx: ctx, r: r, open: open}
-	err := c.reopen()
-	if err != nil {
+	if err := r.waitOut(ctx, "blobs.open", nil, c.reopen); err != nil {
 		return nil, hideStoreError(err)
 	}
 	return c, nil
@@ -170,40 +177,41 @@ func (r *run) openContent(ctx context.Context, open func() (io.ReadCloser, error
 
 // reopen opens the content at the next byte.
 func (c *content) reopen() error {
-	return c.r.waitOut(c.ctx, "blobs.open", nil, func() error {
-		in, err := c.open()
-		if err != nil {
-			return err
-		}
-		if _, err := io.CopyN(io.Discard, in, c.read); err != nil {
-			return errors.Join(err, in.Close())
-		}
-		c.in = in
-		return nil
-	})
+	in, err := c.open()
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, in, c.read); err != nil {
+		return errors.Join(err, in.Close())
+	}
+	c.in = in
+	return nil
 }
 
 // Read implements io.Reader.
-func (c *content) Read(p []byte) (int, error) {
-	for {
+func (c *content) Read(p []byte) (n int, err error) {
+	err = c.r.waitOut(c.ctx, "blobs.read", nil, func() error {
 		if c.in == nil {
 			if err := c.reopen(); err != nil {
-				return 0, hideStoreError(err)
+				return err
 			}
 		}
-		n, err := c.in.Read(p)
+		var err error
+		n, err = c.in.Read(p)
 		c.read += int64(n)
-		if !temporary(err) || c.ctx.Err() != nil {
-			if err != nil && err != io.EOF { //nolint:errorlint // as in io.Copy
-				err = hideStoreError(err)
-			}
-			return n, err
+		if !temporary(err) {
+			return err
 		}
 		_ = c.in.Close()
 		if c.in = nil; n > 0 {
-			return n, nil
+			return nil // the next Read opens the content again
 		}
+		return err
+	})
+	if err == io.EOF { //nolint:errorlint // as in io.Copy
+		return n, err
 	}
+	return n, hideStoreError(err)
 }
 
 // Close implements io.Closer.

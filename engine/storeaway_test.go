@@ -33,7 +33,7 @@ func (o *away) err() error {
 	return nil
 }
 
-// awayStore is a store whose tasks, records and contracts fail during an outage.
+// awayStore is a store. Its tasks, records and contracts fail during an outage.
 type awayStore struct {
 	store.Store
 	contractParts
@@ -351,9 +351,11 @@ func TestInterruptedUploadsLeaveOneBlob(t *testing.T) {
 func TestStatusOfAFailedTaskHasNoCauses(t *testing.T) {
 	t.Parallel()
 	damaged := a2a.Wrap(a2a.CodeInternal, errors.New(secret), "the database is damaged")
+	plain := a2a.Errorf(a2a.CodeInvalid, "plain")
 	for want, err := range map[string]error{
 		"the database is damaged":         damaged,
 		"saving: the database is damaged": fmt.Errorf("saving: %w", damaged),
+		"plain\nthe database is damaged":  errors.Join(plain, damaged),
 		"outer: the outer text":           fmt.Errorf("outer: %w", a2a.Wrap(a2a.CodeConflict, damaged, "the outer text")),
 	} {
 		e := start(t, engine.Config{Store: inmem.New(), MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
@@ -369,4 +371,47 @@ func TestStatusOfAFailedTaskHasNoCauses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// brokenReads is a store of blobs that can be opened, but not read.
+type brokenReads struct {
+	*blob.Blobs
+	o *away
+}
+
+func (b brokenReads) OpenRange(ctx context.Context, owner, ref string, offset, length int64) (io.ReadCloser, blob.Info, error) {
+	r, info, err := b.Blobs.OpenRange(ctx, owner, ref, offset, length)
+	return &awayReader{r, b.o}, info, err
+}
+
+// A reader of content that cannot be read pauses before it opens the content again.
+func TestFailedReadsOfABlobPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, o, data := inmem.New(), new(away), fileContent(1, 100_000)
+		info, err := s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader(data), blob.PutParams{Owner: alice.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Blobs: brokenReads{s.Blobs(blob.Config{}), o}}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			r, _, err := turn.Blobs().Open(ctx, info.Ref)
+			if err != nil {
+				return err
+			}
+			o.left.Store(5)
+			began := time.Now()
+			got, err := io.ReadAll(r)
+			if err != nil || !bytes.Equal(got, data) {
+				return fmt.Errorf("read %d bytes, %w", len(got), err)
+			}
+			if took := time.Since(began); took < 3*time.Second { // 0.1 + 0.2 + 0.4 + 0.8 + 1.6
+				return fmt.Errorf("5 failed reads took %s, want pauses", took)
+			}
+			return r.Close()
+		}})
+		task := sendWait(t, e, message("m"))
+		if task.Status.State != a2a.StateCompleted {
+			t.Errorf("task is %s: %s", task.Status.State, task.Status.Message.Text())
+		}
+	})
 }

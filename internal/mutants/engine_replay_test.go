@@ -133,13 +133,18 @@ var engineReplay = []mutant{
 		test: "TestConcurrentChangesOfOneRecordAreFewCommits",
 	},
 	{
+		defect: "failed reads of a blob are repeated without a pause",
+		file:   "engine/storeaway.go", old: "		if !temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
+		test: "TestFailedReadsOfABlobPause",
+	},
+	{
 		defect: "a store that is away fails the turn",
 		file:   "engine/run.go", old: "case interruptedByStore(err):", new: "case false && interruptedByStore(err):",
 		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
 	},
 	{
 		defect: "clients see the causes of errors",
-		file:   "engine/storeaway.go", old: "text = strings.ReplaceAll(text, coded.Error(), coded.Message)", new: "",
+		file:   "engine/storeaway.go", old: "return strings.ReplaceAll(text, coded.Error(), coded.Message)", new: "return strings.Clone(text)",
 		test: "TestStatusOfAFailedTaskHasNoCauses",
 	},
 	{

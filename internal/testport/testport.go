@@ -1,7 +1,7 @@
 // Package testport gives tests ports for servers that they start, stop and start again.
 //
 // A port that the kernel chooses (127.0.0.1:0) may become the port of an outgoing connection as soon as its listener
-// is closed, in this or another process. The ports of this package are below those of outgoing connections, and no other
+// is closed, in this or another process. The ports of this package are below the range for outgoing connections, and no other
 // process that uses the package gets them.
 package testport
 

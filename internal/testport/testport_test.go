@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Processes that run at the same time get different ports, below those of outgoing connections.
+// Processes that run at the same time get different ports, below the range for outgoing connections.
 func TestProcessesGetDifferentPorts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TESTPORT_CHILD") != "" {

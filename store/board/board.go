@@ -156,8 +156,7 @@ type Boards interface {
 	// has MaxBoards boards, or gets them from concurrent calls, or the board would be too large.
 	Create(ctx context.Context, p CreateParams) (Board, error)
 	// OpenRoot returns the root board of a conversation as ByConversation does. If there is none, it creates
-	// it with p, whose ParentAgent must be empty, and the errors of Create. Concurrent calls return the
-	// same board.
+	// the board as Create does. ParentAgent must be empty. Concurrent calls return the same board.
 	OpenRoot(ctx context.Context, p CreateParams) (Board, error)
 	// Get returns a board, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Board, error)

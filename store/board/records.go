@@ -101,11 +101,14 @@ func (s *Records) OpenRoot(ctx context.Context, p CreateParams) (Board, error) {
 	if p.ParentAgent != "" {
 		return Board{}, a2a.Errorf(a2a.CodeInvalid, "board: parentAgent: must be empty for a root board")
 	}
-	b, err := s.ByConversation(ctx, p.Owner, p.Conversation)
-	if !errors.Is(err, ErrNotFound) {
-		return b, err
+	boards, err := s.List(ctx, p.Owner, p.Conversation)
+	if err != nil {
+		return Board{}, err
 	}
-	if err := s.checkCount(ctx, &p, MaxBoards-1); err != nil {
+	if root := rootOf(boards); root != nil {
+		return *root, nil
+	}
+	if err := checkCount(boards, &p, MaxBoards-1); err != nil {
 		return Board{}, err
 	}
 	return s.create(ctx, &p, rootID, true)
@@ -139,10 +142,25 @@ func (s *Records) create(ctx context.Context, p *CreateParams, id string, keep b
 // checkCount returns ErrTooLarge if a conversation has more boards than a limit.
 func (s *Records) checkCount(ctx context.Context, p *CreateParams, limit int) error {
 	boards, err := s.List(ctx, p.Owner, p.Conversation)
-	if err == nil && len(boards) > limit {
-		err = fmt.Errorf("board: conversation %s would have more than %d boards: %w", a2a.Quote(p.Conversation), MaxBoards, ErrTooLarge)
+	if err != nil {
+		return err
 	}
-	return err
+	return checkCount(boards, p, limit)
+}
+
+func checkCount(boards []Board, p *CreateParams, limit int) error {
+	if len(boards) > limit {
+		return fmt.Errorf("board: conversation %s would have more than %d boards: %w", a2a.Quote(p.Conversation), MaxBoards, ErrTooLarge)
+	}
+	return nil
+}
+
+// rootOf returns the root board of a conversation, nil if it has none.
+func rootOf(boards []Board) *Board {
+	if i := slices.IndexFunc(boards, func(b Board) bool { return b.ParentAgent == "" }); i >= 0 {
+		return &boards[i]
+	}
+	return nil
 }
 
 // Get implements [Boards].
@@ -166,10 +184,8 @@ func (s *Records) ByConversation(ctx context.Context, owner, conversation string
 	if err != nil {
 		return Board{}, err
 	}
-	for _, b := range boards {
-		if b.ParentAgent == "" {
-			return b, nil
-		}
+	if root := rootOf(boards); root != nil {
+		return *root, nil
 	}
 	return Board{}, fmt.Errorf("board of conversation %s: %w", a2a.Quote(conversation), ErrNotFound)
 }
