@@ -105,7 +105,7 @@ func TestFlakyTestFailsTheNextRunUntilItsCauseIsRemoved(t *testing.T) {
 	out, code = gotest("-report", os.Getenv("HOLDFAST_TEST_SUMMARY"))
 	wantOutput(t, out, code, 0, "FLAKY example.TestName")
 	out, code = gotest("-flaky")
-	wantOutput(t, out, code, 1, "example.TestName", "Fixes-Flaky: ")
+	wantOutput(t, out, code, 1, "example.TestName", "Fixes-Flaky: ", "the first output")
 	git(t, "commit", "-qm", "wait for the condition", "-m", "Fixes-Flaky: example.TestName", "--allow-empty")
 	out, code = gotest("-flaky")
 	wantOutput(t, out, code, 0)

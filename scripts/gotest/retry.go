@@ -47,7 +47,7 @@ func (t *tests) retry() (flaky []string, err error) {
 		fmt.Fprintf(t.out, "FLAKY %s failed, and passed when it was repeated. Its first output:\n%s", f, f.output)
 		flaky = append(flaky, f.String())
 	}
-	return flaky, record(flakyLog(), flaky)
+	return flaky, record(flakyLog(), t.failures)
 }
 
 // withoutSelection returns flags without -run and -skip, and without -count.
@@ -84,8 +84,8 @@ func flakyLog() string {
 	return filepath.Join(dir, "holdfast", "flaky.log")
 }
 
-// record adds tests to the list. A line has the time and the test.
-func record(path string, flaky []string) error {
+// record adds tests to the list: a line with the time and the test, and the first output, indented.
+func record(path string, flaky []failure) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // no secrets
 		return err
 	}
@@ -93,8 +93,9 @@ func record(path string, flaky []string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range flaky {
-		_, e := fmt.Fprintf(f, "%s %s\n", time.Now().UTC().Format(time.RFC3339), name)
+	for _, test := range flaky {
+		output := strings.ReplaceAll(strings.TrimSpace(test.output), "\n", "\n\t")
+		_, e := fmt.Fprintf(f, "%s %s\n\t%s\n", time.Now().UTC().Format(time.RFC3339), test, output)
 		err = errors.Join(err, e)
 	}
 	return errors.Join(err, f.Close())
@@ -113,7 +114,14 @@ func checkFlaky(path string) error {
 		return err
 	}
 	var open []string
+	shown := false // the output of the last test is
 	for line := range strings.Lines(string(list)) {
+		if strings.HasPrefix(line, "\t") {
+			if shown {
+				open = append(open, line)
+			}
+			continue
+		}
 		at, name, ok := strings.Cut(strings.TrimSpace(line), " ")
 		if !ok {
 			continue
@@ -123,7 +131,7 @@ func checkFlaky(path string) error {
 		if err != nil {
 			return fmt.Errorf("git log: %w: %s", err, found)
 		}
-		if len(found) == 0 {
+		if shown = len(found) == 0; shown {
 			open = append(open, line)
 		}
 	}

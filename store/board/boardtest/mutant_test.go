@@ -128,10 +128,15 @@ var mutants = map[string]func(*mutant, *Options){
 		}
 	},
 	"creates a root board after a look": func(m *mutant, _ *Options) {
+		another := make(chan struct{})
 		m.opens = func(s board.Store, ctx context.Context, p board.CreateParams) (board.Board, error) {
 			b, err := s.ByConversation(ctx, p.Owner, p.Conversation)
 			if errors.Is(err, board.ErrNotFound) && p.ParentAgent == "" {
-				time.Sleep(time.Millisecond) // others look too
+				select { // another caller looks too
+				case another <- struct{}{}:
+				case <-another:
+				case <-time.After(100 * time.Millisecond):
+				}
 				b, err = s.Create(ctx, p)
 			}
 			if p.ParentAgent != "" {
