@@ -3,8 +3,10 @@ package webhook
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -16,6 +18,7 @@ type common struct {
 	clock        *clock
 	now          func() time.Time // of clock
 	seal         sealer
+	unencrypted  func() // logs once that secrets are stored unencrypted
 	globalSecret []byte
 	memory       memoryMeter
 }
@@ -28,6 +31,9 @@ func newCommon(cfg Config) (*common, error) {
 	}
 	c := &common{cfg: cfg, log: cfg.Logger, clock: newClock(cfg.clock), memory: memoryMeter{budget: cfg.Memory}}
 	c.now = c.clock.now
+	c.unencrypted = sync.OnceFunc(func() {
+		c.log.Warn("tokens and signing secrets of webhooks are stored unencrypted", config.Settings("Webhooks.Keys"))
+	})
 	if err := c.readKeys(); err != nil {
 		return nil, fmt.Errorf("webhook config: %w", err)
 	}
@@ -43,6 +49,14 @@ func (c *common) readKeys() (err error) {
 		c.globalSecret, err = decodeSecret(secret)
 	}
 	return err
+}
+
+// encode returns the stored form of settings.
+func (c *common) encode(set settings, task store.Key, id string) ([]byte, error) {
+	if len(c.seal) == 0 && set.Secrets != nil && c.cfg.Store.Info().Durable {
+		c.unencrypted()
+	}
+	return c.seal.encode(set, task, id)
 }
 
 // globalSettings returns the current settings of the global webhook.

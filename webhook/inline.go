@@ -73,7 +73,7 @@ func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]st
 			return nil, err
 		}
 	}
-	data, err := in.reg.seal.encode(set, task, id)
+	data, err := in.reg.encode(set, task, id)
 	if err != nil {
 		return nil, err
 	}

@@ -280,6 +280,36 @@ func TestDeleteEndsAttempts(t *testing.T) {
 	})
 }
 
+// slowReplays is a store in which a replay takes effect late.
+type slowReplays struct{ store.Store }
+
+func (s slowReplays) ReplayWebhook(ctx context.Context, task store.Key, id string, at store.WebhookCursor, now time.Time) (store.WebhookCursor, error) {
+	time.Sleep(500 * time.Millisecond)
+	return s.Store.ReplayWebhook(ctx, task, id, at, now)
+}
+
+// The event of an attempt that a replay cancels is not sent once more before the first event of the replay.
+func TestReplayDuringAnAttempt(t *testing.T) {
+	inBubble(t, plan{}, func(w *world) {
+		r := w.replicas[0]
+		r.store.Store = slowReplays{r.store.Store}
+		id := w.newTask("alice", "t", 0, 2)
+		w.setAnswer(func(_ string, p *post, nth int) (safehttp.Response, error) {
+			if p.sequence == 3 && nth == 1 {
+				return safehttp.Response{}, errNoAnswer
+			}
+			return status(200)
+		})
+		time.Sleep(time.Second) // during the attempt of the last event
+		lane := w.laneOf(id)
+		if _, err := r.s.replay(w.t.Context(), &lane, 1); err != nil {
+			w.t.Fatal(err)
+		}
+		w.drain(time.Hour)
+		w.equal("requests", w.sequences(id), []int64{1, 2, 3, 1, 2, 3})
+	})
+}
+
 func TestDeleteWhileLanesAreBeingClaimed(t *testing.T) {
 	inBubble(t, plan{}, func(w *world) {
 		r := w.replicas[0]

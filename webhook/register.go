@@ -92,7 +92,7 @@ func (reg *registrar) Set(ctx context.Context, p a2a.Principal, c a2a.TaskPushNo
 			return nil, taskError(c.TaskID, err)
 		}
 	}
-	data, err := reg.seal.encode(set, t.Key, id)
+	data, err := reg.encode(set, t.Key, id)
 	if err != nil {
 		return nil, err
 	}

@@ -26,17 +26,20 @@ func (reg *registrar) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayP
 	if err != nil {
 		return nil, err
 	}
-	return reg.replay(ctx, &found.Webhook, r.FromSequence)
+	return reg.replay(ctx, &found.Lane, r.FromSequence)
 }
 
-func (reg *registrar) replay(ctx context.Context, w *store.Webhook, from int64) (*a2a.ReplayResult, error) {
+// replay revokes the lease of the lane before it cancels an attempt: the other way round the lane could be claimed in
+// between, and the event of the attempt would be sent once more before the replay.
+func (reg *registrar) replay(ctx context.Context, lane *store.Lane, from int64) (*a2a.ReplayResult, error) {
+	w := &lane.Webhook
 	at, exists, err := reg.resendFrom(ctx, w, from)
 	if err != nil || !exists {
 		return &a2a.ReplayResult{TaskID: w.Task.ID, ConfigID: w.ID}, err
 	}
-	reg.claims.cancelLane(w.Task, w.ID, maxFence) // before the replay, to cancel none of its attempts
 	out, err := reg.resend(ctx, w, at)
 	if err == nil {
+		reg.claims.cancelLane(w.Task, w.ID, lane.Fence+1) // attempts of the replay have greater fences
 		reg.enableEndpoint(ctx, reg.endpointOf(w))
 	}
 	return out, err

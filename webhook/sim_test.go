@@ -239,7 +239,11 @@ func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safeht
 	calm, down, answer := w.faultsOff, w.down[u.Host], w.answer
 	w.mu.Unlock()
 	if answer != nil {
-		return answer(u.Host, p, nth)
+		resp, err := answer(u.Host, p, nth)
+		if errors.Is(err, errNoAnswer) {
+			err = waitOrFail(ctx, time.Hour)
+		}
+		return resp, err
 	}
 	x := func(what string) float64 { return chance(w.seed, what, p.lane.id, p.id, nth) }
 	latency := time.Duration(x("latency") * float64(30*time.Millisecond))
@@ -267,6 +271,9 @@ func (w *world) serve(ctx context.Context, u *url.URL, p *post, nth int) (safeht
 		return ok, waitOrFail(ctx, time.Duration(x("slow")*float64(1500*time.Millisecond)))
 	}
 }
+
+// errNoAnswer is the error of an answer that does not come.
+var errNoAnswer = errors.New("no answer")
 
 // waitOrFail waits for d. If ctx ends first, it returns the error of such an attempt.
 func waitOrFail(ctx context.Context, d time.Duration) error {

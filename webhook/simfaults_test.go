@@ -54,7 +54,7 @@ func (w *world) replay(i int) {
 	if err != nil || len(page.Lanes) == 0 {
 		return // the task does not exist yet
 	}
-	got, err := w.replicas[i].s.replay(w.t.Context(), &page.Lanes[0].Webhook, from)
+	got, err := w.replicas[i].s.replay(w.t.Context(), &page.Lanes[0], from)
 	switch {
 	case a2a.CodeOf(err) == a2a.CodeInvalid: // the event does not exist yet
 	case err != nil:
