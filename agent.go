@@ -110,9 +110,6 @@ func newWebhookService(cfg Config, e *engine.Engine, st store.Store, budget *mem
 		cfg.Logger.Warn("webhooks may go to addresses that are not public: everyone who can send a message can cause requests to them",
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
-	if len(w.Keys) == 0 && st.Info().Durable {
-		cfg.Logger.Warn("tokens and signing secrets of webhooks are stored unencrypted: set keys with Webhooks.Keys, --webhook-encryption-keys-file or HOLDFAST_WEBHOOK_ENCRYPTION_KEYS")
-	}
 	wc := cfg.webhook(policy)
 	wc.Store, wc.Sender, wc.Memory, wc.Files = st, sender, budget, e.Files()
 	return webhook.New(wc)

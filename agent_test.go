@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
 func TestServeOfStartedAgentLeavesItRunning(t *testing.T) {
@@ -116,9 +116,14 @@ func TestListenAndServeLogsItsAddress(t *testing.T) {
 	}
 }
 
+// The warning comes with the first secret that is stored, not before.
 func TestUnencryptedWebhookSecretsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	const warning = "stored unencrypted"
+	const warning = "stored unencrypted\" settings=[Webhooks.Keys]"
+	const body = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m%d","role":"user","parts":[{"kind":"text","text":"x"}]},
+		"configuration":{"pushNotificationConfig":{"url":%q}}}}`
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
 	for name, tt := range map[string]struct {
 		cfg  holdfast.Config
 		want int
@@ -128,17 +133,32 @@ func TestUnencryptedWebhookSecretsAreLoggedOnce(t *testing.T) {
 		"webhooks off": {holdfast.Config{DataDir: t.TempDir(), Webhooks: holdfast.Webhooks{Off: true}}, 0},
 		"in memory":    {holdfast.Config{Store: inmem.New()}, 0},
 	} {
-		var log bytes.Buffer
+		var log await.Buffer
 		tt.cfg.Name, tt.cfg.Logger = "a", slog.New(slog.NewTextHandler(&log, nil))
+		tt.cfg.Webhooks.AllowHosts = []string{receiver.Listener.Addr().String()}
 		agent, err := holdfast.New(tt.cfg, holdfast.HandlerFunc(shout))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), warning) {
+			t.Errorf("%s: the log has %q before a secret is stored", name, warning)
+		}
+		if err := agent.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(fmt.Sprintf(body, i, receiver.URL)))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			if agent.Handler().ServeHTTP(w, r); strings.Contains(w.Body.String(), `"error"`) != tt.cfg.Webhooks.Off {
+				t.Errorf("%s: message/send = %s", name, w.Body)
+			}
 		}
 		if err := agent.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := strings.Count(log.String(), warning); got != tt.want {
-			t.Errorf("%s: the log has %q %d times, want %d:\n%s", name, warning, got, tt.want, &log)
+			t.Errorf("%s: the log has %q %d times, want %d:\n%s", name, warning, got, tt.want, log.String())
 		}
 	}
 }

@@ -145,6 +145,10 @@ type Config struct {
 	// CORSOrigins are the web origins from which browsers may call the agent. "*" allows any.
 	// Default none.
 	CORSOrigins []string
+	// TrustedProxies are the networks ("10.1.0.0/16") and addresses of proxies that set X-Forwarded-Proto,
+	// X-Forwarded-Host and X-Forwarded-Prefix. Without a URL, the agent card and links to files have the
+	// address that these headers of a request name. Default none: the headers have no effect.
+	TrustedProxies []string
 
 	// ExtendedCard returns the agent card of an authenticated caller, for example with more skills
 	// than the public one, or nil if the caller has none. card is a copy of the public card. The

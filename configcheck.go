@@ -178,6 +178,7 @@ func (c *Config) server() server.Config {
 		BlockingTimeout: c.BlockingTimeout,
 		MessageWait:     c.MessageWait,
 		CORSOrigins:     c.CORSOrigins,
+		TrustedProxies:  c.TrustedProxies,
 		StopGrace:       blockingGrace,
 		Logger:          c.Logger,
 	}

@@ -39,10 +39,8 @@ type Call struct {
 	ReserveMemory func(ctx context.Context, bytes int64) error
 	// Extensions are the URIs of the active extensions of the protocol.
 	Extensions []string
-	// Host is the host to which the request was sent, "" if it is not known. Secure reports
-	// whether it was sent over TLS.
-	Host   string
-	Secure bool
+	// Origin is the address of the agent as the client sees it.
+	Origin Origin
 	// FileLinks makes large files of results links in every case.
 	FileLinks bool
 	// TaskID is the task of the call, for the log. The method sets it.
@@ -52,14 +50,23 @@ type Call struct {
 	prepared prepared // set by Prepare
 }
 
-// Address returns the URL of an agent to which a request for a host was sent, localhost if that is
-// "".
-func Address(host string, secure bool) string {
+// Origin is the address of an agent, as far as it can be known from a request.
+type Origin struct {
+	// Host is the host to which the client sent the request, "" if it is not known.
+	Host string
+	// Secure reports whether the client sent the request over TLS.
+	Secure bool
+	// Prefix is the path at which a proxy serves the agent, such as "/agents/travel"; "" if it is the root.
+	Prefix string
+}
+
+// URL returns the address as a URL with a slash at its end, of localhost if the host is not known.
+func (o Origin) URL() string {
 	scheme := "http"
-	if secure {
+	if o.Secure {
 		scheme = "https"
 	}
-	return scheme + "://" + cmp.Or(host, "localhost") + "/"
+	return scheme + "://" + cmp.Or(o.Host, "localhost") + o.Prefix + "/"
 }
 
 // Item is one item of a stream.

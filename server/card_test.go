@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
+	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 )
@@ -158,6 +160,69 @@ func TestAddressesHaveTheSchemeOfTheRequest(t *testing.T) {
 		if !strings.Contains(sent.Body.String(), `"uri":"`+address+`blobs/`) {
 			t.Errorf("message/send at %s = %.500s, want a link with its scheme", address, sent.Body)
 		}
+	}
+}
+
+// Headers of a trusted proxy determine the address on cards and in links. Those of others have no effect, and one
+// warning names the settings.
+func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
+	t.Parallel()
+	behind := func(c *server.Config) { c.TrustedProxies = []string{"192.0.2.0/24", "2001:db8::1"} }
+	tls := headers{"X-Forwarded-Proto", "https"}
+	for name, test := range map[string]struct {
+		change func(*server.Config)
+		remote string
+		h      headers
+		want   string
+		warns  bool
+	}{
+		"scheme":                {behind, "192.0.2.7:4000", tls, "https://agent.example.com/", false},
+		"IPv6":                  {behind, "[2001:db8::1]:4000", tls, "https://agent.example.com/", false},
+		"IPv4 in IPv6":          {behind, "[::ffff:192.0.2.7]:4000", tls, "https://agent.example.com/", false},
+		"host and path":         {behind, "192.0.2.7:4000", append(headers{"X-Forwarded-Host", "a.example.org:8443", "X-Forwarded-Prefix", "/agents/travel/"}, tls...), "https://a.example.org:8443/agents/travel/", false},
+		"several proxies":       {behind, "192.0.2.7:4000", headers{"X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "a.example.org, inner"}, "https://a.example.org/", false},
+		"no headers":            {behind, "192.0.2.7:4000", nil, "http://agent.example.com/", false},
+		"invalid values":        {behind, "192.0.2.7:4000", headers{"X-Forwarded-Proto", "javascript", "X-Forwarded-Host", "a/b?c", "X-Forwarded-Prefix", "/a?b"}, "http://agent.example.com/", false},
+		"a host with a user":    {behind, "192.0.2.7:4000", headers{"X-Forwarded-Host", "me@evil.example"}, "http://agent.example.com/", false},
+		"a prefix with a host":  {behind, "192.0.2.7:4000", headers{"X-Forwarded-Prefix", "//evil.example"}, "http://agent.example.com/", false},
+		"another address":       {behind, "198.51.100.1:4000", tls, "http://agent.example.com/", true},
+		"no trusted proxies":    {nil, "192.0.2.7:4000", tls, "http://agent.example.com/", true},
+		"no address":            {behind, "", tls, "http://agent.example.com/", true},
+		"the URL is configured": {func(c *server.Config) { c.Card.URL = "https://own.example/" }, "192.0.2.7:4000", headers{"X-Forwarded-Proto", "http"}, "https://own.example/", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logged await.Buffer
+			change := func(c *server.Config) {
+				c.Authenticator, c.Logger = headerAuth{}, slog.New(slog.NewTextHandler(&logged, nil))
+				if test.change != nil {
+					test.change(c)
+				}
+			}
+			e := startEngine(t, newStore(), returnFiles, change)
+			for range 2 {
+				serve := func(verb, path, body string) string {
+					r := e.request(verb, path, body, append(headers{"User", "alice"}, test.h...))
+					r.Host, r.RemoteAddr = "agent.example.com", test.remote
+					w := httptest.NewRecorder()
+					e.server.ServeHTTP(w, r)
+					return w.Body.String()
+				}
+				if card := viewCard(t, []byte(serve("GET", cardPath, ""))); card.URL != test.want {
+					t.Errorf("the card has the URL %s, want %s", card.URL, test.want)
+				}
+				if sent := serve("POST", "/", request("message/send", fileMessage(2<<20))); !strings.Contains(sent, `"uri":"`+test.want+`blobs/`) {
+					t.Errorf("message/send = %.500s, want a link below %s", sent, test.want)
+				}
+			}
+			if n := strings.Count(logged.String(), "TrustedProxies"); n != 0 != test.warns || n > 1 {
+				t.Errorf("%d warnings name TrustedProxies, want one: %t\n%s", n, test.warns, logged.String())
+			}
+		})
+	}
+	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, TrustedProxies: []string{"10.0.0.1/8", "proxy"}})
+	if err == nil || !strings.Contains(err.Error(), `"10.0.0.1/8"`) || !strings.Contains(err.Error(), `"proxy"`) {
+		t.Errorf("New() = %v, want both invalid entries of TrustedProxies", err)
 	}
 }
 

@@ -105,6 +105,10 @@ type Config struct {
 	// CORSOrigins are the web origins from which browsers may call the agent, such as
 	// "https://example.com". "*" allows any. Default none.
 	CORSOrigins []string
+	// TrustedProxies are the networks ("10.1.0.0/16") and addresses of proxies that set X-Forwarded-Proto,
+	// X-Forwarded-Host and X-Forwarded-Prefix. Without a Card.URL, cards and links to files have the
+	// address that these headers of a request name. Default none: the headers have no effect.
+	TrustedProxies []string
 	// Logger receives messages for operators, and requests at debug level. Default: discards
 	// them.
 	Logger *slog.Logger
@@ -139,6 +143,8 @@ func (c Config) settings() (Config, *config.Error) {
 	for _, origin := range c.CORSOrigins {
 		e.Add("CORSOrigins", checkOrigin(origin))
 	}
+	_, err := newProxies(&c)
+	e.Add("TrustedProxies", err)
 	return c, e
 }
 

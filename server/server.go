@@ -29,6 +29,7 @@ type Server struct {
 	card        a2a.AgentCard
 	cards       *cards.Cards
 	cors        *cors
+	proxies     *proxies
 	requestIDs  *requestIDs
 	routes      router.Router[route]
 	started     time.Time
@@ -65,6 +66,9 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
 		requestIDs: newRequestIDs(), started: time.Now(), lists: newLists(cfg.MaxLists),
+	}
+	if s.proxies, err = newProxies(&cfg); err != nil {
+		return nil, err
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())

@@ -46,7 +46,7 @@ func (s *Server) table(codecs ...rpc.Codec) (*rpc.Table, error) {
 
 // newExchange returns the exchange of a request.
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange.Exchange {
-	x := &exchange.Exchange{ResponseWriter: w, Request: r, ID: s.requestIDs.forRequest(r), Log: s.log, WriteTimeout: s.cfg.WriteTimeout}
+	x := &exchange.Exchange{ResponseWriter: w, Request: r, Origin: s.proxies.origin(r), ID: s.requestIDs.forRequest(r), Log: s.log, WriteTimeout: s.cfg.WriteTimeout}
 	w.Header().Set("X-Request-Id", x.ID)
 	return x
 }

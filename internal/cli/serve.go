@@ -50,6 +50,7 @@ type serveCmd struct {
 	TLSCert     string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
 	TLSKey      string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
 	CORSOrigins []string `field:"CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	Proxies     []string `field:"TrustedProxies" name:"trusted-proxies" placeholder:"CIDR" envvar:"" group:"Access:" help:"Network or address of a proxy that sets X-Forwarded-Proto, -Host and -Prefix: without --url, the agent card has the address that they name. Repeatable (default none)."`
 	Streaming   bool     `field:"!StreamingOff" negatable:"" default:"true" envvar:"" group:"Access:" help:"Serve streams (default on). With --no-streaming, streaming methods are rejected and the agent card declares no streaming."`
 	MaxBody     size     `field:"MaxBodyBytes" envvar:"" group:"Access:" help:"Maximum request body size."`
 	MaxLists    int      `field:"MaxLists" envvar:"" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner."`
@@ -59,6 +60,8 @@ type serveCmd struct {
 	Dialect string `field:"Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
 
 	HTTPErrors string `field:"HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the HTTP statuses of errors over HTTP+JSON: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
+
+	JSONErrors bool `field:"JSONErrors" name:"json-errors" envvar:"" group:"Access:" help:"Return the error of a streaming method over JSON-RPC as JSON, not as an event, also to clients that accept only events. The official kit for A2A 1.0 requires it; the official client in Go cannot read it."`
 
 	cardFlags
 
@@ -220,7 +223,7 @@ func graceExpired(ctx context.Context, err error) bool {
 func (c *serveCmd) logger(a *app) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by the enum
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: a.set.replaceSettings}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(a.err.w, opts))
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 //	field    the field of a configuration that it sets: of holdfast.Config, or with the prefix
 //	         "postgres." or "exec." of that configuration. Default and bounds are those of the field.
 //	         With "!" in front a bool is negated.
+//	leads    the field that it sets in another form
 //	envvar   its environment variable; if the tag is empty, HOLDFAST_ and the name of the flag
 //	also     further variables
 //	min, max bounds of the command, if they are narrower than those of the field
@@ -140,11 +142,27 @@ func (s *settings) problemsOf(prefix string, err error, other string) (errs []er
 
 // flagOf returns the flag of the command that sets a field, nil if none does.
 func (s *settings) flagOf(field string) *kong.Flag {
-	i := slices.IndexFunc(s.flags, func(f *kong.Flag) bool { return fieldOf(f) == field })
+	i := slices.IndexFunc(s.flags, func(f *kong.Flag) bool { return fieldOf(f) == field || f.Tag.Get("leads") == field })
 	if i < 0 {
 		return nil
 	}
 	return s.flags[i]
+}
+
+// replaceSettings replaces the names of fields in the log, see [config.Settings], by the names of flags.
+func (s *settings) replaceSettings(_ []string, at slog.Attr) slog.Attr {
+	fields, ok := at.Value.Any().([]string)
+	if at.Key != config.SettingsKey || !ok {
+		return at
+	}
+	names := make([]string, len(fields))
+	for i, field := range fields {
+		names[i] = field
+		if flag := s.flagOf(field); flag != nil {
+			names[i] = "--" + flag.Name
+		}
+	}
+	return slog.Any(at.Key, names)
 }
 
 // checkBounds returns an error for each flag of PostgreSQL, or for each other flag, that breaks the bounds

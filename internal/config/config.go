@@ -11,6 +11,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strconv"
@@ -47,6 +48,13 @@ func (p Problem) Reason(value any) string {
 	}
 	return fmt.Sprintf(" is %v, want %s", value, p.Rule)
 }
+
+// SettingsKey is the key of [Settings].
+const SettingsKey = "settings"
+
+// Settings returns the attribute of a log message that names the fields of a configuration with which the user can change
+// what the message says. The command replaces them by the names of its flags.
+func Settings(fields ...string) slog.Attr { return slog.Any(SettingsKey, fields) }
 
 // Error lists the problems of a configuration.
 type Error struct {

@@ -324,9 +324,14 @@ var server = []mutant{
 		test: "^TestCachesKeepExtendedCardsApart$", in: "server",
 	},
 	{
-		defect: "links of requests over TLS have the scheme http", file: "server/internal/exchange/exchange.go",
-		old: "c.Host, c.Secure = x.Request.Host, x.Request.TLS != nil", new: "c.Host = x.Request.Host",
+		defect: "links have the address of no request", file: "server/internal/exchange/exchange.go",
+		old: "	c.Origin = x.Origin\n", new: "",
 		test: "^TestAddressesHaveTheSchemeOfTheRequest$", in: "server",
+	},
+	{
+		defect: "headers of every proxy are trusted", file: "server/origin.go",
+		old: "if !p.trusts(r.RemoteAddr) {", new: "if false {",
+		test: "^TestCardHasTheAddressThatATrustedProxyNames$", in: "server",
 	},
 	{
 		defect: "one key identifies requests of several methods", file: "server/internal/exchange/exchange.go",
@@ -616,8 +621,8 @@ var server = []mutant{
 		test: "^TestCardHasTheHostOfTheRequest$", in: "server",
 	},
 	{
-		defect: "the card of a request over TLS has the scheme http", file: "server/internal/cards/serve.go",
-		old: "rpc.Address(host, r.TLS != nil)", new: "rpc.Address(host, false)",
+		defect: "the card of a request over TLS has the scheme http", file: "server/origin.go",
+		old: "Secure: r.TLS != nil", new: "Secure: false",
 		test: "^TestAddressesHaveTheSchemeOfTheRequest$", in: "server",
 	},
 	{

@@ -64,7 +64,7 @@ func ParsePolicy(params PolicyParams) (Policy, error) {
 	p := Policy{RequireHTTPS: params.RequireHTTPS}
 	var errs []error
 	for _, entry := range params.AllowNets {
-		prefix, err := parseNet(entry)
+		prefix, err := ParseNet(entry)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("allowed network %q: %w", entry, err))
 			continue
@@ -80,7 +80,7 @@ func ParsePolicy(params PolicyParams) (Policy, error) {
 		p.AllowHosts = append(p.AllowHosts, host)
 	}
 	for _, entry := range params.NAT64 {
-		prefix, err := parseNet(entry)
+		prefix, err := ParseNet(entry)
 		if err == nil {
 			err = checkNAT64(prefix)
 		}
@@ -221,7 +221,8 @@ func (p *Policy) validate() error {
 	return errors.Join(errs...)
 }
 
-func parseNet(entry string) (netip.Prefix, error) {
+// ParseNet parses a network ("10.1.0.0/16") or a single address.
+func ParseNet(entry string) (netip.Prefix, error) {
 	entry = strings.TrimSpace(entry)
 	if !strings.Contains(entry, "/") {
 		addr, err := netip.ParseAddr(entry)

@@ -140,7 +140,7 @@ func (c *Cards) Extended(ctx context.Context, call *rpc.Call) (json.RawMessage, 
 	if c.current != nil && call.Codec.Version() == c.current.Version() {
 		f = strict
 	}
-	return c.encode(f, *card, cmp.Or(c.cfg.Card.URL, rpc.Address(call.Host, call.Secure)))
+	return c.encode(f, *card, cmp.Or(c.cfg.Card.URL, call.Origin.URL()))
 }
 
 // encode returns a card of an agent at a URL, with the interfaces of the server. Without a codec

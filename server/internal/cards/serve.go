@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
@@ -23,7 +22,7 @@ func (c *Cards) Serve(x *exchange.Exchange) {
 func (c *Cards) ServeStrict(x *exchange.Exchange) { c.serve(x, strict) }
 
 func (c *Cards) serve(x *exchange.Exchange, f form) {
-	body, err := c.public(f, requestURL(x.Request))
+	body, err := c.public(f, x.Origin.URL())
 	if err != nil { // the signer failed
 		x.Log.Error("agent card not signed", "request", x.ID, "error", err)
 		http.Error(x, "internal error", http.StatusInternalServerError)
@@ -34,15 +33,3 @@ func (c *Cards) serve(x *exchange.Exchange, f form) {
 
 // ServeKeys responds with the key set of the signer, which must be set.
 func (c *Cards) ServeKeys(x *exchange.Exchange) { x.RespondCacheable("public", c.built, c.keys) }
-
-// requestURL returns the URL of the agent to which a request was sent, as far as the server can
-// know it.
-func requestURL(r *http.Request) string {
-	host := r.Host
-	if host == "" {
-		if a, ok := r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }); ok {
-			host = a.String()
-		}
-	}
-	return rpc.Address(host, r.TLS != nil)
-}

@@ -25,6 +25,8 @@ import (
 type Exchange struct {
 	http.ResponseWriter
 	Request *http.Request
+	// Origin is the address of the agent as the client sees it.
+	Origin rpc.Origin
 	// ID is the request ID.
 	ID        string
 	Principal a2a.Principal
@@ -161,7 +163,7 @@ func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
 			c.Codec = codec
 		}
 	}
-	c.Host, c.Secure = x.Request.Host, x.Request.TLS != nil
+	c.Origin = x.Origin
 	c.LastEventID = h.Get("Last-Event-Id")
 	c.FileLinks = strings.EqualFold(h.Get(FilesHeader), "links")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {

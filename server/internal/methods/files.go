@@ -26,7 +26,7 @@ func (m *Methods) base(c *rpc.Call) string {
 	if _, other := c.Codec.(rpc.BinaryCodec); other {
 		return m.cfg.URL
 	}
-	return cmp.Or(m.cfg.URL, rpc.Address(c.Host, c.Secure))
+	return cmp.Or(m.cfg.URL, c.Origin.URL())
 }
 
 // viewTask converts a task to A2A with its files.
