@@ -49,14 +49,36 @@ type violation struct {
 	Description string `json:"description"`
 }
 
+// unauthenticated is the JSON-RPC number of [a2a.CodeUnauthenticated]. A2A 1.1 has the number of 0.3 for another error.
+const unauthenticated = -32054
+
+// number returns the JSON-RPC number of a code.
+func number(code a2a.Code) int {
+	switch code {
+	case a2a.CodePushConfigNotFound: // A2A 1.0 has one error for it and for tasks
+		return a2a.CodeTaskNotFound.JSONRPC()
+	case a2a.CodeUnauthenticated:
+		return unauthenticated
+	}
+	return code.JSONRPC()
+}
+
+// codeOf returns the code of a JSON-RPC number, or [a2a.CodeInternal] if the number is unknown.
+func codeOf(number int) a2a.Code {
+	switch number {
+	case unauthenticated:
+		return a2a.CodeUnauthenticated
+	case a2a.CodeUnauthenticated.JSONRPC():
+		return a2a.CodeInternal
+	}
+	return a2a.CodeOfJSONRPC(number)
+}
+
 // AppendError appends the JSON-RPC error object of e to dst. Its ErrorInfo has the members of
 // e.Data as text. If requestID is not empty, the object contains it so that the caller can
 // report it to the operator.
 func (Codec) AppendError(dst []byte, e *a2a.Error, requestID, _ string) []byte {
-	out := rpcError{Code: e.Code.JSONRPC()}
-	if e.Code == a2a.CodePushConfigNotFound { // A2A 1.0 has one error for it and for tasks
-		out.Code = a2a.CodeTaskNotFound.JSONRPC()
-	}
+	out := rpcError{Code: number(e.Code)}
 	out.Message, out.Data = details(e, requestID)
 	dst, _ = wire.Append(dst, &out) // it consists of strings
 	return dst
@@ -176,8 +198,8 @@ func (Codec) DecodeError(raw []byte) (*a2a.Error, error) {
 	if err := wire.Unmarshal(raw, &in); err != nil {
 		return nil, err
 	}
-	out := &a2a.Error{Code: a2a.CodeOfJSONRPC(in.Code), Message: in.Message}
-	known := out.Code.JSONRPC() == in.Code
+	out := &a2a.Error{Code: codeOf(in.Code), Message: in.Message}
+	known := out.Code != a2a.CodeInternal || in.Code == a2a.CodeInternal.JSONRPC()
 	if !decodeDetails(out, in.Data) && !known {
 		out.Data["jsonrpc"] = float64(in.Code)
 	}
