@@ -140,9 +140,8 @@ func (s *Transcript) Tail(ctx context.Context, limit int) ([]history.Message, er
 	return page.Messages, err
 }
 
-// Messages returns up to limit messages, oldest first, after skipping offset of them. It returns less
-// if their bodies exceed [history.MaxPageBytes]; only an empty result is the end. Limit 0 means all,
-// whatever their size.
+// Messages returns up to limit messages, whatever their size, oldest first, after skipping offset of
+// them. It returns less than limit only at the end. Limit 0 means all.
 func (s *Transcript) Messages(ctx context.Context, limit, offset int) ([]history.Message, error) {
 	page, err := s.query(ctx, "transcript.messages", func(ctx context.Context, h history.Provider) (page history.Page, err error) {
 		page.Messages, err = h.Messages(ctx, s.key(), limit, offset)

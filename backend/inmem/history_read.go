@@ -48,9 +48,6 @@ func (h *historyStore) Messages(ctx context.Context, k history.Key, limit, offse
 		if limit > 0 && limit < len(found) {
 			found = found[:limit]
 		}
-		if limit > 0 {
-			found = found[:history.Fit(outlines(found), false)]
-		}
 		found = slices.Clone(found)
 	})
 	return copyHistoryMessages(found), err

@@ -111,8 +111,7 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 // readRange reads messages once. If no message between the first and the last one was removed, it
 // skips none of them, since the offset determines the sequence.
 func (h *History) readRange(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
-	all, size := limit == 0, history.PageBytes(0)
-	if all {
+	if limit == 0 {
 		limit = math.MaxInt
 	}
 	after, rev, batchSize := int64(0), "", readFirst
@@ -154,12 +153,7 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 		}
 		skip := min(offset, len(batch))
 		offset -= skip
-		for _, m := range batch[skip:][:min(len(batch)-skip, limit-len(messages))] {
-			if !all && !size.Add(len(m.Body)) {
-				return messages, nil
-			}
-			messages = append(messages, m)
-		}
+		messages = append(messages, batch[skip:][:min(len(batch)-skip, limit-len(messages))]...)
 		if len(batch) < count {
 			break
 		}

@@ -72,11 +72,9 @@ type Provider interface {
 	// all of them or none. It returns [ErrFenced] or [ErrConflict] if p does not permit the
 	// append.
 	Append(ctx context.Context, k Key, p AppendParams) (AppendResult, error)
-	// Messages returns up to limit messages, oldest first, after skipping offset of them. It returns
-	// less than limit if their bodies exceed [MaxPageBytes], but at least one; only an empty result
-	// is the end of the session. So the next offset is the previous one plus the number of messages
-	// returned. Limit 0 means all, whatever their size. Its cost grows with the offset; to page
-	// through a session, use Page or [All].
+	// Messages returns up to limit messages, whatever their size, oldest first, after skipping offset of
+	// them. It returns less than limit only at the end of the session. Limit 0 means all. Its cost grows
+	// with the offset; to page through a session, or to limit the bytes, use Page or [All].
 	Messages(ctx context.Context, k Key, limit, offset int) ([]Message, error)
 	// Page returns the messages that q selects, oldest first. The bodies of a page have up to
 	// [MaxPageBytes], so it may have less than q.Limit messages although more follow; it has at least

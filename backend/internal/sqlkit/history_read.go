@@ -15,28 +15,15 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 	if err := history.CheckRange(k, limit, offset); err != nil {
 		return nil, err
 	}
+	most := int64(limit)
+	if most == 0 {
+		most = maxSeq
+	}
 	err = h.db.Read(ctx, func(q Querier) (err error) {
-		if now := h.now().UnixMilli(); limit == 0 {
-			messages, err = queryMessages(q, sqlHistoryRange, args(k, now, int64(maxSeq), offset)...)
-		} else {
-			messages, err = readRange(q, k, limit, offset, now)
-		}
+		messages, err = queryMessages(q, sqlHistoryRange, args(k, h.now().UnixMilli(), most, offset)...)
 		return err
 	})
 	return messages, err
-}
-
-// readRange returns the messages of a range that fit into a page.
-func readRange(q Querier, k history.Key, limit, offset int, now int64) (messages []history.Message, err error) {
-	first := int64(1)
-	if offset > 0 {
-		found, err := queryOne(q, sqlHistoryAt, func(r Row) { first = r.Int(0) }, args(k, now, offset)...)
-		if !found || err != nil {
-			return nil, err
-		}
-	}
-	messages, err = queryMessages(q, sqlHistoryOldest, args(k, now, first-1, int64(maxSeq), limit, history.MaxPageBytes)...)
-	return messages[:fit(messages)], err
 }
 
 // fit returns the number of messages that fit into a page.

@@ -52,7 +52,7 @@ const (
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence`
 
 	sqlHistoryCount = `SELECT messages FROM {s}.history_sessions` + byKey + ` AND (expires_at = 0 OR expires_at > $4::bigint)`
-	// sqlHistoryRange returns all messages after $6 others; $5 is their maximum number.
+	// sqlHistoryRange returns up to $5 messages after $6 others.
 	sqlHistoryRange = `SELECT ` + messageColumns + ` FROM {s}.history_messages` + ofSession + ` AND ` + liveSession + ` ORDER BY seq LIMIT $5::bigint OFFSET $6::bigint`
 	between         = ofSession + ` AND seq > $5::bigint AND seq < $6::bigint AND ` + liveSession
 
@@ -67,10 +67,7 @@ const (
 				SELECT seq, octet_length(body) AS size FROM {s}.history_messages` + between + ` ORDER BY seq DESC LIMIT $7::bigint) AS sizes) AS sums
 			WHERE earlier <= $8::bigint) END ORDER BY seq DESC LIMIT $7::bigint`
 	// sessionBytes is NULL for a session that does not exist or has expired.
-	sessionBytes = `(SELECT bytes FROM {s}.history_sessions` + byKey + ` AND (expires_at = 0 OR expires_at > $4::bigint))`
-	// sqlHistoryAt returns the sequence of the message after $5 others.
-	sqlHistoryAt = `SELECT seq FROM {s}.history_messages` + ofSession + ` AND ` + liveSession + ` ORDER BY seq LIMIT 1 OFFSET $5::bigint`
-
+	sessionBytes             = `(SELECT bytes FROM {s}.history_sessions` + byKey + ` AND (expires_at = 0 OR expires_at > $4::bigint))`
 	sqlHistoryOldestOutlines = `SELECT ` + outlineColumns + ` FROM {s}.history_messages` + between + ` ORDER BY seq LIMIT $7::bigint`
 	sqlHistoryNewestOutlines = `SELECT ` + outlineColumns + ` FROM {s}.history_messages` + between + ` ORDER BY seq DESC LIMIT $7::bigint`
 
@@ -153,7 +150,6 @@ func HistoryStatements() [][2]string {
 		{"history: set the fence", sqlHistorySetFence},
 		{"history: count", sqlHistoryCount},
 		{"history: range", sqlHistoryRange},
-		{"history: sequence at an offset", sqlHistoryAt},
 		{"history: oldest", sqlHistoryOldest},
 		{"history: newest", sqlHistoryNewest},
 		{"history: outlines of the oldest", sqlHistoryOldestOutlines},

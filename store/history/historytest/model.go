@@ -136,9 +136,6 @@ func (m *model) Messages(ctx context.Context, k history.Key, limit, offset int) 
 	found = found[min(offset, len(found)):]
 	if limit > 0 {
 		found = found[:min(limit, len(found))]
-		for len(found) > 1 && bytesOf(found) > m.pageBytes {
-			found = found[:len(found)-1]
-		}
 	}
 	return found, nil
 }
