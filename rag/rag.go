@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -302,7 +303,8 @@ type Found struct {
 	Citations []Citation `json:"citations"`
 }
 
-// Search returns the passages that answer a question best. A collection that does not exist has none.
+// Search returns the passages that answer a question best. A collection that does not exist has none. A search by
+// words alone ignores words such as "the", unless the question has no others.
 func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Found, error) {
 	switch {
 	case strings.TrimSpace(question) == "":
@@ -324,7 +326,18 @@ func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Fo
 	if p.OnePerDocument {
 		search.GroupBy = sourceMember + ".document"
 	}
+	keywords := strings.Join(summarize.Keywords(question), " ")
+	if search.Mode == vector.ModeLexical && keywords != "" {
+		search.Queries[0].Text = keywords
+	}
 	results, err := x.c.Search(ctx, search)
+	if err == nil && results[0].Mode == vector.ModeLexical && search.Mode != vector.ModeLexical && keywords != "" { // without an embedder
+		fallback := results[0].Fallback
+		search.Mode, search.Queries[0].Text = vector.ModeLexical, keywords
+		if results, err = x.c.Search(ctx, search); err == nil {
+			results[0].Fallback = fallback
+		}
+	}
 	if errors.Is(err, vector.ErrCollectionNotFound) {
 		return Found{Mode: vector.ModeLexical}, nil
 	}

@@ -135,6 +135,28 @@ func search(t *testing.T, x *rag.Index, question string, p rag.SearchParams) rag
 	return found
 }
 
+// Words such as "the" are in most texts, so a text that shares only these with a question does not answer it.
+func TestCommonWordsFindNothing(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []vector.Mode{"", vector.ModeLexical} {
+		x, _ := newIndex(t, nil, rag.Config{})
+		if _, err := x.Add(t.Context(), rag.Document{ID: "pump", Text: "Hold the button of the pump for three seconds. It is on the left."}); err != nil {
+			t.Fatal(err)
+		}
+		for question, want := range map[string]int{
+			"Who is the king of the island?":    0,
+			"Wo ist der Schlüssel für die Tür?": 0,
+			"Where is the pump?":                1,
+			"the button":                        1,
+			"is it on the":                      1, // it has no other words
+		} {
+			if found := search(t, x, question, rag.SearchParams{Mode: mode}); len(found.Citations) != want || found.Mode != vector.ModeLexical {
+				t.Errorf("mode %q: Search(%q) = %+v, want %d citations", mode, question, found, want)
+			}
+		}
+	}
+}
+
 func TestDocumentsAreReplacedAndCited(t *testing.T) {
 	t.Parallel()
 	model := new(words)

@@ -36,7 +36,7 @@ type Candidate struct {
 
 // Analyze splits a page into sentences and rates each. It omits sentences without content words.
 func Analyze(p Page) PageAnalysis {
-	lang := detectLanguage(p.Text)
+	lang := detectLanguage(p.Text, enoughEvidence)
 	a := PageAnalysis{Page: p.Number, Language: string(lang)}
 	ids := make(map[string]int)
 	for _, b := range pageBlocks(p.Text) {

@@ -12,7 +12,10 @@ import (
 // Keywords returns the words and numbers of a text without stop words, in order. A text in a
 // script without spaces between words is one word.
 func Keywords(text string) (all []string) {
-	lang := detectLanguage(text)
+	lang := detectLanguage(text, 2)
+	if lang == unknownLanguage { // one word that is a stop word somewhere is none in most texts, except in English
+		lang = english
+	}
 	run := false // the last word continues
 	it := words.FromString(norm.NFKC.String(text))
 	for it.Next() {

@@ -58,11 +58,13 @@ func isStopWord(word string, lang language) bool {
 	return stopWords()[lang][word]
 }
 
+// enoughEvidence is the number of stop words by which the language of a text is known.
+const enoughEvidence = 3
+
 // detectLanguage detects the language by the stop words in the first part of text. It returns
-// unknownLanguage if there are too few.
-func detectLanguage(text string) language {
+// unknownLanguage if there are less than evidence.
+func detectLanguage(text string, evidence int) language {
 	const sample = 400
-	const evidence = 3
 	counts := make(map[language]int)
 	it := words.FromString(text)
 	for seen := 0; seen < sample && it.Next(); {

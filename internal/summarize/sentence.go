@@ -40,7 +40,7 @@ type block struct {
 }
 
 func pageBlocks(text string) []block {
-	lang := detectLanguage(text)
+	lang := detectLanguage(text, enoughEvidence)
 	var out []block
 	for _, p := range paragraphs(text) {
 		for _, unit := range unwrap(p) {

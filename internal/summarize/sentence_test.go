@@ -112,7 +112,7 @@ func TestDetectLanguage(t *testing.T) {
 		"":     unknownLanguage,
 	}
 	for text, want := range tests {
-		if got := detectLanguage(text); got != want {
+		if got := detectLanguage(text, enoughEvidence); got != want {
 			t.Errorf("detectLanguage(%q) = %q, want %q", text, got, want)
 		}
 	}
