@@ -138,7 +138,7 @@ func (t *Turn) boardID(ctx context.Context) string {
 	defer t.mu.Unlock()
 	t.boards[scope]++
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), scope, t.boards[scope]))
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:8])
 }
 
 // BoardParams are the arguments of Create.

@@ -53,7 +53,7 @@ type boardsListCmd struct {
 
 // Run lists boards.
 func (c *boardsListCmd) Run(ctx context.Context, a *app) error {
-	t := &table{a: a, what: "boards", member: "boards", columns: []column{{"ID", 50}, {"CONTEXT", 36}, {"DONE", -7}, {"CREATED", -7}, {"LABEL", 0}}}
+	t := &table{a: a, what: "boards", member: "boards", columns: []column{{"ID", 37}, {"CONTEXT", 36}, {"DONE", -7}, {"CREATED", -7}, {"LABEL", 0}}}
 	t.fit()
 	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
 		var boards []board.Board
@@ -71,7 +71,7 @@ func (c *boardsListCmd) Run(ctx context.Context, a *app) error {
 					done++
 				}
 			}
-			t.row(b.ID, b.Conversation, fmt.Sprintf("%d/%d", done, len(b.Tasks)), age(b.CreatedAt), b.Label)
+			t.row(b.ID, t.end(b.Conversation, 1), fmt.Sprintf("%d/%d", done, len(b.Tasks)), age(b.CreatedAt), b.Label)
 			items = append(items, viewBoard(b))
 			if more {
 				next = b.ID

@@ -301,9 +301,9 @@ func excerpt(parts []a2a.Part, width int) []string {
 func (c *chat) viewerOf(t *a2a.Task) *viewer {
 	v := c.newViewer()
 	v.taskID, v.contextID, v.status = t.ID, t.ContextID, t.Status
-	v.art.printedIDs = map[string]bool{}
+	v.art.texts = map[string]*strings.Builder{}
 	for _, artifact := range t.Artifacts {
-		v.art.printedIDs[artifact.ID] = true
+		v.art.texts[artifact.ID] = new(strings.Builder)
 	}
 	return v
 }

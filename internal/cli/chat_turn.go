@@ -117,7 +117,8 @@ func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) i
 			}
 		}
 	}()
-	v.art.printed, v.line.last = false, ""
+	v.art.nextTurn()
+	v.line.last = ""
 	v.line.show("…")
 	stop := canceler{c: c, v: v}
 	for {
@@ -236,7 +237,9 @@ func (c *chat) outcome(v *viewer, state a2a.TaskState) {
 	case state == a2a.StateInputRequired && text != "", state == a2a.StateCompleted && text != "" && !v.art.printed:
 		c.a.out.text(text + "\n")
 	case state == a2a.StateCompleted && text != "":
-		o.line("%s", o.dim(clean(text)))
+		if !v.art.said(text) {
+			o.line("%s", o.dim(clean(text)))
+		}
 	case state == a2a.StateCompleted:
 		if !v.art.printed {
 			o.line("%s", o.dim("completed without an answer"))

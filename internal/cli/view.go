@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,7 +205,7 @@ func (v *viewer) outcome(state a2a.TaskState) {
 	case state == a2a.StateCompleted:
 		if text != "" && !v.art.printed {
 			v.a.out.text(text + "\n")
-		} else if text != "" {
+		} else if text != "" && !v.art.said(text) {
 			o.line("%s", clean(text))
 		}
 		o.line("%s %s", o.bold("completed:"), about)
@@ -252,28 +253,45 @@ type artifactPrinter struct {
 	line *statusLine
 	// printed reports whether anything was printed, open whether the last line has no line break.
 	printed, open bool
-	id            string // of the last artifact
-	printedIDs    map[string]bool
+	id            string                      // of the last artifact
+	texts         map[string]*strings.Builder // what was printed of each artifact
+	ids           []string                    // the artifacts that were printed in this turn
+}
+
+// nextTurn starts the turn of another message.
+func (p *artifactPrinter) nextTurn() { p.printed, p.ids = false, nil }
+
+// said reports whether a text is the text of an artifact that was printed in this turn: agents return their answer as both.
+func (p *artifactPrinter) said(text string) bool {
+	return slices.ContainsFunc(p.ids, func(id string) bool {
+		return strings.TrimSpace(p.texts[id].String()) == strings.TrimSpace(text)
+	})
 }
 
 // printComplete prints a complete artifact, unless a part of it was printed.
 func (p *artifactPrinter) printComplete(a a2a.Artifact) {
-	if !p.printedIDs[a.ID] {
-		p.print(a)
+	if p.texts[a.ID] == nil {
+		p.print(a, false)
 	}
 }
 
-func (p *artifactPrinter) printChunk(e *a2a.TaskArtifactUpdateEvent) { p.print(e.Artifact) }
+func (p *artifactPrinter) printChunk(e *a2a.TaskArtifactUpdateEvent) { p.print(e.Artifact, e.Append) }
 
-func (p *artifactPrinter) print(a a2a.Artifact) {
-	if p.printedIDs == nil {
-		p.printedIDs = map[string]bool{}
+func (p *artifactPrinter) print(a a2a.Artifact, more bool) {
+	if p.texts == nil {
+		p.texts = map[string]*strings.Builder{}
 	}
-	if p.id != a.ID || !p.printedIDs[a.ID] {
+	if p.id != a.ID || p.texts[a.ID] == nil {
 		p.end()
 		p.id = a.ID
 	}
-	p.printedIDs[a.ID] = true
+	if p.texts[a.ID] == nil || !more {
+		p.texts[a.ID] = new(strings.Builder)
+	}
+	p.texts[a.ID].WriteString(a.Text())
+	if !slices.Contains(p.ids, a.ID) {
+		p.ids = append(p.ids, a.ID)
+	}
 	for _, part := range a.Parts {
 		p.part(part)
 	}

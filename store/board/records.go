@@ -26,8 +26,8 @@ type Config struct {
 	Records store.RecordUpdater
 	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
-	// NewID returns a unique id of up to 64 bytes for a new board. Default: 16 random bytes in
-	// hex.
+	// NewID returns an id of up to 64 bytes for a new board, unique in its
+	// conversation. Default: 8 random bytes in hex.
 	NewID func() string
 	// TTL is how long a board is stored after its last change. 0 stores it without limit.
 	TTL time.Duration
@@ -50,7 +50,7 @@ func New(cfg Config) (*Records, error) {
 	}
 	if cfg.NewID == nil {
 		cfg.NewID = func() string {
-			var id [16]byte
+			var id [8]byte
 			_, _ = rand.Read(id[:]) // never fails
 			return hex.EncodeToString(id[:])
 		}
@@ -61,7 +61,7 @@ func New(cfg Config) (*Records, error) {
 // prefix returns the start of the ids of a conversation's boards.
 func prefix(conversation string) string {
 	sum := sha256.Sum256([]byte(conversation))
-	return hex.EncodeToString(sum[:16]) + "-"
+	return hex.EncodeToString(sum[:10]) + "-"
 }
 
 // InConversation reports whether a board of this package with an id belongs to a conversation.
