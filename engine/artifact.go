@@ -92,9 +92,12 @@ func (t *Turn) newWriter(head a2a.Artifact, explicit bool) *ArtifactWriter {
 	return w
 }
 
-// AddArtifact adds a complete artifact. If a.ID is empty, the id is derived from the name, as
-// in [Turn.Artifact].
+// AddArtifact adds a complete artifact, of at least one part. If a.ID is empty, the id is derived
+// from the name, as in [Turn.Artifact].
 func (t *Turn) AddArtifact(a a2a.Artifact) error {
+	if len(a.Parts) == 0 {
+		return a2a.Errorf(a2a.CodeInvalid, "artifact %s: has no parts", a2a.Quote(a.Name))
+	}
 	parts, err := t.checkedParts(a.Name, a.Parts)
 	if err != nil {
 		return err
@@ -151,10 +154,9 @@ func (w *ArtifactWriter) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// WriteParts appends parts as one chunk. Without parts it starts an artifact with an empty
-// text, or does nothing if the artifact has already started. It returns an error while several
-// steps run that are not nested in each other, because the step that the write belongs to is
-// unknown.
+// WriteParts appends parts as one chunk. Without parts it does nothing. It returns an error while
+// several steps run that are not nested in each other, because the step that the write belongs to
+// is unknown.
 func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 	in, err := w.t.writeScope()
 	if err != nil {
@@ -165,7 +167,7 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 	if w.closed {
 		return a2a.Errorf(a2a.CodeInvalid, "artifact %s is closed", a2a.Quote(w.head.Name))
 	}
-	if len(parts) == 0 && w.started {
+	if len(parts) == 0 {
 		return nil
 	}
 	if parts, err = w.t.checkedParts(w.head.Name, parts); err != nil {
@@ -174,12 +176,8 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 	return w.writeChunk(in, parts, false)
 }
 
-// checkedParts returns parts in their stored form, at least one, and counts them against the
-// limit of the turn.
+// checkedParts returns parts in their stored form and counts them against the limit of the turn.
 func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
-	if len(parts) == 0 {
-		parts = []a2a.Part{a2a.TextPart{}} // an event without parts would remove the artifact
-	}
 	parts, err := t.storeFiles(parts)
 	if err != nil {
 		return nil, err
@@ -200,8 +198,10 @@ func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
 	return parts, nil
 }
 
-// Close completes the artifact. A second call has no effect. The end of the turn closes
-// artifacts that the handler left open.
+// Close completes the artifact. A second call has no effect. The end of the turn closes artifacts
+// that the handler left open. The newest chunk becomes the artifact's last one, unless it has been
+// sent already: clients fail on a last chunk without content, and A2A does not require one. An
+// artifact without content is not stored.
 func (w *ArtifactWriter) Close() error {
 	in, err := w.t.writeScope()
 	if err != nil {
@@ -218,11 +218,15 @@ func (w *ArtifactWriter) close(in *stepScope) error {
 		return nil
 	}
 	w.closed = true
-	if w.started && w.earlier == nil && w.t.r.markLast(w.head.ID) {
-		w.noteWrite(in, w.pos, true)
-		return nil
+	switch {
+	case !w.started:
+	case w.earlier != nil:
+		return w.writeChunk(in, nil, true)
+	default:
+		w.t.r.markLast(w.head.ID)
 	}
-	return w.writeChunk(in, []a2a.Part{a2a.TextPart{}}, true)
+	w.noteWrite(in, w.pos, true)
+	return nil
 }
 
 // writeChunk appends parts, and completes the artifact if last is set. The caller holds w.mu.
@@ -288,22 +292,21 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 	return &store.Event{State: a2a.StateWorking, Artifact: &artifact, Append: add, LastChunk: last}
 }
 
-// markLast marks the newest chunk of an artifact as its last one and reports whether it did.
-// Only a pending chunk outside the commit in progress can be marked.
-func (r *run) markLast(id string) bool {
+// markLast marks the newest chunk of an artifact as its last one, if it is pending outside the commit
+// in progress.
+func (r *run) markLast(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.indeterminate != nil {
-		return false
+		return
 	}
 	fresh := r.pending[min(r.committing, len(r.pending)):]
 	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {
 			fresh[i].LastChunk = true
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // checkAndCountParts checks parts and counts their bytes against the limit of the turn.

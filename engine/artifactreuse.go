@@ -61,17 +61,13 @@ func (t *Turn) countReplacement(w *ArtifactWriter) int {
 
 // eventFor returns the event that makes the stored artifact equal to what w has written plus
 // parts. It returns nil if no event is needed: the stored artifact already starts with that
-// content or, if last is set, equals it and is complete.
+// content or, if last is set, equals it.
 func (earlier *earlierArtifact) eventFor(w *ArtifactWriter, parts []a2a.Part, last bool) *store.Event {
 	stored := earlier.artifact.Parts
 	same := w.started || equalHeads(&w.head, earlier.artifact)
 	if same && containsAt(stored, w.pos, parts) {
-		atEnd := w.pos.After(parts) == store.EndOf(stored)
-		switch {
-		case !last, atEnd && earlier.complete:
+		if !last || w.pos.After(parts) == store.EndOf(stored) {
 			return nil
-		case atEnd:
-			return w.event([]a2a.Part{a2a.TextPart{}}, true, true)
 		}
 	}
 	all := parts

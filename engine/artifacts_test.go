@@ -522,12 +522,39 @@ func TestWritesDuringConcurrentStepsAreRejected(t *testing.T) {
 	wantTexts(t, sendWait(t, e, message("go")), "out=nested")
 }
 
-func TestArtifactWithoutPartsIsStored(t *testing.T) {
+func TestArtifactsHaveParts(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Handler: func(_ context.Context, turn *engine.Turn) error {
-		return errors.Join(turn.AddArtifact(a2a.Artifact{Name: "added"}), turn.Artifact("written").WriteParts())
+		if err := turn.AddArtifact(a2a.Artifact{Name: "added"}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			t.Errorf("AddArtifact() without parts = %v, want invalid_params", err)
+		}
+		return errors.Join(turn.Artifact("written").WriteParts(), turn.Artifact("closed").Close())
 	}})
-	wantTexts(t, sendWait(t, e, message("go")), "added=", "written=")
+	wantTexts(t, sendWait(t, e, message("go")))
+}
+
+// An artifact that is closed after its chunks were sent gets no further chunk: clients fail on a last chunk
+// that is an empty text.
+func TestClosedArtifactsGetNoEmptyChunk(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*engine.ArtifactWriter) error{
+		"by the handler":         (*engine.ArtifactWriter).Close,
+		"by the end of the turn": func(*engine.ArtifactWriter) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := inmem.New()
+			e := start(t, engine.Config{Store: s, Handler: func(_ context.Context, turn *engine.Turn) error {
+				w := turn.Artifact("a")
+				return errors.Join(writeText(w, "x"), turn.Flush(), writeText(w, "y"), turn.Flush(), end(w))
+			}})
+			task := sendWait(t, e, message("go"))
+			wantTexts(t, task, "a=xy")
+			if wantChunks(t, checkLog(t, s, task.Key)) {
+				t.Error("a chunk that was sent before the end of the artifact is its last one")
+			}
+		})
+	}
 }
 
 func TestNestedStepsOfRecordedStepsKeepNames(t *testing.T) {

@@ -268,7 +268,9 @@ func (a *attemptRunner) runOps(ctx context.Context, ops []op, attempt int, open 
 		case "flush":
 			err = a.turn.Flush()
 		case "add":
-			err = a.turn.AddArtifact(a2a.Artifact{ID: o.id, Name: o.name, Description: o.name, Parts: o.partsFor(attempt)})
+			if parts := o.partsFor(attempt); len(parts) > 0 {
+				err = a.turn.AddArtifact(a2a.Artifact{ID: o.id, Name: o.name, Description: o.name, Parts: parts})
+			}
 		default:
 			err = a.write(o, attempt, open)
 		}

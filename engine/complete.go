@@ -41,7 +41,7 @@ func (earlier *earlierArtifact) revert(id string) *store.Event {
 		return nil
 	case earlier.atStart == nil:
 		return withdrawEvent(earlier.artifact)
-	case earlier.artifact != nil && earlier.complete && equalHeads(earlier.atStart, earlier.artifact) && equalParts(earlier.atStart.Parts, earlier.artifact.Parts):
+	case earlier.artifact != nil && equalHeads(earlier.atStart, earlier.artifact) && equalParts(earlier.atStart.Parts, earlier.artifact.Parts):
 		return nil
 	}
 	return replaceEvent(earlier.atStart)

@@ -93,29 +93,29 @@ func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 				if got := task.Artifacts[0].Text(); got != "0a" && got != "0ab" || strings.Contains(name, "written") != (got == "0ab") {
 					t.Errorf("artifact = %q, want each chunk once", got)
 				}
-				wantCompleteArtifact(t, checkLog(t, s, task.Key))
+				wantChunks(t, checkLog(t, s, task.Key))
 			})
 		})
 	}
 }
 
-// wantCompleteArtifact checks that the events of an artifact are complete: the last one is marked, and none follows a marked one
-// except a replacement.
-func wantCompleteArtifact(t *testing.T, events []store.Event) {
+// wantChunks checks the events of an artifact: each has content, and none extends an artifact after its last chunk. It
+// returns whether the newest event is a last chunk.
+func wantChunks(t *testing.T, events []store.Event) (last bool) {
 	t.Helper()
-	written, complete := false, false
 	for _, e := range events {
 		if e.Artifact == nil {
 			continue
 		}
-		if complete && e.Append {
+		if last && e.Append {
 			t.Errorf("event %d extends an artifact that is complete", e.Seq)
 		}
-		written, complete = true, e.LastChunk
+		if e.Artifact.Text() == "" {
+			t.Errorf("event %d has no content", e.Seq)
+		}
+		last = e.LastChunk
 	}
-	if written && !complete {
-		t.Error("no event completes the artifact")
-	}
+	return last
 }
 
 func TestReplyBetweenTurnsWithLostAnswerIsStoredOnce(t *testing.T) {

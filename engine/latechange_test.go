@@ -117,18 +117,22 @@ type attempt struct {
 }
 
 // The last attempt leaves one complete artifact, whatever earlier attempts have stored.
-func TestLastAttemptCompletesTheArtifact(t *testing.T) {
+func TestLastAttemptDeterminesTheArtifact(t *testing.T) {
 	t.Parallel()
-	for name, attempts := range map[string][]attempt{
-		"content was stored, its end was not":  {{text: "x", open: true}, {text: "x"}},
-		"complete artifact is extended":        {{text: "x"}, {text: "xy"}},
-		"complete artifact was replaced":       {{text: "x"}, {text: "y", open: true}, {text: "y"}},
-		"description changes":                  {{text: "x", describe: "first"}, {text: "x", describe: "second"}},
-		"complete artifact is written again":   {{text: "x"}, {text: "x"}},
-		"the beginning was stored":             {{text: "x", open: true}, {text: "xy"}},
-		"more was stored than is written now":  {{text: "xy", open: true}, {text: "x"}},
-		"replaced content was stored and ends": {{text: "x"}, {text: "y", open: true}, {text: "yz"}},
+	for name, test := range map[string]struct {
+		attempts []attempt
+		last     bool // the newest event is a last chunk
+	}{
+		"content was stored, its end was not":  {[]attempt{{text: "x", open: true}, {text: "x"}}, false},
+		"complete artifact is extended":        {[]attempt{{text: "x"}, {text: "xy"}}, true},
+		"complete artifact was replaced":       {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "y"}}, false},
+		"description changes":                  {[]attempt{{text: "x", describe: "first"}, {text: "x", describe: "second"}}, true},
+		"complete artifact is written again":   {[]attempt{{text: "x"}, {text: "x"}}, true},
+		"the beginning was stored":             {[]attempt{{text: "x", open: true}, {text: "xy"}}, true},
+		"more was stored than is written now":  {[]attempt{{text: "xy", open: true}, {text: "x"}}, true},
+		"replaced content was stored and ends": {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "yz"}}, true},
 	} {
+		attempts := test.attempts
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := inmem.New()
@@ -153,7 +157,9 @@ func TestLastAttemptCompletesTheArtifact(t *testing.T) {
 			if got := task.Artifacts[0].Description; got != last.describe {
 				t.Errorf("description = %q, want %q", got, last.describe)
 			}
-			wantCompleteArtifact(t, checkLog(t, s, task.Key))
+			if last := wantChunks(t, checkLog(t, s, task.Key)); last != test.last {
+				t.Errorf("the newest event is a last chunk: %t, want %t", last, test.last)
+			}
 		})
 	}
 }

@@ -234,10 +234,8 @@ func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
 		}
 		w.closed = w.closed || record.Ends
 		return w.writeChunk(in, parts, record.Ends)
-	case record.Ends && w.started:
-		return w.close(in)
 	case record.Ends:
-		w.closed = true // the artifact has no content, because a limit rejected it
+		return w.close(in)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -74,6 +75,25 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 		return blob.Info{}, err
 	}
 	return info, nil
+}
+
+// Store stores data as Put does, and returns the ref of the blob. contentType is a media type; "" is
+// application/octet-stream.
+func (b *Blobs) Store(ctx context.Context, data []byte, contentType string) (ref string, err error) {
+	info, err := b.Put(ctx, bytes.NewReader(data), BlobParams{ContentType: contentType, Size: int64(len(data))})
+	return info.Ref, err
+}
+
+// Resolve returns the whole content of a blob. Use Open for content that may be large.
+func (b *Blobs) Resolve(ctx context.Context, ref string) (data []byte, err error) {
+	content, info, err := b.Open(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	data = make([]byte, info.Size)
+	_, err = io.ReadFull(content, data)
+	return data, err
 }
 
 // Open returns the content of a blob. The caller closes it.

@@ -245,3 +245,13 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 	}
 	return all, nil
 }
+
+// SearchText returns up to limit documents that are closest to a text; 0 means [vector.DefaultLimit]. It is
+// Search with one query, by meaning if there is an embedder and by words otherwise.
+func (d *Documents) SearchText(ctx context.Context, text string, limit int) ([]vector.Hit, error) {
+	results, err := d.Search(ctx, vector.SearchParams{Queries: []vector.Query{{Text: text}}, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return results[0].Hits, nil
+}

@@ -35,7 +35,7 @@ var engineReplay = []mutant{
 	{
 		defect: "an artifact that was replaced after its last chunk counts as complete",
 		file:   "engine/replay.go", old: "\t\tearlier.complete = false\n", new: "",
-		test: "TestLastAttemptCompletesTheArtifact",
+		test: "TestLastAttemptDeterminesTheArtifact",
 	},
 	{
 		defect: "a later attempt lacks an artifact that an earlier attempt replaced",
@@ -68,19 +68,19 @@ var engineReplay = []mutant{
 		test: "TestArtifactsEqualUninterruptedRun/memory",
 	},
 	{
-		defect: "the last chunk of an artifact is not stored if its content was",
-		file:   "engine/artifactreuse.go", old: "case !last, atEnd && earlier.complete:", new: "case !last, atEnd:",
-		test: "TestLastAttemptCompletesTheArtifact",
+		defect: "an artifact that ends earlier than the stored one keeps its end",
+		file:   "engine/artifactreuse.go", old: "if !last || w.pos.After(parts) == store.EndOf(stored) {", new: "if true {",
+		test: "TestLastAttemptDeterminesTheArtifact",
 	},
 	{
 		defect: "a chunk is appended to an artifact that is complete",
 		file:   "engine/artifactreuse.go", old: "if same && !earlier.complete {", new: "if same {",
-		test: "TestLastAttemptCompletesTheArtifact",
+		test: "TestLastAttemptDeterminesTheArtifact",
 	},
 	{
 		defect: "an artifact with another description reuses the stored one",
 		file:   "engine/artifactreuse.go", old: "same := w.started || equalHeads(&w.head, earlier.artifact)", new: "same := true",
-		test: "TestLastAttemptCompletesTheArtifact",
+		test: "TestLastAttemptDeterminesTheArtifact",
 	},
 	{
 		defect: "a write to another store starts under an expired lease",
