@@ -15,8 +15,8 @@ import (
 	adka2a1 "google.golang.org/adk/server/adka2a/v2"
 	session1 "google.golang.org/adk/session"
 	agent2 "google.golang.org/adk/v2/agent"
-	remote20 "google.golang.org/adk/v2/agent/remoteagent"
-	remote20v2 "google.golang.org/adk/v2/agent/remoteagent/v2"
+	remote22 "google.golang.org/adk/v2/agent/remoteagent"
+	remote22v2 "google.golang.org/adk/v2/agent/remoteagent/v2"
 	runner2 "google.golang.org/adk/v2/runner"
 	adka2a2 "google.golang.org/adk/v2/server/adka2a/v2"
 	session2 "google.golang.org/adk/v2/session"
@@ -63,20 +63,20 @@ func adk15v2(t *testing.T, url string) adkRun {
 	return run1(t, a)
 }
 
-// adk20 makes a remote agent of ADK-Go 2.0 for A2A 0.3.
-func adk20(t *testing.T, url string) adkRun {
+// adk22 makes a remote agent of ADK-Go 2.2 for A2A 0.3.
+func adk22(t *testing.T, url string) adkRun {
 	t.Helper()
-	a, err := remote20.NewA2A(remote20.A2AConfig{Name: "remote", AgentCardSource: url})
+	a, err := remote22.NewA2A(remote22.A2AConfig{Name: "remote", AgentCardSource: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return run2(t, a)
 }
 
-// adk20v2 makes a remote agent of ADK-Go 2.0 for A2A 1.0.
-func adk20v2(t *testing.T, url string) adkRun {
+// adk22v2 makes a remote agent of ADK-Go 2.2 for A2A 1.0.
+func adk22v2(t *testing.T, url string) adkRun {
 	t.Helper()
-	a, err := remote20v2.NewA2A(remote20v2.A2AConfig{Name: "remote", AgentCardProvider: remote20v2.NewAgentCardProvider(url)})
+	a, err := remote22v2.NewA2A(remote22v2.A2AConfig{Name: "remote", AgentCardProvider: remote22v2.NewAgentCardProvider(url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,20 +193,22 @@ func adkSends(t *testing.T, run adkRun) {
 }
 
 func adkStreams(t *testing.T, run adkRun) {
-	var partial, whole []string
-	for _, e := range turn(t, run, true, genai.NewPartFromText("chunks")) {
-		switch {
-		case e.failure != "":
-			t.Errorf("failure %q", e.failure)
-		case e.text() == "":
-		case e.partial:
-			partial = append(partial, e.text())
-		default:
-			whole = append(whole, e.text())
+	for _, word := range []string{"chunks", "open"} {
+		var partial, whole []string
+		for _, e := range turn(t, run, true, genai.NewPartFromText(word)) {
+			switch {
+			case e.failure != "":
+				t.Errorf("%s: failure %q", word, e.failure)
+			case e.text() == "":
+			case e.partial:
+				partial = append(partial, e.text())
+			default:
+				whole = append(whole, e.text())
+			}
 		}
-	}
-	if !slices.Equal(partial, []string{"thinking", "for", "ty-two"}) || !slices.Equal(whole, []string{"forty-two", "Done."}) {
-		t.Errorf("partial events %q and whole events %q", partial, whole)
+		if !slices.Equal(partial, []string{"thinking", "for", "ty-two"}) || !slices.Equal(whole, []string{"forty-two", "Done."}) {
+			t.Errorf("%s: partial events %q and whole events %q", word, partial, whole)
+		}
 	}
 }
 

@@ -97,8 +97,8 @@ func clients() []foreign {
 		{peerInfo{"a2a-js 1.3.0", "0.3", "gRPC"}, protocol(connectJS("1.0", "0.3", "GRPC"))},
 		{peerInfo{"ADK-Go 1.5.0 remote agent", "0.3", "JSON-RPC"}, remoteAgent(adk15)},
 		{peerInfo{"ADK-Go 1.5.0 remote agent v2", "1.0", "JSON-RPC"}, remoteAgent(adk15v2)},
-		{peerInfo{"ADK-Go 2.0.0 remote agent", "0.3", "JSON-RPC"}, remoteAgent(adk20)},
-		{peerInfo{"ADK-Go 2.0.0 remote agent v2", "1.0", "JSON-RPC"}, remoteAgent(adk20v2)},
+		{peerInfo{"ADK-Go 2.2.0 remote agent", "0.3", "JSON-RPC"}, remoteAgent(adk22)},
+		{peerInfo{"ADK-Go 2.2.0 remote agent v2", "1.0", "JSON-RPC"}, remoteAgent(adk22v2)},
 	}
 }
 

@@ -70,6 +70,14 @@ func (a *agent) run(t turn) error {
 			line{"type": "artifact", "name": "answer", "text": "for"},
 			line{"type": "artifact", "name": "answer", "text": "ty-two", "last": true},
 			line{"type": "result", "text": "Done."})
+	case "open": // no chunk is marked as the last one, and each is sent before the next line
+		for _, l := range []line{{"type": "status", "text": "thinking"}, {"type": "artifact", "text": "for"}, {"type": "artifact", "text": "ty-two"}} {
+			if err := a.write(l); err != nil {
+				return err
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		return a.write(line{"type": "result", "text": "Done."})
 	case "ask":
 		return a.write(line{"type": "require_input", "parts": []any{
 			line{"kind": "text", "text": "Which one?"}, longRunningCall,
