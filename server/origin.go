@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -20,7 +19,6 @@ import (
 // proxies determine the address of the agent as clients see it.
 type proxies struct {
 	trusted []netip.Prefix
-	log     *slog.Logger
 	warn    func() // logs once that headers of a proxy have no effect; nil if they need none
 }
 

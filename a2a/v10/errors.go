@@ -59,8 +59,9 @@ func number(code a2a.Code) int {
 		return a2a.CodeTaskNotFound.JSONRPC()
 	case a2a.CodeUnauthenticated:
 		return unauthenticated
+	default:
+		return code.JSONRPC()
 	}
-	return code.JSONRPC()
 }
 
 // codeOf returns the code of a JSON-RPC number, or [a2a.CodeInternal] if the number is unknown.
