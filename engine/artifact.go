@@ -297,9 +297,6 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 func (r *run) markLast(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.indeterminate != nil {
-		return
-	}
 	fresh := r.pending[min(r.committing, len(r.pending)):]
 	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {

@@ -88,12 +88,25 @@ func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 					},
 				})
 				written <- e
-				task := sendWait(t, e, message("go"))
+				id := send(t, e, message("go")).Key.ID
+				marked := make(map[int64]bool) // the events that a reader gets, and whether they are a last chunk
+				for u := range e.Follow(t.Context(), alice, id, nil) {
+					if u.Event != nil {
+						marked[u.Event.Seq] = u.Event.LastChunk
+					}
+				}
+				task := waitFinal(t, e, id)
 				wantState(t, task, a2a.StateCompleted)
 				if got := task.Artifacts[0].Text(); got != "0a" && got != "0ab" || strings.Contains(name, "written") != (got == "0ab") {
 					t.Errorf("artifact = %q, want each chunk once", got)
 				}
-				wantChunks(t, checkLog(t, s, task.Key))
+				events := checkLog(t, s, task.Key)
+				wantChunks(t, events)
+				for _, e := range events {
+					if last, ok := marked[e.Seq]; ok && last != e.LastChunk {
+						t.Errorf("event %d is a last chunk for a reader: %t, in the log: %t", e.Seq, last, e.LastChunk)
+					}
+				}
 			})
 		})
 	}

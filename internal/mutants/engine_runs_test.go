@@ -153,11 +153,6 @@ var engineRuns = []mutant{
 		test: "TestTaskClaimedDuringAStopIsRequeued",
 	},
 	{
-		defect: "a chunk is marked as the last one after a commit with an unknown outcome",
-		file:   "engine/artifact.go", old: "\tif r.indeterminate != nil {\n\t\treturn\n\t}\n", new: "",
-		test: "TestChunkWithLostAnswerIsStoredOnce",
-	},
-	{
 		defect: "an event is older than the one before",
 		file:   "engine/write.go", old: "\t\tif now.Before(last) {\n\t\t\tnow = last\n\t\t}\n", new: "\t\t_ = last\n",
 		test: "TestTasksSurviveClockJumps",
