@@ -27,6 +27,7 @@ type database struct {
 	location   string
 	log        *slog.Logger
 	pool       *pgxpool.Pool
+	hosts      *hosts       // nil if the URL names one server
 	callSlots  slots        // connections for client calls, lists included
 	listSlots  slots        // connections for lists
 	lastReset  atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session

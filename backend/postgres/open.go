@@ -77,6 +77,11 @@ func (s *Store) start() {
 	s.stop = cancel
 	s.workers.Go(func() { s.maintain(ctx) })
 	s.workers.Go(func() { s.sendNotifications(ctx) })
+	if s.hosts != nil {
+		for _, server := range s.hosts.servers {
+			s.workers.Go(func() { server.run(ctx) })
+		}
+	}
 	if s.cfg.Vectors {
 		s.workers.Go(func() { s.vectors.run(ctx) })
 	}
@@ -92,6 +97,11 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 	cc.RuntimeParams["client_encoding"] = "UTF8" // overrides settings of the role and the database; poolers accept it
 	cc.OnNotice = noteNotice
 	cc.ConnectTimeout = min(s.cfg.Timeout, 10*time.Second)
+	s.hosts = watchHosts(cc, s.log)
+	p.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
+		s.hosts.omitHanging(cc)
+		return nil
+	}
 	if s.cfg.Pooler {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0

@@ -193,6 +193,7 @@ func (s *notifier) Watch(ctx context.Context, f func(store.Notification)) error 
 		return nil
 	}
 	cc := s.pool.Config().ConnConfig
+	s.hosts.omitHanging(cc)
 	// A canceled wait must not close the connection.
 	cc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}

@@ -107,8 +107,8 @@ func TestLargeMessages(t *testing.T) {
 	if got := srv.client(t).Info(bg, "commandstats").Val(); !strings.Contains(got, "cmdstat_xrange:calls=23,") {
 		t.Errorf("statistics are %s, want 23 calls of xrange", got)
 	}
-	if messages, err := h.Messages(bg, testKey, 30, 50); err != nil || len(messages) != 8 || messages[0].Seq != 51 {
-		t.Errorf("Messages() with an offset = %d messages, %v, want 8", len(messages), err)
+	if messages, err := h.Messages(bg, testKey, 30, 50); err != nil || len(messages) != 30 || messages[0].Seq != 51 {
+		t.Errorf("Messages() with an offset = %d messages, %v, want 30", len(messages), err)
 	}
 	if page, err := h.Page(bg, testKey, history.Tail(history.MaxPage)); err != nil || len(page.Messages) != 8 || !page.More || page.Messages[7].Seq != count {
 		t.Errorf("Page() = %d messages, more %t, %v, want 8 and more", len(page.Messages), page.More, err)
