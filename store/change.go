@@ -154,11 +154,11 @@ func (c *Change) Check() error {
 
 // ClaimParams are the arguments of Store.Claim.
 //
-// A queued task is due from its DueAt, a leased task when its lease ends. A queued task
-// that a claim has found due stays due, even if the clock is set back. Claim visits
-// owners round-robin and claims one task per visit, until it has claimed Limit tasks or
-// none is due. It returns the tasks in that order. Owners, contexts and ids compare by
-// their bytes.
+// A queued task is due from its DueAt or, without one, at once; for the order it is then due
+// from its creation. A leased task is due when its lease ends. A queued task that a claim
+// has found due stays due, even if the clock is set back. Claim visits owners round-robin
+// and claims one task per visit, until it has claimed Limit tasks or none is due. It
+// returns the tasks in that order. Owners, contexts and ids compare by their bytes.
 //
 // Of one owner's tasks, Claim selects:
 //  1. tasks whose lease has ended, the longest due first

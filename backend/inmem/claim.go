@@ -86,6 +86,9 @@ func (q *queue) remove(t *task) {
 
 func (q *queue) makeReady(t *task) {
 	t.queuePos.state = queueReady
+	if t.fold.Queue.Phase == store.PhaseQueued {
+		t.queuePos.at = max(t.queuePos.at, millis(t.fold.CreatedAt)) // a task that was never delayed is due from then on
+	}
 	if !t.owner.hasReady() {
 		q.owners.add(0, t.owner)
 	}

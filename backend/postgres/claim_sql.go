@@ -20,7 +20,7 @@ import (
 var stmtClaim = &statement{name: "holdfast_claim", text: claimText(`SELECT * FROM (` + sqlFairQueued + `) x`)}
 
 // stmtClaimOldest is stmtClaim with queued tasks ordered by due time.
-var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", "due_at", "phase = {ready}"))}
+var stmtClaimOldest = &statement{name: "holdfast_claim_oldest", text: claimText(dueOwnerTasks("2, 0", readySince, "phase = {ready}"))}
 
 // claimArguments are the parameters of a claim.
 type claimArguments struct {
@@ -115,6 +115,9 @@ func walkOwners(table, name, from, after string, first int) string {
 		name, step(from), step(after), first)
 }
 
+// readySince is when a ready task became due: a task that was never delayed, when it was created.
+const readySince = "greatest(due_at, created_at)"
+
 // dueOwnerTasks selects up to @per_owner due tasks of the owner o, the longest due first.
 func dueOwnerTasks(by, time, where string) string {
 	return dueTasks(by, time, where+` AND owner = o.owner COLLATE "ucs_basic"`, "@per_owner")
@@ -141,7 +144,7 @@ var sqlFairQueued = fmt.Sprintf(`WITH RECURSIVE
 	) x`,
 	walkContexts("ca", `context_id COLLATE "POSIX" > o.after`, `context_id COLLATE "POSIX" > ca.context_id`, 1),
 	walkContexts("cb", `context_id COLLATE "POSIX" <= o.after`, `context_id COLLATE "POSIX" > cb.context_id AND context_id COLLATE "POSIX" <= o.after`, 1_000_000_000),
-	dueTasks("1, c.n", "due_at", `phase = {ready} AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
+	dueTasks("1, c.n", readySince, `phase = {ready} AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
 
 func walkContexts(name, from, after string, first int) string {
 	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = {ready} AND owner = o.owner COLLATE "POSIX" AND %s

@@ -64,7 +64,7 @@ const (
 	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = {ready}) + (SELECT count(*) FROM {s}.task_rows WHERE phase = {waiting}),
 		(SELECT count(*) FROM {s}.task_rows WHERE phase = {leased})`
 	// sqlQueued counts queued tasks of an owner: ready ones, and among all waiting ones.
-	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND owner = $1::text COLLATE "ucs_basic" ORDER BY due_at, id LIMIT $2::bigint) x) +
+	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND owner = $1::text COLLATE "ucs_basic" ORDER BY ` + readySince + `, id LIMIT $2::bigint) x) +
 		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {waiting} AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )
 

@@ -18,11 +18,11 @@ import (
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased} AND owner > ? ORDER BY owner LIMIT 1`
-	sqlOwnerReady  = `SELECT id FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner = ? ORDER BY due_at, id LIMIT ?`
+	sqlOwnerReady  = `SELECT id FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner = ? ORDER BY max(due_at, created_at), id LIMIT ?`
 	sqlNextContext = `SELECT context_id, id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = {ready} AND owner = ? AND context_id > ? ORDER BY context_id, due_at, id LIMIT 1`
+		WHERE phase = {ready} AND owner = ? AND context_id > ? ORDER BY context_id, max(due_at, created_at), id LIMIT 1`
 	sqlContextReady = `SELECT id FROM task_rows INDEXED BY task_rows_context_due
-		WHERE phase = {ready} AND owner = ? AND context_id = ? ORDER BY due_at, id LIMIT ?`
+		WHERE phase = {ready} AND owner = ? AND context_id = ? ORDER BY max(due_at, created_at), id LIMIT ?`
 	sqlWaitingDue    = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND due_at <= ? ORDER BY due_at LIMIT ?`
 	sqlWaitingBeyond = `SELECT owner, id FROM task_rows INDEXED BY task_rows_waiting WHERE phase = {waiting} AND due_at > ? ORDER BY due_at LIMIT ?`
 	sqlLeasedDue     = `SELECT id FROM task_rows INDEXED BY task_rows_leased

@@ -15,6 +15,7 @@ func claimTests() []test {
 		{"a claim leases a due task and appends its event", claimLeases},
 		{"nothing is claimed when nothing is due", claimNothing},
 		{"the longest due task is claimed first", claimDueOrder},
+		{"a delayed task takes its place by its due time", claimDelayed},
 		{"tasks due at the same time are claimed in the order of their ids", claimTies},
 		{"a claim returns at most Limit tasks", claimLimit},
 		{"a task is not claimed before it is due", claimNotDue},
@@ -136,6 +137,27 @@ func claimDueOrder(f *fixture) {
 	f.createDueTasks(owner, map[string]time.Time{"a": at(30), "b": at(10), "c": {}, "d": at(20), "e": at(-5)})
 	got := ids(f.claim(claimAt(worker, at(100), 10)))
 	f.equal("Claim()", got, []string{"c", "e", "b", "d", "a"})
+}
+
+// A task that was delayed takes its place by its due time among those that never were.
+func claimDelayed(f *fixture) {
+	delayed := func(id string, due int) {
+		c := newTask(store.Key{Owner: owner, ID: id}, "context", at(0))
+		c.Queue.DueAt = at(due)
+		f.commit(c)
+	}
+	delayed("late", 50)
+	delayed("early", 15)
+	for i, id := range []string{"f", "e", "d", "c", "b", "a"} {
+		f.commit(newTask(store.Key{Owner: owner, ID: id}, "context", at((i+1)*10)))
+	}
+	want := []string{"f", "early", "e", "d", "c", "b", "late", "a"}
+	for _, oldest := range []bool{false, true} {
+		p := claimAt(worker, at(100), len(want)/2)
+		p.OldestFirst = oldest
+		f.equal("Claim()", ids(f.claim(p)), want[:len(want)/2])
+		want = want[len(want)/2:]
+	}
 }
 
 func claimTies(f *fixture) {

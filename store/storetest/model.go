@@ -100,6 +100,15 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	return due, !due.After(p.Now) || p.Horizon > 0 && due.After(p.Now.Add(p.Horizon))
 }
 
+// since returns when a task that is due became due: a queued task that was never delayed, when it was created.
+func (t *modelTask) since(p store.ClaimParams) time.Time {
+	due, _ := t.due(p)
+	if created := t.log[0].Time; t.queue.Phase == store.PhaseQueued && created.After(due) {
+		return created
+	}
+	return due
+}
+
 // startCall locks the model for a call. The caller unlocks it, also after an error.
 func (m *model) startCall(ctx context.Context) error {
 	m.mu.Lock()
@@ -298,9 +307,7 @@ func (m *model) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, 
 // claimOrder returns an owner's due tasks in the order in which they are claimed.
 func claimOrder(p store.ClaimParams, owner string, due []*modelTask) []*modelTask {
 	slices.SortFunc(due, func(a, b *modelTask) int {
-		dueA, _ := a.due(p)
-		dueB, _ := b.due(p)
-		return cmp.Or(dueA.Compare(dueB), strings.Compare(a.key.ID, b.key.ID))
+		return cmp.Or(a.since(p).Compare(b.since(p)), strings.Compare(a.key.ID, b.key.ID))
 	})
 	var line, queued []*modelTask
 	byContext := make(map[string][]*modelTask)

@@ -44,11 +44,11 @@ CREATE INDEX task_rows_state ON task_rows (owner, state, state_at, id);
 CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
--- The work queue: ready tasks of an owner by due time, ready tasks of a context by due
--- time (the contexts of an owner are served in turn), waiting tasks by due time, and
+-- The work queue: ready tasks of an owner by due time (the creation of a task that was never
+-- delayed), ready tasks of a context likewise (the contexts of an owner are served in turn), waiting tasks by due time, and
 -- leased tasks by the end of their leases.
-CREATE INDEX task_rows_queued ON task_rows (owner, due_at, id) WHERE phase = 1;
-CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, due_at, id) WHERE phase = 1;
+CREATE INDEX task_rows_queued ON task_rows (owner, max(due_at, created_at), id) WHERE phase = 1;
+CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, max(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON task_rows (owner, lease_until, id, lease_worker) WHERE phase = 2;
 
