@@ -164,7 +164,8 @@ func (c Config) settings() (Config, *config.Error) {
 	if c.MultiOwner && c.ReservedTurns == 0 {
 		c.ReservedTurns = c.Concurrency / 4
 	}
-	e.Reject(c.ReservedTurns > 0 && c.ReservedTurns >= c.Concurrency, "ReservedTurns", c.ReservedTurns, "less than the number of concurrent turns, which is %d", c.Concurrency)
+	// A setting is compared only to a valid one.
+	e.Reject(c.Concurrency > 0 && c.ReservedTurns > 0 && c.ReservedTurns >= c.Concurrency, "ReservedTurns", c.ReservedTurns, "less than the number of concurrent turns, which is %d", c.Concurrency)
 	e.Reject(c.RetryDelayMax < c.RetryDelay, "RetryDelayMax", c.RetryDelayMax, "RetryDelay, which is %s, or more", c.RetryDelay)
 	l := &c.Limits
 	switch {
@@ -173,7 +174,7 @@ func (c Config) settings() (Config, *config.Error) {
 	case l.QueuedPerOwner == 0:
 		l.QueuedPerOwner = l.Queued
 	}
-	e.Reject(l.QueuedPerOwner < 1 || l.QueuedPerOwner > l.Queued, "Limits.QueuedPerOwner", l.QueuedPerOwner, "1 to %d, the limit of the whole queue", l.Queued)
+	e.Reject(l.Queued > 0 && (l.QueuedPerOwner < 1 || l.QueuedPerOwner > l.Queued), "Limits.QueuedPerOwner", l.QueuedPerOwner, "1 to %d, the limit of the whole queue", l.Queued)
 	e.Add("Retention", c.Retention.check())
 	return c, e
 }
