@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 )
 
 const (
@@ -25,9 +27,8 @@ const (
 )
 
 // hosts watches the servers of a URL that names several. A server that hangs, such as one on a suspended machine, answers
-// nothing and closes no connection: each call would wait for its own time limit, and each new connection for its own too, while
-// another server is the primary. hosts closes all connections to such a server, and new ones are made to the
-// others until it answers a probe.
+// nothing and closes no connection, so each call and each new connection would wait for its time limit while another server
+// is the primary. hosts closes all connections to a server that hangs, and omits it from new ones until it answers a probe.
 type hosts struct {
 	log     *slog.Logger
 	started time.Time
@@ -43,8 +44,9 @@ type server struct {
 	host  string
 	port  uint16
 	probe *pgx.ConnConfig
-	heard atomic.Int64 // when a connection last received something, as hosts.now
 	hangs atomic.Bool
+	// answeredAt is when a connection last received something, as hosts.now.
+	answeredAt atomic.Int64
 
 	mu    sync.Mutex
 	conns map[*watchedConn]struct{}
@@ -54,14 +56,15 @@ type server struct {
 type watchedConn struct {
 	net.Conn
 	server *server
-	asked  atomic.Int64 // when the first request without an answer was sent, as hosts.now; 0 if there is none
+	// askedAt is when the first request without an answer was sent, as hosts.now; 0 if there is none.
+	askedAt atomic.Int64
 }
 
 // watchHosts makes the connections of cc watch their servers. It returns nil if there is only one server.
 func watchHosts(cc *pgx.ConnConfig, log *slog.Logger) *hosts {
 	h := &hosts{log: log, started: time.Now(), names: make(map[string][]string)}
 	for _, f := range fallbacks(cc) {
-		if h.serverOf(f) != nil || pgconnNetwork(f) != "tcp" {
+		if network, _ := pgconn.NetworkAddress(f.Host, f.Port); network != "tcp" || h.serverOf(f) != nil {
 			continue
 		}
 		probe := cc.Copy()
@@ -86,11 +89,6 @@ func watchHosts(cc *pgx.ConnConfig, log *slog.Logger) *hosts {
 		return h.watch(c, addr), nil
 	}
 	return h
-}
-
-func pgconnNetwork(f *pgconn.FallbackConfig) string {
-	network, _ := pgconn.NetworkAddress(f.Host, f.Port)
-	return network
 }
 
 // fallbacks returns the servers that cc tries in turn.
@@ -157,14 +155,7 @@ func (h *hosts) omitHanging(cc *pgx.ConnConfig) {
 
 // run probes the server while it seems to hang, until ctx is done.
 func (s *server) run(ctx context.Context) {
-	tick := time.NewTicker(probeInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for runtime.Sleep(ctx, probeInterval) == nil {
 		hung := s.hangs.Load()
 		if !hung && !s.suspicious() {
 			continue
@@ -186,13 +177,13 @@ func (s *server) run(ctx context.Context) {
 // suspicious reports whether the server has left a request without an answer for hangAfter, and answered no other one.
 func (s *server) suspicious() bool {
 	since := s.hosts.now() - int64(hangAfter)
-	if s.heard.Load() > since {
+	if s.answeredAt.Load() > since {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		if asked := c.asked.Load(); asked != 0 && asked <= since {
+		if asked := c.askedAt.Load(); asked != 0 && asked <= since {
 			return true
 		}
 	}
@@ -205,7 +196,8 @@ func (s *server) answers(ctx context.Context) error {
 	defer cancel()
 	c, err := pgx.ConnectConfig(ctx, s.probe.Copy())
 	if err == nil {
-		return c.Close(ctx)
+		_ = c.Close(ctx)
+		return nil
 	}
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) {
@@ -229,7 +221,7 @@ func (s *server) closeAll() {
 
 // Write implements [net.Conn].
 func (c *watchedConn) Write(p []byte) (int, error) {
-	c.asked.CompareAndSwap(0, c.server.hosts.now())
+	c.askedAt.CompareAndSwap(0, c.server.hosts.now())
 	return c.Conn.Write(p)
 }
 
@@ -237,8 +229,8 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.asked.Store(0)
-		c.server.heard.Store(c.server.hosts.now())
+		c.askedAt.Store(0)
+		c.server.answeredAt.Store(c.server.hosts.now())
 	}
 	return n, err
 }

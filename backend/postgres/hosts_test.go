@@ -4,7 +4,7 @@ package postgres
 
 import (
 	"context"
-	"strings"
+	"net/url"
 	"testing"
 	"time"
 
@@ -14,17 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// openBoth opens a store with a URL that names the primary and the standby, and has further parameters.
+func (c *cluster) openBoth(params string, cfg Config) *Store {
+	c.t.Helper()
+	u, err := url.Parse(c.primary.URL())
+	must(c.t, err)
+	u.Host += "," + c.standby.Addr()
+	u.RawQuery += params
+	cfg.URL, cfg.Migrate, cfg.Logger = u.String(), true, testLogger(c.t)
+	return openInTime(c.t, cfg)
+}
+
 // A primary that hangs keeps its connections open. Without other signs, each call would wait for its time limit, two minutes
 // here. When another server is promoted, changes go there, and none is lost that was acknowledged.
 func TestHungPrimaryIsLeft(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, false)
-	both := strings.Replace(c.primary.URL(), c.primary.Addr(), c.primary.Addr()+","+c.standby.Addr(), 1)
-	sep := "?"
-	if strings.Contains(both, "?") {
-		sep = "&"
-	}
-	s := openInTime(t, Config{URL: both + sep + "target_session_attrs=read-write", Migrate: true, CommandTimeout: 2 * time.Minute, Timeout: 2 * time.Minute, Logger: testLogger(t)})
+	s := c.openBoth("&target_session_attrs=read-write", Config{CommandTimeout: 2 * time.Minute, Timeout: 2 * time.Minute})
 	if len(s.hosts.servers) != 2 {
 		t.Fatalf("the store watches %d servers, want 2", len(s.hosts.servers))
 	}
@@ -63,8 +69,7 @@ func TestHungPrimaryIsLeft(t *testing.T) {
 func TestSlowRequestsAreNotInterrupted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, false)
-	both := strings.Replace(c.primary.URL(), c.primary.Addr(), c.primary.Addr()+","+c.standby.Addr(), 1)
-	s := openInTime(t, Config{URL: both, Migrate: true, Logger: testLogger(t)})
+	s := c.openBoth("", Config{})
 	err := s.runOnce(bg, func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_sleep($1)", (2*hangAfter + probeTimeout).Seconds())
 		return err

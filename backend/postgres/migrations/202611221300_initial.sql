@@ -56,8 +56,8 @@ CREATE INDEX task_rows_created ON {s}.task_rows (owner, state, created_at, id);
 CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state_at, id) WHERE NOT first;
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id) WHERE NOT first;
 -- The work queue: ready tasks of an owner by due time (the creation of a task that was never
--- delayed), ready tasks of a context likewise (for the round robin of an owner's contexts), waiting tasks by due time, and leased tasks
--- by the end of their leases.
+-- delayed), ready tasks of a context likewise (for the round robin of an owner's contexts),
+-- waiting tasks by due time, and leased tasks by the end of their leases.
 CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", greatest(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_context_due ON {s}.task_rows (owner COLLATE "POSIX", context_id COLLATE "POSIX", greatest(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
