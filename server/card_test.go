@@ -163,8 +163,8 @@ func TestAddressesHaveTheSchemeOfTheRequest(t *testing.T) {
 	}
 }
 
-// Headers of a trusted proxy determine the address on cards and in links. Those of others have no effect, and one
-// warning names the settings.
+// A trusted proxy's headers determine the address on cards and in links. The same headers from another address have no
+// effect, and one warning names the settings.
 func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
 	t.Parallel()
 	behind := func(c *server.Config) { c.TrustedProxies = []string{"192.0.2.0/24", "2001:db8::1"} }

@@ -19,7 +19,7 @@ import (
 // proxies determine the address of the agent as clients see it.
 type proxies struct {
 	trusted []netip.Prefix
-	warn    func() // logs once that headers of a proxy have no effect; nil if they need none
+	warn    func() // logs once that headers of a proxy have no effect; nil if the agent's URL is configured
 }
 
 // newProxies returns the proxies that cfg trusts, or an error that lists all invalid entries.
@@ -51,7 +51,7 @@ func (p *proxies) origin(r *http.Request) rpc.Origin {
 		}
 	}
 	if p.warn == nil {
-		return o // no address is needed
+		return o
 	}
 	forwarded := forwardedOrigin(r.Header, o)
 	if forwarded == o {

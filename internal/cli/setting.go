@@ -24,7 +24,7 @@ import (
 //	field    the field of a configuration that it sets: of holdfast.Config, or with the prefix
 //	         "postgres." or "exec." of that configuration. Default and bounds are those of the field.
 //	         With "!" in front a bool is negated.
-//	leads    the field that it sets in another form
+//	contains the field that the file contains, for messages
 //	envvar   its environment variable; if the tag is empty, HOLDFAST_ and the name of the flag
 //	also     further variables
 //	min, max bounds of the command, if they are narrower than those of the field
@@ -142,7 +142,7 @@ func (s *settings) problemsOf(prefix string, err error, other string) (errs []er
 
 // flagOf returns the flag of the command that sets a field, nil if none does.
 func (s *settings) flagOf(field string) *kong.Flag {
-	i := slices.IndexFunc(s.flags, func(f *kong.Flag) bool { return fieldOf(f) == field || f.Tag.Get("leads") == field })
+	i := slices.IndexFunc(s.flags, func(f *kong.Flag) bool { return fieldOf(f) == field || f.Tag.Get("contains") == field })
 	if i < 0 {
 		return nil
 	}

@@ -38,7 +38,7 @@ type webhookFlags struct {
 	egressFlags
 
 	SecretKeys     []string `name:"webhook-encryption-key" secret:"all" placeholder:"KEY" envvar:"" also:"HOLDFAST_WEBHOOK_ENCRYPTION_KEYS,PUSH_SECRET_KEY,PUSH_SECRET_KEYS" group:"Webhooks:" help:"Key that encrypts webhook secrets in the store: 32 bytes in base64 or hex. Repeatable, newest first; older keys only decrypt (default no encryption)."`
-	SecretKeysFile string   `name:"webhook-encryption-keys-file" leads:"Webhooks.Keys" placeholder:"FILE" envvar:"" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
+	SecretKeysFile string   `name:"webhook-encryption-keys-file" contains:"Webhooks.Keys" placeholder:"FILE" envvar:"" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
 
 	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of a webhook request."`
 	PerTask        int           `field:"Webhooks.PerTask" name:"webhook-per-task" envvar:"" also:"PUSH_PER_TASK" group:"Webhooks:" help:"Maximum number of webhooks of a task."`

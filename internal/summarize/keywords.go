@@ -12,8 +12,9 @@ import (
 // Keywords returns the words and numbers of a text without stop words, in order. A text in a
 // script without spaces between words is one word.
 func Keywords(text string) (all []string) {
-	lang := detectLanguage(text, 2)
-	if lang == unknownLanguage { // one word that is a stop word somewhere is none in most texts, except in English
+	const evidence = 2 // questions are short
+	lang := detectLanguage(text, evidence)
+	if lang == unknownLanguage { // all lists together have too many words: "sea" is a stop word in Spanish
 		lang = english
 	}
 	run := false // the last word continues

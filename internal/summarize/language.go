@@ -62,7 +62,7 @@ func isStopWord(word string, lang language) bool {
 const enoughEvidence = 3
 
 // detectLanguage detects the language by the stop words in the first part of text. It returns
-// unknownLanguage if there are less than evidence.
+// unknownLanguage if it finds fewer than evidence.
 func detectLanguage(text string, evidence int) language {
 	const sample = 400
 	counts := make(map[language]int)

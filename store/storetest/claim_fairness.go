@@ -226,3 +226,24 @@ func claimManyDueTogether(f *fixture) {
 	f.equal("claimed tasks", len(claimed), due)
 	f.equal("Claim() of the rest", len(f.claim(claimAt(worker, at(101), 100))), 10)
 }
+
+// A task that was delayed takes its place by its due time among those that never were.
+func claimDelayed(f *fixture) {
+	delayed := func(id string, due int) {
+		c := newTask(store.Key{Owner: owner, ID: id}, "context", at(0))
+		c.Queue.DueAt = at(due)
+		f.commit(c)
+	}
+	delayed("late", 50)
+	delayed("early", 15)
+	for i, id := range []string{"f", "e", "d", "c", "b", "a"} {
+		f.commit(newTask(store.Key{Owner: owner, ID: id}, "context", at((i+1)*10)))
+	}
+	want := []string{"f", "early", "e", "d", "c", "b", "late", "a"}
+	for _, oldest := range []bool{false, true} {
+		p := claimAt(worker, at(100), len(want)/2)
+		p.OldestFirst = oldest
+		f.equal("Claim()", ids(f.claim(p)), want[:len(want)/2])
+		want = want[len(want)/2:]
+	}
+}

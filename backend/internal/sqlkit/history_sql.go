@@ -67,7 +67,8 @@ const (
 				SELECT seq, octet_length(body) AS size FROM {s}.history_messages` + between + ` ORDER BY seq DESC LIMIT $7::bigint) AS sizes) AS sums
 			WHERE earlier <= $8::bigint) END ORDER BY seq DESC LIMIT $7::bigint`
 	// sessionBytes is NULL for a session that does not exist or has expired.
-	sessionBytes             = `(SELECT bytes FROM {s}.history_sessions` + byKey + ` AND (expires_at = 0 OR expires_at > $4::bigint))`
+	sessionBytes = `(SELECT bytes FROM {s}.history_sessions` + byKey + ` AND (expires_at = 0 OR expires_at > $4::bigint))`
+
 	sqlHistoryOldestOutlines = `SELECT ` + outlineColumns + ` FROM {s}.history_messages` + between + ` ORDER BY seq LIMIT $7::bigint`
 	sqlHistoryNewestOutlines = `SELECT ` + outlineColumns + ` FROM {s}.history_messages` + between + ` ORDER BY seq DESC LIMIT $7::bigint`
 

@@ -45,8 +45,8 @@ CREATE INDEX task_rows_created ON task_rows (owner, created_at, id);
 CREATE INDEX task_rows_context ON task_rows (owner, context_id, state, state_at, id) WHERE first = 0;
 CREATE INDEX task_rows_context_created ON task_rows (owner, context_id, created_at, id) WHERE first = 0;
 -- The work queue: ready tasks of an owner by due time (the creation of a task that was never
--- delayed), ready tasks of a context likewise (the contexts of an owner are served in turn), waiting tasks by due time, and
--- leased tasks by the end of their leases.
+-- delayed), ready tasks of a context likewise (the contexts of an owner are served in turn),
+-- waiting tasks by due time, and leased tasks by the end of their leases.
 CREATE INDEX task_rows_queued ON task_rows (owner, max(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_context_due ON task_rows (owner, context_id, max(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON task_rows (due_at, owner, context_id, id) WHERE phase = 3;
