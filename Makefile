@@ -49,8 +49,8 @@ help: ## list the targets
 build: ## build the static binary bin/holdfast
 	go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
-build-grpc: ## build the static binary bin/holdfast-grpc, which serves gRPC too
-	cd server/grpc && go build -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/holdfast-grpc ./cmd/holdfast-grpc
+build-full: ## build the static binary bin/holdfast-full, which serves gRPC too
+	cd server/grpc && go build -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/holdfast-full ./cmd/holdfast-full
 
 run: ## start the built-in summarizer on 127.0.0.1:3773
 	go run ./cmd/holdfast serve
@@ -79,14 +79,14 @@ test-race-installed:
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
 	go run ./scripts/gotest -count=1 -tags faults,services -vet=off -parallel 8 -timeout $(or $(FAULTS_TIMEOUT),30m) -- ./faults
 
-interop: build build-grpc ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
-	HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_GRPC_BIN=$(CURDIR)/bin/holdfast-grpc go run ./scripts/gotest -C interop -count=1 -- ./...
+interop: build build-full ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
+	HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_FULL_BIN=$(CURDIR)/bin/holdfast-full go run ./scripts/gotest -C interop -count=1 -- ./...
 
 conformance: ## run an official kit and write its score to docs/conformance.md (KIT=path of the kit)
 	go run ./examples/conformance/kits -kit "$(KIT)" -docs docs/conformance.md $(KIT_FLAGS)
 
-bench: build build-grpc ## compare with the official Go SDK and a bare echo server
-	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) -holdfast-grpc $(CURDIR)/bin/holdfast-grpc $(BENCH_FLAGS)
+bench: build build-full ## compare with the official Go SDK and a bare echo server
+	cd bench && go run ./cmd/compare -holdfast $(CURDIR)/$(BIN) -holdfast-full $(CURDIR)/bin/holdfast-full $(BENCH_FLAGS)
 	cd bench && go run ./cmd/size
 
 check: ## formatting, lint (with govet), tidiness
@@ -113,4 +113,4 @@ long-installed:
 	$(MAKE) --no-print-directory faults FAULTS_LONG=5 FAULTS_TIMEOUT=2h
 	$(MAKE) --no-print-directory bench BENCH_FLAGS=-short
 
-.PHONY: help build build-grpc run quick test test-installed test-race test-race-installed faults interop conformance bench check fuzz mutants long long-installed
+.PHONY: help build build-full run quick test test-installed test-race test-race-installed faults interop conformance bench check fuzz mutants long long-installed

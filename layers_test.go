@@ -21,7 +21,7 @@ const module = "github.com/holdfast-dev/holdfast"
 var rows = map[string]int{
 	"internal/wire":                   0,
 	"internal/content":                0,
-	"internal/pdftext":                0,
+	"internal/pdftext":                2,
 	"internal/summarize":              1,
 	"a2a":                             1,
 	"a2a/ap2":                         2,
@@ -81,7 +81,9 @@ var rows = map[string]int{
 	"internal/agents":                 12,
 	"internal/cli":                    13,
 	"faults":                          13,
-	"cmd":                             14,
+	"internal/cli/full":               14,
+	"internal/cli/suites":             15,
+	"cmd":                             16,
 }
 
 // standardOnly are the packages that import only the standard library and this module.
@@ -322,34 +324,77 @@ func eachFile(t *testing.T, mode parser.Mode, f func(pkg, file string, parsed *a
 // golang.org/x/sys too.
 var libraryModules = []string{"github.com/gofrs/flock", "github.com/google/uuid", "golang.org/x/sys", "modernc.org/sqlite"}
 
+// commandModules are the third-party modules that the command holdfast may link directly. The
+// modules of its other parts are larger.
+var commandModules = append([]string{
+	"github.com/alecthomas/kong", "github.com/clipperhouse/uax29", "github.com/dustin/go-humanize", "github.com/jackc/pgx", "github.com/mattn/go-shellwords",
+	"github.com/yuin/goldmark", "go.yaml.in/yaml", "golang.org/x/net", "golang.org/x/term", "golang.org/x/text",
+}, libraryModules...)
+
 func TestTheLibraryLinksFewModules(t *testing.T) {
 	t.Parallel()
+	checkLinks(t, ".", libraryModules)
+}
+
+// The command that the README starts is downloaded and compiled quickly.
+func TestTheCommandLinksFewModules(t *testing.T) {
+	t.Parallel()
+	checkLinks(t, "cmd/holdfast", commandModules)
+}
+
+// Shipped commands have no test code.
+func TestCommandsLinkNoTestCode(t *testing.T) {
+	t.Parallel()
+	for _, root := range []string{"cmd/holdfast", "internal/cli/full"} {
+		_, foreign := links(t, root)
+		for _, imported := range foreign {
+			if strings.HasPrefix(imported, "testing") || strings.HasPrefix(imported, "pgregory.net/rapid") {
+				t.Errorf("%s links %s", root, imported)
+			}
+		}
+	}
+	if _, foreign := links(t, "cmd/holdfast-check"); !slices.Contains(foreign, "pgregory.net/rapid") {
+		t.Errorf("holdfast-check links %q: this test checks nothing", foreign)
+	}
+}
+
+// checkLinks checks which modules a package and its dependencies import.
+func checkLinks(t *testing.T, root string, modules []string) {
+	t.Helper()
+	ours, foreign := links(t, root)
+	for _, imported := range foreign {
+		if strings.Contains(strings.Split(imported, "/")[0], ".") && !slices.ContainsFunc(modules, func(m string) bool { return imported == m || strings.HasPrefix(imported, m+"/") }) {
+			t.Errorf("%s links %s, want only %v", root, imported, modules)
+		}
+	}
+	if !slices.Contains(ours, "backend/sqlite") || !slices.Contains(ours, "server") {
+		t.Errorf("the walk missed packages: %v", ours)
+	}
+}
+
+// links returns the packages of this module that a package links, and the others that they import.
+func links(t *testing.T, root string) (ours, foreign []string) {
+	t.Helper()
 	imports := make(map[string][]string)
 	eachImport(t, func(pkg, _, imported string) {
 		imports[pkg] = append(imports[pkg], imported)
 	})
-	seen := map[string]bool{".": true}
-	foreign := make(map[string]bool)
-	for queue := []string{"."}; len(queue) > 0; queue = queue[1:] {
-		for _, imported := range imports[queue[0]] {
-			inside, ours := strings.CutPrefix(imported, module+"/")
+	ours = []string{root}
+	for i := 0; i < len(ours); i++ {
+		for _, imported := range imports[ours[i]] {
+			inside, our := strings.CutPrefix(imported, module+"/")
+			if imported == module {
+				inside, our = ".", true
+			}
 			switch {
-			case ours && !seen[inside]:
-				seen[inside] = true
-				queue = append(queue, inside)
-			case !ours && strings.Contains(strings.Split(imported, "/")[0], "."):
-				foreign[imported] = true
+			case our && !slices.Contains(ours, inside):
+				ours = append(ours, inside)
+			case !our && !slices.Contains(foreign, imported):
+				foreign = append(foreign, imported)
 			}
 		}
 	}
-	for imported := range foreign {
-		if !slices.ContainsFunc(libraryModules, func(m string) bool { return imported == m || strings.HasPrefix(imported, m+"/") }) {
-			t.Errorf("the library links %s, want only %v", imported, libraryModules)
-		}
-	}
-	if !seen["backend/sqlite"] || !seen["server"] {
-		t.Errorf("the walk missed packages: %v", seen)
-	}
+	return ours, foreign
 }
 
 // The module of gRPC is separate so that other programs do not need it.

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
-// binary and grpcBinary are the commands under test, program the agent that they run.
-var binary, grpcBinary, program string
+// binary and fullBinary are the commands under test, program the agent that they run.
+var binary, fullBinary, program string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -34,7 +34,7 @@ func run(m *testing.M) int {
 		variable, dir, pkg string
 	}{
 		{&binary, "HOLDFAST_BIN", "..", "./cmd/holdfast"},
-		{&grpcBinary, "HOLDFAST_GRPC_BIN", "../server/grpc", "./cmd/holdfast-grpc"},
+		{&fullBinary, "HOLDFAST_FULL_BIN", "../server/grpc", "./cmd/holdfast-full"},
 	} {
 		if *command.path = os.Getenv(command.variable); *command.path != "" {
 			continue
@@ -103,7 +103,7 @@ func agentFlags() []string {
 // startGRPC is startAgent with gRPC.
 func startGRPC(t *testing.T) *server {
 	t.Helper()
-	return start(t, grpcBinary, append(agentFlags(), "--grpc-listen", testport.Addr(t))...)
+	return start(t, fullBinary, append(agentFlags(), "--grpc-listen", testport.Addr(t))...)
 }
 
 // start runs a command until the test ends.
@@ -142,7 +142,7 @@ func (s *server) of(t *testing.T) *server {
 // another starts a server of the same kind.
 func (s *server) another(t *testing.T) *server {
 	t.Helper()
-	if s.binary == grpcBinary {
+	if s.binary == fullBinary {
 		return startGRPC(t)
 	}
 	return startAgent(t)

@@ -1,4 +1,5 @@
-// Command holdfast runs durable A2A agents and is a client for A2A servers.
+// Command holdfast runs durable A2A agents and is a client for A2A servers. It has the parts with
+// small libraries; the command holdfast-full of the module server/grpc has all.
 package main
 
 import (
@@ -7,4 +8,4 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-func main() { os.Exit(cli.Process(nil)) }
+func main() { os.Exit(cli.Process(cli.Parts{})) }

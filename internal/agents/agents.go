@@ -5,7 +5,6 @@ package agents
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
@@ -16,11 +15,7 @@ import (
 // Options configures the built-in agents. The zero value is the default. An agent ignores
 // options that it does not support.
 type Options struct {
-	// PageDelay slows the summarizer down for demonstrations and fault tests; see
-	// [summarizer.Config].
-	PageDelay time.Duration
-	// Remember makes the summarizer keep what it reads, and answer questions from it.
-	Remember bool
+	Summarizer summarizer.Config
 }
 
 // Agent is a built-in agent.
@@ -45,20 +40,15 @@ const lighthouse = "The lighthouse was built in 1821. It stands on a cliff above
 func All() []Agent {
 	return []Agent{
 		{
-			Name: "summarize", Summary: "picks the main sentences of text, Markdown, HTML and PDF documents",
+			Name: "summarize", Summary: "picks the main sentences of documents",
 			New: func(o Options) (holdfast.Handler, error) {
-				if o.PageDelay < 0 {
-					return nil, fmt.Errorf("page delay is %s, want 0 or more", o.PageDelay)
+				if delay := o.Summarizer.PageDelay; delay < 0 {
+					return nil, fmt.Errorf("page delay is %s, want 0 or more", delay)
 				}
-				return summarizer.New(summarizer.Config{PageDelay: o.PageDelay, Remember: o.Remember}), nil
+				return summarizer.New(o.Summarizer), nil
 			},
-			Describe: func(o Options, cfg *holdfast.Config) {
-				summarizer.Describe(cfg)
-				if o.Remember {
-					summarizer.DescribeMemory(cfg)
-				}
-			},
-			Example: lighthouse,
+			Describe: func(o Options, cfg *holdfast.Config) { o.Summarizer.Describe(cfg) },
+			Example:  lighthouse,
 		},
 		{
 			Name: "conformance", Summary: "behaves as the official A2A conformance kits require",

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents"
+	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
 
 func TestEveryAgentDescribesItselfAndAnswers(t *testing.T) {
@@ -56,7 +57,7 @@ func TestSummarizeRefusesANegativeDelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.New(agents.Options{PageDelay: -time.Second}); err == nil {
+	if _, err := a.New(agents.Options{Summarizer: summarizer.Config{PageDelay: -time.Second}}); err == nil {
 		t.Error("New(PageDelay: -1s) = nil, want an error")
 	}
 }

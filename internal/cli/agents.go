@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/agents"
 	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
+	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
 
 func agentNames() []string {
@@ -47,7 +48,7 @@ func (c *serveCmd) chooseAgent(a *app, log *slog.Logger) (chosenAgent, error) {
 	if err != nil {
 		return chosenAgent{}, fmt.Errorf("--agent: want one of %s, but got %q", strings.Join(agentNames(), ", "), name)
 	}
-	options := agents.Options{PageDelay: c.PageDelay, Remember: c.Remember}
+	options := agents.Options{Summarizer: summarizer.Config{PageDelay: c.PageDelay, Remember: c.Remember, Reader: a.parts.Reader}}
 	handler, err := agent.New(options)
 	if err != nil {
 		return chosenAgent{}, fmt.Errorf("--agent: %s: %w", name, err)

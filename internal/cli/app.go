@@ -28,7 +28,7 @@ type app struct {
 	env   environment
 	set   settings
 	json  bool
-	grpc  *GRPC // nil without gRPC
+	parts Parts
 
 	backends []backend // for URLs of contracts
 
@@ -42,7 +42,7 @@ type app struct {
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", stdin: p.Stdin, grpc: p.GRPC, env: newEnvironment(p.Environ), backends: backends(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
+	a := &app{name: "holdfast", stdin: p.Stdin, parts: p.Parts, env: newEnvironment(p.Environ), backends: p.Parts.backends(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}
@@ -52,11 +52,12 @@ func newApp(p Program) *app {
 
 // callName returns the command that starts the program, for hints.
 func callName(arg0 string) string {
-	if strings.Contains(filepath.ToSlash(arg0), "/go-build") {
-		return "go run ./cmd/holdfast"
-	}
-	if filepath.Base(arg0) == arg0 || filepath.IsAbs(arg0) {
-		return strings.TrimSuffix(filepath.Base(arg0), ".exe")
+	base := strings.TrimSuffix(filepath.Base(arg0), ".exe")
+	switch {
+	case strings.Contains(filepath.ToSlash(arg0), "/go-build"):
+		return "go run ./cmd/" + base
+	case filepath.Base(arg0) == arg0, filepath.IsAbs(arg0):
+		return base
 	}
 	return arg0
 }

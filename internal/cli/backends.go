@@ -12,13 +12,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
-	"github.com/holdfast-dev/holdfast/backend/redis"
-	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // backend is a kind of storage. Other files use its properties and name no kind. A kind without the
@@ -45,10 +40,9 @@ type backend struct {
 	example            string
 	// locate sets the location of the storage at the URL of a contract. For kinds with open.
 	locate func(a *app, s *storage, url string) error
-	// check returns an error if the URL of a contract is invalid, and connect opens its store. For
-	// kinds without open. Errors of both contain no secrets.
+	// check and connect are the functions of the [StoreOpener]. For kinds without open.
 	check   func(url string) error
-	connect func(ctx context.Context, p connectParams) (openedContracts, error)
+	connect func(ctx context.Context, p OpenParams) (OpenedContracts, error)
 }
 
 // allContracts are the contracts of a kind that has all of them.
@@ -59,7 +53,7 @@ func storages() []backend {
 	return slices.DeleteFunc(backends(), func(b backend) bool { return b.open == nil })
 }
 
-// backends returns all kinds of storage, the default first.
+// backends returns all kinds of storage, the default first. Openers are set by [Parts].
 func backends() []backend {
 	return []backend{
 		{
@@ -130,63 +124,11 @@ func backends() []backend {
 		},
 		{
 			kind: "s3", shared: true, contracts: []string{"store-blob"}, schemes: []string{"s3"}, example: "s3://BUCKET",
-			check: checkS3, connect: connectS3,
 		},
 		{
 			kind: "redis", shared: true, contracts: []string{"store-history", "store-state"}, schemes: []string{"redis", "rediss"}, example: "redis://",
-			check: checkRedis, connect: connectRedis,
 		},
 	}
-}
-
-func checkS3(url string) error {
-	_, err := s3.ParseURL(url)
-	return err
-}
-
-// connectS3 opens blobs whose contents are in a bucket. Their refs are in the main store, or in the bucket
-// if the URL says so.
-func connectS3(ctx context.Context, p connectParams) (openedContracts, error) {
-	cfg, err := s3.ParseURL(p.url)
-	if err != nil {
-		return openedContracts{}, err
-	}
-	contents, err := s3.Open(ctx, cfg)
-	if err != nil {
-		return openedContracts{}, err
-	}
-	blobs := contents.Blobs(blob.Config{})
-	if !cfg.RefsInBucket {
-		if blobs, err = p.withRefs(contents); err != nil {
-			return openedContracts{}, err
-		}
-	}
-	return openedContracts{Contracts: engine.Contracts{Blobs: blobs}, ping: contents.Ping, close: func() error { return nil }}, nil
-}
-
-var redisRule = regexp.MustCompile(`unexpected option|invalid database|no databases`)
-
-func checkRedis(url string) error {
-	err := redis.CheckURL(url)
-	if err != nil && !redisRule.MatchString(err.Error()) { // the error may contain the password
-		return errors.New("cannot be parsed: want redis://USER:PASSWORD@HOST:PORT/DATABASE, with special characters in the password as %XX")
-	}
-	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "redis: URL: "))
-	}
-	return nil
-}
-
-func connectRedis(ctx context.Context, p connectParams) (openedContracts, error) {
-	s, err := redis.Open(ctx, redis.Config{URL: p.url})
-	if err != nil {
-		return openedContracts{}, err
-	}
-	states, err := s.ShortTerm(memory.ShortTermConfig{TTL: p.stateTTL})
-	if err != nil {
-		return openedContracts{}, errors.Join(err, s.Close())
-	}
-	return openedContracts{Contracts: engine.Contracts{History: s.History(), State: states}, ping: s.Ping, close: s.Close}, nil
 }
 
 // convertMigrations converts the migrations of a backend.

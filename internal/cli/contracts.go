@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -144,21 +143,14 @@ func (a *app) contractURLs(flag string) string {
 // openContracts are the stores that agents keep data in, apart from the main store.
 type openContracts struct {
 	engine.Contracts
-	opened map[string]openedContracts // by their place
-}
-
-// openedContracts are the contracts of one place.
-type openedContracts struct {
-	engine.Contracts
-	ping  func(ctx context.Context) error
-	close func() error
+	opened map[string]OpenedContracts // by their place
 }
 
 // Close closes the stores.
 func (o *openContracts) Close() error {
 	var errs []error
 	for _, one := range o.opened {
-		errs = append(errs, one.close())
+		errs = append(errs, one.Close())
 	}
 	o.opened = nil
 	return errors.Join(errs...)
@@ -177,7 +169,7 @@ type openContractsParams struct {
 
 // openContracts opens the stores that the URLs of contracts select.
 func (s *storage) openContracts(ctx context.Context, a *app, p openContractsParams) (*openContracts, error) {
-	o := &openContracts{opened: make(map[string]openedContracts)}
+	o := &openContracts{opened: make(map[string]OpenedContracts)}
 	o.Pings = make(map[string]func(context.Context) error)
 	if s.embedder != nil {
 		o.Embedder = s.embedder
@@ -203,7 +195,7 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 		if !c.move(&o.Contracts, &one.Contracts) {
 			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.what), o.Close())
 		}
-		o.Pings[c.what] = one.ping
+		o.Pings[c.what] = one.Ping
 	}
 	return o, nil
 }
@@ -231,9 +223,9 @@ func (a *app) storeError(setting, url string, err error) error {
 }
 
 // connect opens the store.
-func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsParams) (openedContracts, error) {
+func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsParams) (OpenedContracts, error) {
 	if c.backend.connect != nil {
-		return c.backend.connect(ctx, connectParams{url: c.url, main: p.main, stateTTL: p.stateTTL})
+		return c.backend.connect(ctx, OpenParams{URL: c.url, Main: p.main, StateTTL: p.stateTTL})
 	}
 	open := func() (store.Store, error) { return c.at.open(ctx, a, p.log) }
 	if p.existing {
@@ -241,13 +233,13 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 	}
 	st, err := open()
 	if err != nil {
-		return openedContracts{}, err
+		return OpenedContracts{}, err
 	}
 	parts, err := contractsOf(st, p)
 	if err != nil {
-		return openedContracts{}, errors.Join(err, st.Close())
+		return OpenedContracts{}, errors.Join(err, st.Close())
 	}
-	return openedContracts{Contracts: parts, ping: st.Ping, close: st.Close}, nil
+	return OpenedContracts{Contracts: parts, Ping: st.Ping, Close: st.Close}, nil
 }
 
 // contractsOf returns the contracts that a store of tasks has.
@@ -259,20 +251,4 @@ func contractsOf(st store.Store, p *openContractsParams) (engine.Contracts, erro
 	}
 	c.State = state
 	return c, nil
-}
-
-// connectParams are the params of the connect function of a backend.
-type connectParams struct {
-	url      string
-	main     store.Store
-	stateTTL time.Duration
-}
-
-// withRefs returns blobs with contents on another system, and refs in the main store.
-func (p *connectParams) withRefs(contents blob.Contents) (*blob.Blobs, error) {
-	refs, ok := p.main.(interface{ BlobRefs() blob.Refs })
-	if !ok {
-		return nil, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
-	}
-	return blob.New(blob.Config{}, refs.BlobRefs(), contents), nil
 }

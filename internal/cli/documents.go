@@ -205,7 +205,10 @@ func (a *app) documentText(ctx context.Context, file string) (string, error) {
 	if kind == "text/markdown" {
 		kind = "text/plain" // with headings and tables
 	}
-	pages, err := summarize.Pages(ctx, "", kind, data)
+	pages, err := a.parts.Reader.Pages(ctx, "", kind, data)
+	if errors.Is(err, summarize.ErrUnsupported) && a.parts.Reader.PDF == nil {
+		return "", &hintError{err, "the command " + fullBuild + " reads PDF too"}
+	}
 	if err != nil {
 		return "", err
 	}

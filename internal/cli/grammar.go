@@ -90,7 +90,7 @@ func (g *grammar) parts(args []string) []kong.Option {
 }
 
 func (a *app) parser(g *grammar) (*kong.Kong, error) {
-	if a.grpc != nil {
+	if a.parts.GRPC != nil {
 		g.withGRPC()
 	}
 	parser, err := kong.New(g, append(g.parts(a.args),

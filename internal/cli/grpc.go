@@ -41,7 +41,7 @@ func (g *grammar) withGRPC() {
 
 // checkGRPC checks the addresses of the gRPC server.
 func (c *serveCmd) checkGRPC(a *app) error {
-	if a.grpc == nil {
+	if a.parts.GRPC == nil {
 		return nil
 	}
 	err := checkHostPort("--grpc-listen", c.grpc.Listen)
@@ -54,7 +54,7 @@ func (c *serveCmd) checkGRPC(a *app) error {
 // listenGRPC opens the listener of the gRPC server and adds its address to the agent card. It
 // returns nil if the program has no gRPC.
 func (c *serveCmd) listenGRPC(ctx context.Context, a *app, cfg *holdfast.Config) (net.Listener, error) {
-	if a.grpc == nil {
+	if a.parts.GRPC == nil {
 		return nil, nil
 	}
 	ln, err := listen(ctx, "--grpc-listen", c.grpc.Listen)
@@ -62,7 +62,7 @@ func (c *serveCmd) listenGRPC(ctx context.Context, a *app, cfg *holdfast.Config)
 		return nil, err
 	}
 	if address := cmp.Or(c.grpc.URL, publicAddress(ln.Addr(), cfg.URL)); address != "" {
-		cfg.Interfaces = a.grpc.Interfaces(address)
+		cfg.Interfaces = a.parts.GRPC.Interfaces(address)
 	} else {
 		cfg.Logger.Warn("the agent card does not list the gRPC server: set --grpc-url, or listen on one address", "listening", ln.Addr().String())
 	}
@@ -93,7 +93,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, agent *holdfast.Agent, ln,
 	if cert != nil {
 		config = cert.tlsConfig("h2")
 	}
-	serve, err := a.grpc.New(agent.Server(), config)
+	serve, err := a.parts.GRPC.New(agent.Server(), config)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

@@ -22,19 +22,18 @@ type Program struct {
 	// [os.Interrupt] itself. SIGHUP makes a server reload its tokens and certificate. Signals may
 	// be nil.
 	Signals <-chan os.Signal
-	// GRPC makes serve listen for gRPC too. It may be nil.
-	GRPC *GRPC
+	Parts   Parts
 }
 
-// Process runs the command of this process and returns its exit code. grpc may be nil.
-func Process(grpc *GRPC) int {
+// Process runs the command of this process and returns its exit code.
+func Process(parts Parts) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	return Main(context.Background(), Program{
-		Args: HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Signals: signals, GRPC: grpc,
+		Args: HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Signals: signals, Parts: parts,
 	})
 }
 

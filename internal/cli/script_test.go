@@ -19,6 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/full"
+	"github.com/holdfast-dev/holdfast/internal/cli/suites"
 	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
@@ -28,10 +30,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"holdfast": func() {
 			os.Exit(cli.Main(context.Background(), cli.Program{
-				Args: cli.HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+				Parts: everything(), Args: cli.HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 			}))
 		},
 	})
+}
+
+// everything has all parts that are in this module.
+func everything() cli.Parts {
+	parts := full.Parts()
+	parts.Suites = suites.Of
+	return parts
 }
 
 // TestScripts runs the scripts in testdata/script. The script command "agent FLAGS..." starts a
@@ -87,6 +96,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 		defer w.Close()
 		defer stderr.Close()
 		done <- cli.Main(ctx, cli.Program{
+			Parts:  everything(),
 			Args:   append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--data", ts.MkAbs("data"), "--stop-grace", "1s"}, args...),
 			Stdout: w, Stderr: stderr,
 		})
@@ -141,7 +151,8 @@ func run(t *testing.T, stdin string, environ []string, args ...string) (code int
 	defer cancel()
 	var out, errs strings.Builder
 	code = cli.Main(ctx, cli.Program{
-		Args: append([]string{"holdfast"}, args...), Environ: environ,
+		Parts: everything(),
+		Args:  append([]string{"holdfast"}, args...), Environ: environ,
 		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
 	})
 	return code, out.String(), errs.String()
@@ -155,7 +166,7 @@ func serveForTest(t *testing.T, args ...string) (url string) {
 	served := make(chan int, 1)
 	go func() {
 		defer w.Close()
-		served <- cli.Main(ctx, cli.Program{Args: append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0"}, args...), Stdout: w, Stderr: io.Discard})
+		served <- cli.Main(ctx, cli.Program{Parts: everything(), Args: append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0"}, args...), Stdout: w, Stderr: io.Discard})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -241,6 +252,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		code <- cli.Main(t.Context(), cli.Program{
+			Parts:  everything(),
 			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 30", "--exec-plain", "--stop-grace", "1s"},
 			Stdout: w, Stderr: io.Discard, Signals: signals,
 		})
@@ -271,6 +283,7 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	served := make(chan int, 1)
 	go func() {
 		served <- cli.Main(ctx, cli.Program{
+			Parts:  everything(),
 			Args:   []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory", "--exec", "sleep 600", "--exec-plain", "--stop-grace", "100ms"},
 			Stdout: w, Stderr: io.Discard,
 		})
@@ -289,7 +302,8 @@ func TestInterruptedSendLeavesTheTask(t *testing.T) {
 	go func() {
 		defer stderrWriter.Close()
 		code <- cli.Main(t.Context(), cli.Program{
-			Args: []string{"holdfast", "send", "--stream", "--server", ready.URL, "x"}, Stdout: io.Discard, Stderr: stderrWriter, Signals: signals,
+			Parts: everything(),
+			Args:  []string{"holdfast", "send", "--stream", "--server", ready.URL, "x"}, Stdout: io.Discard, Stderr: stderrWriter, Signals: signals,
 		})
 	}()
 	var text strings.Builder
@@ -326,7 +340,8 @@ func TestResumedChatFollowsRunningTask(t *testing.T) {
 	go func() {
 		defer stderrWriter.Close()
 		code <- cli.Main(t.Context(), cli.Program{
-			Args: []string{"holdfast", "chat", "--server", url, "--context", "talk"}, Stdin: strings.NewReader("after\n"), Stdout: &out, Stderr: stderrWriter,
+			Parts: everything(),
+			Args:  []string{"holdfast", "chat", "--server", url, "--context", "talk"}, Stdin: strings.NewReader("after\n"), Stdout: &out, Stderr: stderrWriter,
 		})
 	}()
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {

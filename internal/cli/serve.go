@@ -271,7 +271,7 @@ func (a *app) warnUnknownVariables() {
 // unknownVariableWarnings returns a warning for each unknown variable with Holdfast's prefix.
 func (a *app) unknownVariableWarnings() []string {
 	var g grammar
-	whole := &app{grpc: a.grpc, out: a.out, err: a.err} // without arguments: with the variables of all commands
+	whole := &app{parts: a.parts, out: a.out, err: a.err} // without arguments: with the variables of all commands
 	parser, err := whole.parser(&g)
 	if err != nil {
 		return nil

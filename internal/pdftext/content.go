@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
+
+	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
 // matrix is a PDF transformation [a b c d e f].
@@ -117,7 +119,7 @@ func (in *interpreter) check() error {
 	}
 	in.steps = 0
 	if in.doc.textBytes+in.layout.size() > in.doc.limits.text {
-		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, in.doc.limits.text)
+		return fmt.Errorf("%w: more than %d bytes of text", summarize.ErrTooLarge, in.doc.limits.text)
 	}
 	return context.Cause(in.doc.ctx)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu"
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/model"
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
+
+	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
 const (
@@ -21,23 +23,6 @@ const (
 	// page content. A form counts each time it is drawn.
 	maxStream      = 32 << 20
 	maxInterpreted = 512 << 20
-)
-
-// Page is a page with text.
-type Page struct {
-	Number int // from 1
-	// Text has the lines of the page in the order of its content, with blank lines between
-	// paragraphs. It may contain control characters.
-	Text string
-}
-
-var (
-	// ErrMalformed reports data that is no PDF or a damaged one.
-	ErrMalformed = errors.New("malformed document")
-	// ErrEncrypted reports a PDF that needs a password.
-	ErrEncrypted = errors.New("document needs a password")
-	// ErrTooLarge reports a PDF that exceeds a limit of size or work.
-	ErrTooLarge = errors.New("document is too large")
 )
 
 // bounds are the limits that callers and tests set.
@@ -50,22 +35,16 @@ type bounds struct {
 // Pages extracts the text of the pages of a PDF, at most maxText bytes. It omits pages without
 // text. Once ctx is done, reads fail and Pages returns its cause.
 //
-// Errors are [ErrMalformed], [ErrEncrypted], [ErrTooLarge] or the cause of ctx.
-func Pages(ctx context.Context, data []byte, maxText int) (pages []Page, err error) {
+// Errors are [summarize.ErrMalformed], [summarize.ErrEncrypted], [summarize.ErrTooLarge] or the cause
+// of ctx. Pages is the function PDF of a [summarize.Reader].
+func Pages(ctx context.Context, data []byte, maxText int) (pages []summarize.Page, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			pages, err = nil, fmt.Errorf("%w: its parser failed: %.200v", ErrMalformed, p)
+			pages, err = nil, fmt.Errorf("%w: its parser failed: %.200v", summarize.ErrMalformed, p)
 		}
 	}()
 	pages, err = read(ctx, data, bounds{text: maxText, objectText: maxObjectText})
 	return pages, classify(ctx, err)
-}
-
-// HasHeader reports whether data starts like a PDF. Other readers accept content before the header,
-// and mail gateways add some.
-func HasHeader(data []byte) bool {
-	const window = 1024
-	return bytes.Contains(data[:min(len(data), window)], []byte("%PDF-"))
 }
 
 // classify returns the error of a class for err. Once the context is done, all other errors are its
@@ -76,22 +55,22 @@ func classify(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, ErrMalformed), errors.Is(err, ErrTooLarge), errors.Is(err, ErrEncrypted):
+	case errors.Is(err, summarize.ErrMalformed), errors.Is(err, summarize.ErrTooLarge), errors.Is(err, summarize.ErrEncrypted):
 		return err
 	case errors.Is(err, pdfcpu.ErrWrongPassword), errors.Is(err, pdfcpu.ErrEncrypted),
 		errors.Is(err, pdfcpu.ErrOwnerPasswordRequired), errors.Is(err, pdfcpu.ErrPermissionDenied):
-		return fmt.Errorf("%w: %w", ErrEncrypted, err)
+		return fmt.Errorf("%w: %w", summarize.ErrEncrypted, err)
 	case errors.Is(err, pdfcpu.ErrUnsupportedEncryptionFeature):
-		return fmt.Errorf("%w: its encryption is not supported: %w", ErrEncrypted, err)
+		return fmt.Errorf("%w: its encryption is not supported: %w", summarize.ErrEncrypted, err)
 	case errors.Is(err, filter.ErrDecodeLimitExceeded):
-		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		return fmt.Errorf("%w: %w", summarize.ErrTooLarge, err)
 	}
-	return fmt.Errorf("%w: %w", ErrMalformed, err)
+	return fmt.Errorf("%w: %w", summarize.ErrMalformed, err)
 }
 
-func read(ctx context.Context, data []byte, limits bounds) ([]Page, error) {
-	if !HasHeader(data) {
-		return nil, fmt.Errorf("%w: no PDF header", ErrMalformed)
+func read(ctx context.Context, data []byte, limits bounds) ([]summarize.Page, error) {
+	if !summarize.HasPDFHeader(data) {
+		return nil, fmt.Errorf("%w: no PDF header", summarize.ErrMalformed)
 	}
 	rs := &budgetReader{
 		Reader: bytes.NewReader(data),
@@ -112,7 +91,7 @@ func read(ctx context.Context, data []byte, limits bounds) ([]Page, error) {
 		return nil, err
 	}
 	if d.objectText > limits.objectText {
-		return nil, fmt.Errorf("%w: its objects unpack to more than %d bytes", ErrTooLarge, limits.objectText)
+		return nil, fmt.Errorf("%w: its objects unpack to more than %d bytes", summarize.ErrTooLarge, limits.objectText)
 	}
 	return d.pages, nil
 }
@@ -156,7 +135,7 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if r.left <= 0 {
-		return 0, fmt.Errorf("%w: its objects overlap or loop", ErrMalformed)
+		return 0, fmt.Errorf("%w: its objects overlap or loop", summarize.ErrMalformed)
 	}
 	n, err := r.Reader.Read(p)
 	r.left -= int64(n)
@@ -180,7 +159,7 @@ type document struct {
 	limits      bounds
 	visited     map[types.IndirectRef]bool
 	count       int
-	pages       []Page
+	pages       []summarize.Page
 	fonts       map[types.IndirectRef]*textFont
 }
 
@@ -238,7 +217,7 @@ func (d *document) walkPages(o types.Object, inherited pageContext, depth int) e
 func (d *document) addPage(page types.Dict, inherited pageContext) error {
 	d.count++
 	if d.count > maxPages {
-		return fmt.Errorf("%w: more than %d pages", ErrTooLarge, maxPages)
+		return fmt.Errorf("%w: more than %d pages", summarize.ErrTooLarge, maxPages)
 	}
 	content, err := d.content(page["Contents"])
 	if err != nil {
@@ -254,9 +233,9 @@ func (d *document) addPage(page types.Dict, inherited pageContext) error {
 	}
 	d.textBytes += len(text)
 	if d.textBytes > d.limits.text {
-		return fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, d.limits.text)
+		return fmt.Errorf("%w: more than %d bytes of text", summarize.ErrTooLarge, d.limits.text)
 	}
-	d.pages = append(d.pages, Page{Number: d.count, Text: text})
+	d.pages = append(d.pages, summarize.Page{Number: d.count, Text: text})
 	return nil
 }
 
@@ -275,7 +254,7 @@ func (d *document) content(o types.Object) ([]byte, error) {
 			return nil, err
 		}
 		if len(out)+len(b) > maxStream {
-			return nil, fmt.Errorf("%w: more than %d bytes of page content", ErrTooLarge, maxStream)
+			return nil, fmt.Errorf("%w: more than %d bytes of page content", summarize.ErrTooLarge, maxStream)
 		}
 		out = append(append(out, b...), '\n')
 	}
@@ -292,12 +271,12 @@ func (d *document) stream(o types.Object) ([]byte, error) {
 	}
 	err := s.DecodeWithLimit(maxStream)
 	if errors.Is(err, filter.ErrDecodeLimitExceeded) {
-		return nil, fmt.Errorf("%w: a stream unpacks to more than %d bytes", ErrTooLarge, maxStream)
+		return nil, fmt.Errorf("%w: a stream unpacks to more than %d bytes", summarize.ErrTooLarge, maxStream)
 	}
 	// After other errors, the content decoded so far is used.
 	d.interpreted += len(s.Content)
 	if d.interpreted > maxInterpreted {
-		return nil, fmt.Errorf("%w: more than %d bytes of page content", ErrTooLarge, maxInterpreted)
+		return nil, fmt.Errorf("%w: more than %d bytes of page content", summarize.ErrTooLarge, maxInterpreted)
 	}
 	return s.Content, nil
 }

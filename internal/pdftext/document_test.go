@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
 const (
@@ -17,37 +19,41 @@ const (
 	maxTime = 30 * time.Second
 )
 
+func page(number int, text string) summarize.Page {
+	return summarize.Page{Number: number, Text: text}
+}
+
 func TestPagesExtractsText(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
 		data []byte
-		want []Page
+		want []summarize.Page
 	}{
 		{
 			"pages and paragraphs",
 			simplePDF(false, textContent("First line of a para-", "graph. It ends.", "", "Second one."), textContent("Page two.")),
-			[]Page{{1, "First line of a para-\ngraph. It ends.\n\nSecond one."}, {2, "Page two."}},
+			[]summarize.Page{page(1, "First line of a para-\ngraph. It ends.\n\nSecond one."), page(2, "Page two.")},
 		},
-		{"compressed", simplePDF(true, textContent("Compressed text."), "", textContent("Third page.")), []Page{{1, "Compressed text."}, {3, "Third page."}}},
-		{"object streams", objectStreamPDF(textContent("In an object stream.")), []Page{{1, "In an object stream."}}},
-		{"junk before the header", append([]byte("junk\n"), simplePDF(false, textContent("Still read."))...), []Page{{1, "Still read."}}},
-		{"words parted by kerning", simplePDF(false, "BT /F1 10 Tf [(Hel) 20 (lo) -300 (wor) 10 (ld.)] TJ ET"), []Page{{1, "Hello world."}}},
-		{"words placed one by one", simplePDF(false, "BT /F1 10 Tf 10 700 Td (One) Tj 25 0 Td (two) Tj ET BT /F1 10 Tf 1 0 0 1 60 700 Tm (three) Tj ET"), []Page{{1, "One two three"}}},
-		{"bold by overprinting", simplePDF(false, "BT /F1 10 Tf 10 700 Td (Bold) Tj ET BT /F1 10 Tf 10.3 700 Td (Bold) Tj ET"), []Page{{1, "Bold"}}},
-		{"heading of another size", simplePDF(false, "BT /F1 18 Tf 10 700 Td (Title) Tj /F1 10 Tf 0 -20 Td (Body.) Tj ET"), []Page{{1, "Title\n\nBody."}}},
-		{"stamp up the margin", simplePDF(false, "BT /F1 10 Tf 0 1 -1 0 10 10 Tm (STAMP) Tj ET "+textContent("Body.")), []Page{{1, "Body."}}},
-		{"inline image", simplePDF(false, "BI /W 1 /H 1 ID \x00(((EI EI\n"+textContent("After the image.")), []Page{{1, "After the image."}}},
-		{"quote operators", simplePDF(false, "BT /F1 10 Tf 12 TL 10 700 Td (One) Tj (two) ' 0 0 (three) \" ET"), []Page{{1, "One\ntwo\nthree"}}},
-		{"octal and named escapes", simplePDF(false, `BT /F1 10 Tf (caf\351 \(x\) \223q\224) Tj ET`), []Page{{1, "café (x) “q”"}}},
-		{"differences", withFont("<< /Type /Font /Subtype /Type1 /BaseFont /X /Encoding << /Differences [1 /eacute /fi /uni4E2D /afii10017 /f_f_i /Zcaron] >> >>", "BT /F1 10 Tf <010203040506> Tj ET"), []Page{{1, "éfi中АffiŽ"}}},
-		{"composite font", toUnicodePDF(), []Page{{1, "日本語 fi abc"}}},
-		{"national encoding", withFont("<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /90ms-RKSJ-H /DescendantFonts [] >>", "BT /F1 10 Tf <93fa967b8cea> Tj ET"), []Page{{1, "日本語"}}},
-		{"form", formPDF(), []Page{{1, "Before.\nIn a form.\nAfter."}}},
-		{"rotated page", rotatedPDF(), []Page{{1, "Rotated page."}}},
-		{"unclosed string", simplePDF(false, "BT /F1 10 Tf (Kept.) Tj (lost <"), []Page{{1, "Kept."}}},
-		{"unclosed hex string", simplePDF(false, "BT /F1 10 Tf (Kept.) Tj <"), []Page{{1, "Kept."}}},
-		{"damaged compression", damagedPDF(), []Page{{1, "Sound page."}}},
+		{"compressed", simplePDF(true, textContent("Compressed text."), "", textContent("Third page.")), []summarize.Page{page(1, "Compressed text."), page(3, "Third page.")}},
+		{"object streams", objectStreamPDF(textContent("In an object stream.")), []summarize.Page{page(1, "In an object stream.")}},
+		{"junk before the header", append([]byte("junk\n"), simplePDF(false, textContent("Still read."))...), []summarize.Page{page(1, "Still read.")}},
+		{"words parted by kerning", simplePDF(false, "BT /F1 10 Tf [(Hel) 20 (lo) -300 (wor) 10 (ld.)] TJ ET"), []summarize.Page{page(1, "Hello world.")}},
+		{"words placed one by one", simplePDF(false, "BT /F1 10 Tf 10 700 Td (One) Tj 25 0 Td (two) Tj ET BT /F1 10 Tf 1 0 0 1 60 700 Tm (three) Tj ET"), []summarize.Page{page(1, "One two three")}},
+		{"bold by overprinting", simplePDF(false, "BT /F1 10 Tf 10 700 Td (Bold) Tj ET BT /F1 10 Tf 10.3 700 Td (Bold) Tj ET"), []summarize.Page{page(1, "Bold")}},
+		{"heading of another size", simplePDF(false, "BT /F1 18 Tf 10 700 Td (Title) Tj /F1 10 Tf 0 -20 Td (Body.) Tj ET"), []summarize.Page{page(1, "Title\n\nBody.")}},
+		{"stamp up the margin", simplePDF(false, "BT /F1 10 Tf 0 1 -1 0 10 10 Tm (STAMP) Tj ET "+textContent("Body.")), []summarize.Page{page(1, "Body.")}},
+		{"inline image", simplePDF(false, "BI /W 1 /H 1 ID \x00(((EI EI\n"+textContent("After the image.")), []summarize.Page{page(1, "After the image.")}},
+		{"quote operators", simplePDF(false, "BT /F1 10 Tf 12 TL 10 700 Td (One) Tj (two) ' 0 0 (three) \" ET"), []summarize.Page{page(1, "One\ntwo\nthree")}},
+		{"octal and named escapes", simplePDF(false, `BT /F1 10 Tf (caf\351 \(x\) \223q\224) Tj ET`), []summarize.Page{page(1, "café (x) “q”")}},
+		{"differences", withFont("<< /Type /Font /Subtype /Type1 /BaseFont /X /Encoding << /Differences [1 /eacute /fi /uni4E2D /afii10017 /f_f_i /Zcaron] >> >>", "BT /F1 10 Tf <010203040506> Tj ET"), []summarize.Page{page(1, "éfi中АffiŽ")}},
+		{"composite font", toUnicodePDF(), []summarize.Page{page(1, "日本語 fi abc")}},
+		{"national encoding", withFont("<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /90ms-RKSJ-H /DescendantFonts [] >>", "BT /F1 10 Tf <93fa967b8cea> Tj ET"), []summarize.Page{page(1, "日本語")}},
+		{"form", formPDF(), []summarize.Page{page(1, "Before.\nIn a form.\nAfter.")}},
+		{"rotated page", rotatedPDF(), []summarize.Page{page(1, "Rotated page.")}},
+		{"unclosed string", simplePDF(false, "BT /F1 10 Tf (Kept.) Tj (lost <"), []summarize.Page{page(1, "Kept.")}},
+		{"unclosed hex string", simplePDF(false, "BT /F1 10 Tf (Kept.) Tj <"), []summarize.Page{page(1, "Kept.")}},
+		{"damaged compression", damagedPDF(), []summarize.Page{page(1, "Sound page.")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,17 +121,17 @@ func TestPagesRejectsBadDocuments(t *testing.T) {
 		// want is nil where any outcome but a hang or panic will do.
 		want error
 	}{
-		{"header only", []byte("%PDF-1.7\n"), ErrMalformed},
-		{"no header", []byte("hello"), ErrMalformed},
-		{"empty", nil, ErrMalformed},
-		{"cut short", sound[:60], ErrMalformed},
+		{"header only", []byte("%PDF-1.7\n"), summarize.ErrMalformed},
+		{"no header", []byte("hello"), summarize.ErrMalformed},
+		{"empty", nil, summarize.ErrMalformed},
+		{"cut short", sound[:60], summarize.ErrMalformed},
 		{"no text", simplePDF(false, "0 0 10 10 re f"), nil},
 		{"no pages", simplePDF(false), nil},
-		{"encrypted", encryptedPDF(), ErrEncrypted},
+		{"encrypted", encryptedPDF(), summarize.ErrEncrypted},
 		{"page tree loop", loopPDF(), nil},
 		{"form loop", formPDF(), nil},
 		{"xref loop", bytes.Replace(sound, []byte("/Root"), []byte("/Prev 9 /Root"), 1), nil},
-		{"stream bomb", bombPDF(), ErrTooLarge},
+		{"stream bomb", bombPDF(), summarize.ErrTooLarge},
 		{"huge xref", hugeXRefPDF(), nil},
 		{"deep nesting", withFont(strings.Repeat("[", 100_000), "BT ET"), nil},
 		{"deep dictionary", withFont(strings.Repeat("<< /A ", 100_000), "BT ET"), nil},
@@ -156,8 +162,8 @@ func TestTextIsLimited(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
 	pages, err := read(t.Context(), formBombPDF(), bounds{text: most, objectText: most})
-	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("read(%d) = %d pages, %v, want %v", most, len(pages), err, ErrTooLarge)
+	if !errors.Is(err, summarize.ErrTooLarge) {
+		t.Errorf("read(%d) = %d pages, %v, want %v", most, len(pages), err, summarize.ErrTooLarge)
 	}
 }
 
@@ -288,8 +294,8 @@ func TestObjectStreamsAreLimited(t *testing.T) {
 	n := len(rows) / 5
 	fmt.Fprintf(&buf, "%d 0 obj\n<< /Type /XRef /Size %d /W [1 3 1] /Root 1 0 R /Length %d >>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", n-1, n, len(rows), rows, at)
 	_, err := read(t.Context(), buf.Bytes(), bounds{text: 1 << 20, objectText: 5 << 20})
-	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("read(5 MB) = %v, want %v", err, ErrTooLarge)
+	if !errors.Is(err, summarize.ErrTooLarge) {
+		t.Errorf("read(5 MB) = %v, want %v", err, summarize.ErrTooLarge)
 	}
 }
 

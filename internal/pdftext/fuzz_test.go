@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
 func FuzzPages(f *testing.F) {
@@ -17,7 +19,7 @@ func FuzzPages(f *testing.F) {
 	f.Add(hugeXRefPDF())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pages, err := Pages(t.Context(), data, maxText)
-		if err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrEncrypted) {
+		if err != nil && !errors.Is(err, summarize.ErrMalformed) && !errors.Is(err, summarize.ErrTooLarge) && !errors.Is(err, summarize.ErrEncrypted) {
 			t.Fatalf("Pages() = %v, want an error of a known class", err)
 		}
 		last := 0

@@ -6,7 +6,7 @@
 //
 // A document is read in three steps, so that a durable run can commit after each page:
 //
-//	pages, err := summarize.Pages(ctx, name, mimeType, data)
+//	pages, err := summarize.Reader{}.Pages(ctx, name, mimeType, data)
 //	analysis := summarize.Analyze(pages[i])      // one per page, committed
 //	best := summarize.Summarize(analyses, n)     // once, at the end
 //
@@ -17,7 +17,7 @@
 //
 // All functions are deterministic on all platforms: they add floating-point numbers in a fixed
 // order and round products before adding them. No input causes a panic. The context and
-// [MaxPDFTime] limit the time of [Pages], [MaxDocumentBytes] and [MaxTextBytes] its memory.
+// [MaxPDFTime] limit the time of [Reader.Pages], [MaxDocumentBytes] and [MaxTextBytes] its memory.
 //
 // # Concurrency
 //
@@ -25,6 +25,6 @@
 //
 // # Errors
 //
-// [Pages] reports [ErrUnsupported], [ErrMalformed], [ErrEncrypted],
+// [Reader.Pages] reports [ErrUnsupported], [ErrMalformed], [ErrEncrypted],
 // [ErrTooLarge], [ErrNoText] or the cause of the context.
 package summarize

@@ -29,7 +29,7 @@ func FuzzPagesText(f *testing.F) {
 func fuzzPages(f *testing.F, mime string) {
 	f.Helper()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pages, err := Pages(t.Context(), "", mime, data)
+		pages, err := Reader{}.Pages(t.Context(), "", mime, data)
 		if err != nil {
 			for _, known := range []error{ErrMalformed, ErrNoText, ErrTooLarge, ErrEncrypted} {
 				if errors.Is(err, known) {

@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/holdfast-dev/holdfast/internal/pdftext"
 )
 
-// Limits of [Pages].
+// Limits of [Reader].
 const (
 	// MaxDocumentBytes is the maximum size of a document.
 	MaxDocumentBytes = 32 << 20
@@ -32,12 +30,12 @@ var (
 	ErrUnsupported = errors.New("unsupported media type")
 	// ErrMalformed reports a document that its declared type does not describe. The error gives the
 	// reason.
-	ErrMalformed = pdftext.ErrMalformed
+	ErrMalformed = errors.New("malformed document")
 	// ErrEncrypted reports a document that needs a password.
-	ErrEncrypted = pdftext.ErrEncrypted
+	ErrEncrypted = errors.New("document needs a password")
 	// ErrTooLarge reports a document that exceeds [MaxDocumentBytes], [MaxTextBytes] or a limit of
 	// its format.
-	ErrTooLarge = pdftext.ErrTooLarge
+	ErrTooLarge = errors.New("document is too large")
 	// ErrNoText reports a valid document without text, such as a scan.
 	ErrNoText = errors.New("document has no text")
 )
@@ -57,29 +55,44 @@ const (
 	formatMarkdown format = "text/markdown"
 	formatHTML     format = "text/html"
 	formatPDF      format = "application/pdf"
+
+	formatGeneric format = "" // no particular format
+	formatUnknown format = "unknown"
 )
 
-// SupportedTypes lists the media types that [Pages] reads.
-func SupportedTypes() []string {
-	return []string{string(formatPlain), string(formatMarkdown), string(formatHTML), string(formatPDF)}
+// Reader reads documents. The zero value reads plain text, Markdown and HTML.
+type Reader struct {
+	// PDF returns the pages of a PDF that have text, at most maxText bytes, which may contain
+	// control characters. Its errors are [ErrMalformed], [ErrEncrypted], [ErrTooLarge] or the cause
+	// of ctx. Default: PDF is an unsupported type.
+	PDF func(ctx context.Context, data []byte, maxText int) ([]Page, error)
+}
+
+// SupportedTypes lists the media types that the reader reads.
+func (r Reader) SupportedTypes() []string {
+	types := []string{string(formatPlain), string(formatMarkdown), string(formatHTML)}
+	if r.PDF != nil {
+		types = append(types, string(formatPDF))
+	}
+	return types
 }
 
 // Pages extracts the pages of a document that have text. name and mimeType are hints: a specific
 // media type determines the format, otherwise the content, otherwise the extension of name. Pages
 // without text are omitted; the others keep their numbers. The text is valid UTF-8 without control
 // characters other than line feed and tab.
-func Pages(ctx context.Context, name, mimeType string, data []byte) ([]Page, error) {
+func (r Reader) Pages(ctx context.Context, name, mimeType string, data []byte) ([]Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("read document: %w", err)
 	}
 	if len(data) > MaxDocumentBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", ErrTooLarge, len(data), MaxDocumentBytes)
 	}
-	f, err := detect(name, mimeType, data)
+	f, err := r.detect(name, mimeType, data)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := extract(ctx, f, mimeType, data)
+	pages, err := r.extract(ctx, f, mimeType, data)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f, err)
 	}
@@ -89,9 +102,9 @@ func Pages(ctx context.Context, name, mimeType string, data []byte) ([]Page, err
 	return pages, nil
 }
 
-func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Page, error) {
+func (r Reader) extract(ctx context.Context, f format, mimeType string, data []byte) ([]Page, error) {
 	if f == formatPDF {
-		return extractPDF(ctx, data)
+		return r.extractPDF(ctx, data)
 	}
 	return contained(ctx, func() ([]Page, error) {
 		text, err := decodeText(data, charsetOf(f, mimeType, data))
@@ -103,7 +116,7 @@ func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Pag
 			text = markdownText(text)
 		case formatHTML:
 			text, err = htmlText(text)
-		case formatPlain, formatPDF:
+		case formatPlain, formatPDF, formatGeneric, formatUnknown:
 		}
 		if err != nil {
 			return nil, err
@@ -112,11 +125,11 @@ func extract(ctx context.Context, f format, mimeType string, data []byte) ([]Pag
 	})
 }
 
-func extractPDF(ctx context.Context, data []byte) ([]Page, error) {
+func (r Reader) extractPDF(ctx context.Context, data []byte) ([]Page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, MaxPDFTime, fmt.Errorf("%w: takes more than %v to read", ErrTooLarge, MaxPDFTime))
 	defer cancel()
 	return contained(ctx, func() ([]Page, error) {
-		read, err := pdftext.Pages(ctx, data, MaxTextBytes)
+		read, err := r.PDF(ctx, data, MaxTextBytes)
 		var pages []Page
 		for _, p := range read {
 			if text := strings.Join(paragraphs(cleanText(p.Text)), "\n\n"); text != "" {
@@ -167,63 +180,72 @@ func contained(ctx context.Context, parse func() ([]Page, error)) ([]Page, error
 // detect returns the format of a document. A PDF signature takes precedence over a generic media
 // type, and over text/plain, which clients send for files of unknown type. Otherwise text/plain
 // applies, since the document may be the source of an HTML page.
-func detect(name, mimeType string, data []byte) (format, error) {
-	declared, err := declaredFormat(mimeType)
-	if err != nil {
-		return "", err
+func (r Reader) detect(name, mimeType string, data []byte) (format, error) {
+	f, unknown := declaredFormat(mimeType), mimeType
+	switch {
+	case f == formatGeneric:
+		f, unknown = formatOf(name, data)
+	case f == formatPlain && bytes.HasPrefix(data, []byte("%PDF-")):
+		f = formatPDF
 	}
-	if declared == formatPlain && bytes.HasPrefix(data, []byte("%PDF-")) {
-		return formatPDF, nil
+	if f == formatPDF && r.PDF == nil {
+		f, unknown = formatUnknown, string(formatPDF)
 	}
-	if declared != "" {
-		return declared, nil
-	}
-	if pdftext.HasHeader(data) {
-		return formatPDF, nil
-	}
-	if f := formatByExtension(name); f != "" && f != formatPDF {
+	if f != formatUnknown {
 		return f, nil
 	}
-	sniffed := http.DetectContentType(data)
-	switch {
-	case strings.HasPrefix(sniffed, "text/html"):
-		return formatHTML, nil
-	case strings.HasPrefix(sniffed, "text/"), sniffed == "application/octet-stream", utf8.Valid(data):
-		return formatPlain, nil
-	}
-	return "", unsupported(sniffed)
+	const longest = 100
+	return "", fmt.Errorf("%w: %q, supported are %s", ErrUnsupported, unknown[:min(len(unknown), longest)], strings.Join(r.SupportedTypes(), ", "))
 }
 
-// declaredFormat returns the format of a media type, or "" for a generic one.
-func declaredFormat(mimeType string) (format, error) {
+// formatOf returns the format of a document without a media type, or [formatUnknown] and the media
+// type that its content looks like.
+func formatOf(name string, data []byte) (f format, looksLike string) {
+	if HasPDFHeader(data) {
+		return formatPDF, ""
+	}
+	if f := formatByExtension(name); f != "" && f != formatPDF {
+		return f, ""
+	}
+	looksLike = http.DetectContentType(data)
+	switch {
+	case strings.HasPrefix(looksLike, "text/html"):
+		return formatHTML, ""
+	case strings.HasPrefix(looksLike, "text/"), looksLike == "application/octet-stream", utf8.Valid(data):
+		return formatPlain, ""
+	}
+	return formatUnknown, looksLike
+}
+
+// HasPDFHeader reports whether data starts like a PDF. Other readers accept content before the
+// header, and mail gateways add some.
+func HasPDFHeader(data []byte) bool {
+	const window = 1024
+	return bytes.Contains(data[:min(len(data), window)], []byte("%PDF-"))
+}
+
+// declaredFormat returns the format of a media type.
+func declaredFormat(mimeType string) format {
 	if strings.TrimSpace(mimeType) == "" {
-		return "", nil
+		return formatGeneric
 	}
 	t, _, err := mime.ParseMediaType(mimeType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return "", unsupported(mimeType)
+		return formatUnknown
 	}
 	switch t {
 	case "application/octet-stream", "binary/octet-stream", "application/x-download", "application/force-download", "*/*":
-		return "", nil
+		return formatGeneric
 	case "text/plain":
-		return formatPlain, nil
+		return formatPlain
 	case "text/markdown", "text/x-markdown":
-		return formatMarkdown, nil
+		return formatMarkdown
 	case "text/html", "application/xhtml+xml":
-		return formatHTML, nil
+		return formatHTML
 	case "application/pdf", "application/x-pdf":
-		return formatPDF, nil
+		return formatPDF
 	}
-	return "", unsupported(t)
-}
-
-func unsupported(mimeType string) error {
-	const longest = 100
-	if len(mimeType) > longest {
-		mimeType = mimeType[:longest]
-	}
-	return fmt.Errorf("%w: %q, supported are %s", ErrUnsupported, mimeType, strings.Join(SupportedTypes(), ", "))
+	return formatUnknown
 }
 
 func formatByExtension(name string) format {

@@ -1,8 +1,8 @@
 package summarize
 
 import (
+	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -55,7 +55,7 @@ two <b>three</b><script>var x = "</p>";</script>.</p><noscript>N</noscript><temp
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			pages, err := Pages(t.Context(), tt.file, tt.mime, []byte(tt.data))
+			pages, err := Reader{}.Pages(t.Context(), tt.file, tt.mime, []byte(tt.data))
 			if err != nil {
 				t.Fatalf("Pages() = %v", err)
 			}
@@ -71,16 +71,24 @@ two <b>three</b><script>var x = "</p>";</script>.</p><noscript>N</noscript><temp
 	}
 }
 
+// A reader sees a PDF in content of an unspecific type. Without a function for PDF, it is unsupported.
 func TestPagesSniffsPDF(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/sniffed.pdf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := []byte("%PDF-1.7\n")
+	reader := Reader{PDF: func(_ context.Context, got []byte, maxText int) ([]Page, error) {
+		if string(got) != string(data) || maxText != MaxTextBytes {
+			t.Errorf("PDF(%q, %d), want the document and %d", got, maxText, MaxTextBytes)
+		}
+		return []Page{{Number: 1, Text: " \x1b"}, {Number: 2, Text: "Sniffed.\x00"}}, nil
+	}}
 	for _, mime := range []string{"", "application/octet-stream", "text/plain", "application/pdf", "Application/PDF; x=y"} {
-		pages, err := Pages(t.Context(), "", mime, data)
-		if err != nil || len(pages) != 1 || pages[0].Text != "Sniffed." {
-			t.Errorf("Pages(%q) = %v, %v, want one page", mime, pages, err)
+		pages, err := reader.Pages(t.Context(), "", mime, data)
+		if diff := cmp.Diff([]Page{{Number: 2, Text: "Sniffed."}}, pages); err != nil || diff != "" {
+			t.Errorf("Pages(%q) = %v (-want +got):\n%s", mime, err, diff)
+		}
+		_, err = Reader{}.Pages(t.Context(), "", mime, data)
+		if want := `"application/pdf", supported are text/plain, text/markdown, text/html`; !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("Pages(%q) without PDF = %v, want it to end with %s", mime, err, want)
 		}
 	}
 }
@@ -97,7 +105,7 @@ func TestPagesRejectsUnreadableFiles(t *testing.T) {
 		want       error
 		text       string
 	}{
-		{"picture", "image/png", []byte("\x89PNG"), ErrUnsupported, `"image/png", supported are text/plain, text/markdown, text/html, application/pdf`},
+		{"picture", "image/png", []byte("\x89PNG"), ErrUnsupported, `"image/png", supported are text/plain, text/markdown, text/html`},
 		{"nonsense type", "///", []byte("x"), ErrUnsupported, "///"},
 		{"sniffed picture", "", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xff"), ErrUnsupported, "image/png"},
 		{"sniffed archive", "application/octet-stream", []byte("PK\x03\x04\xff\xff\xff"), ErrUnsupported, "zip"},
@@ -112,7 +120,7 @@ func TestPagesRejectsUnreadableFiles(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Pages(t.Context(), "", tt.mime, tt.data)
+			_, err := Reader{}.Pages(t.Context(), "", tt.mime, tt.data)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("Pages() = %v, want %v", err, tt.want)
 			}
@@ -165,7 +173,7 @@ func TestPagesBearsNesting(t *testing.T) {
 		{"text/plain", "a\n\n"},
 	} {
 		data := []byte("x " + strings.Repeat(tt.unit, 50_000/len(tt.unit)))
-		pages, err := Pages(t.Context(), "", tt.mime, data)
+		pages, err := Reader{}.Pages(t.Context(), "", tt.mime, data)
 		if err != nil && !errors.Is(err, ErrNoText) {
 			t.Errorf("Pages(%q repeated) = %v", tt.unit, err)
 		}

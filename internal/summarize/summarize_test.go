@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func analyzeAll(t testing.TB, name string, data []byte) []PageAnalysis {
 	t.Helper()
-	pages, err := Pages(t.Context(), name, "", data)
+	pages, err := Reader{}.Pages(t.Context(), name, "", data)
 	if err != nil {
 		t.Fatalf("Pages(%s) = %v", name, err)
 	}

@@ -36,7 +36,7 @@ type options struct {
 	refserver   string
 	holdfast    string
 	hooksBinary string
-	grpcBinary  string
+	fullBinary  string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 	b := &bench{
 		options: o, dir: dir, progress: stderr, open: openDatabase,
-		programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast, hooks: o.hooksBinary, holdfastGRPC: o.grpcBinary},
+		programs: map[program]string{refserver: o.refserver, holdfast: o.holdfast, hooks: o.hooksBinary, holdfastFull: o.fullBinary},
 	}
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	var out outcome
@@ -122,7 +122,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.jsonFile, "json", "", "also write all reports to this file")
 	flags.StringVar(&o.refserver, "refserver", "", "program to use instead of building it")
 	flags.StringVar(&o.holdfast, "holdfast", "", "program to use instead of building it")
-	flags.StringVar(&o.grpcBinary, "holdfast-grpc", "", "program to use instead of building it")
+	flags.StringVar(&o.fullBinary, "holdfast-full", "", "program to use instead of building it")
 	flags.StringVar(&o.hooksBinary, "hooks", "", "program to use instead of building it")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -21,8 +21,8 @@ const (
 	holdfast  program = "holdfast"
 	hooks     program = "hooks"
 
-	// holdfastGRPC is Holdfast with gRPC, which is a module of its own.
-	holdfastGRPC program = "holdfast-grpc"
+	// holdfastFull is Holdfast with gRPC, which is a module of its own.
+	holdfastFull program = "holdfast-full"
 )
 
 // Names of the contenders with which others are compared.
@@ -130,7 +130,7 @@ func of1(c contender) contender {
 func overGRPC(c contender, flag string) contender {
 	c.grpcFlag = flag
 	if c.program == holdfast {
-		c.program = holdfastGRPC
+		c.program = holdfastFull
 	}
 	c.lacks[loadgen.Stream] = onlyUnary
 	return c
@@ -200,10 +200,10 @@ func (b *bench) binary(ctx context.Context, p program) (string, error) {
 	module, pkg := "github.com/holdfast-dev/holdfast/bench", "./cmd/"+string(p)
 	// Programs are built in their own module, with its dependencies.
 	sub := ""
-	if p == holdfast || p == holdfastGRPC {
+	if p == holdfast || p == holdfastFull {
 		module, pkg = "github.com/holdfast-dev/holdfast", "./cmd/"+string(p)
 	}
-	if p == holdfastGRPC {
+	if p == holdfastFull {
 		sub = filepath.Join("server", "grpc") // a module that is not a dependency of this one
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)

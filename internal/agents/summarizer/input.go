@@ -151,11 +151,11 @@ func isNote(text string) bool {
 }
 
 // readAll extracts the pages of every source. The error names the source that failed.
-func readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]document, error) {
+func (a *agent) readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]document, error) {
 	docs := make([]document, 0, len(sources))
 	fetched := 0
 	for _, s := range sources {
-		d, err := read(ctx, t, s, &fetched)
+		d, err := a.read(ctx, t, s, &fetched)
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be read: %w", s.name, err)
 		}
@@ -165,10 +165,10 @@ func readAll(ctx context.Context, t *holdfast.Turn, sources []source) ([]documen
 }
 
 // read extracts the pages of a source. It adds the number of fetched bytes to fetched.
-func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (document, error) {
+func (a *agent) read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (document, error) {
 	if s.file == nil {
 		// Without a name, so that the format is not detected from the content.
-		pages, err := pagesOf(ctx, "", "text/plain", []byte(s.text))
+		pages, err := a.pagesOf(ctx, "", "text/plain", []byte(s.text))
 		return document{name: s.name, pages: pages}, err
 	}
 	d := document{name: s.name, isFile: true}
@@ -191,12 +191,12 @@ func read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (docume
 	if err := t.Status("opening " + s.name); err != nil {
 		return d, err
 	}
-	d.pages, err = pagesOf(ctx, s.name, mimeType, data)
+	d.pages, err = a.pagesOf(ctx, s.name, mimeType, data)
 	return d, err
 }
 
-func pagesOf(ctx context.Context, name, mimeType string, data []byte) ([]summarize.Page, error) {
-	pages, err := summarize.Pages(ctx, name, mimeType, data)
+func (a *agent) pagesOf(ctx context.Context, name, mimeType string, data []byte) ([]summarize.Page, error) {
+	pages, err := a.cfg.Reader.Pages(ctx, name, mimeType, data)
 	if errors.Is(err, summarize.ErrNoText) || (err != nil && len(data) == 0) {
 		return nil, nil
 	}

@@ -81,9 +81,10 @@ func (topics) Embed(_ context.Context, texts []string) ([][]float32, error) {
 func TestQuestionsAreAnsweredByMeaning(t *testing.T) {
 	t.Parallel()
 	var hc holdfast.Config
-	summarizer.Describe(&hc)
+	cfg := summarizer.Config{Remember: true}
+	cfg.Describe(&hc)
 	hc.Contracts.Embedder = topics{}
-	r := holdfasttest.New(t, summarizer.New(summarizer.Config{Remember: true}), hc)
+	r := holdfasttest.New(t, summarizer.New(cfg), hc)
 	read := r.SendMessage(a2a.Message{Role: a2a.RoleUser, Parts: []a2a.Part{file("lighthouse.txt", "text/plain", lighthouse)}})
 	for question, want := range map[string]string{
 		"Which beacon shines?":    "lit the lamp by hand",

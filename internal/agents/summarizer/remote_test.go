@@ -43,7 +43,7 @@ func newRemote(t *testing.T, content string) *remote {
 func (r *remote) runner(t *testing.T, cfg summarizer.Config) *holdfasttest.Runner {
 	t.Helper()
 	hc := holdfast.Config{Files: holdfast.Files{AllowHosts: []string{r.host}}}
-	summarizer.Describe(&hc)
+	cfg.Describe(&hc)
 	return holdfasttest.New(t, summarizer.New(cfg), hc)
 }
 

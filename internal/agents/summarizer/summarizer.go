@@ -57,6 +57,8 @@ type Config struct {
 	// Remember makes the agent keep what it reads, and answer questions from it. Default: it keeps
 	// nothing besides its tasks.
 	Remember bool
+	// Reader reads the documents.
+	Reader summarize.Reader
 }
 
 // New returns the handler.
@@ -87,7 +89,7 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	if err != nil {
 		return t.Reject(err.Error())
 	}
-	docs, err := readAll(ctx, t, sources)
+	docs, err := a.readAll(ctx, t, sources)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
@@ -100,7 +102,7 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	if err := a.analyzeAll(ctx, t, docs); err != nil {
 		return err
 	}
-	if ask := missingInput(docs); ask != "" {
+	if ask := a.missingInput(docs); ask != "" {
 		return t.RequireInput(ask)
 	}
 	text, err := deliver(ctx, t, docs, wanted)
@@ -130,8 +132,9 @@ func (a *agent) analyzeAll(ctx context.Context, t *holdfast.Turn, docs []documen
 
 // missingInput returns a request for the missing input. It is empty if there are at least two
 // sentences to summarize.
-func missingInput(docs []document) string {
-	const send = "Send the text to summarize, or a file (plain text, Markdown, HTML or PDF)."
+func (a *agent) missingInput(docs []document) string {
+	file := "a file (" + a.cfg.formats() + ")."
+	send := "Send the text to summarize, or " + file
 	sentences, candidates := 0, 0
 	for _, d := range docs {
 		sentences += d.sentences()
@@ -143,7 +146,7 @@ func missingInput(docs []document) string {
 	case candidates > 0 && sentences > 1:
 		return ""
 	case candidates > 0:
-		return "A single sentence is its own summary. Send a longer text, or a file (plain text, Markdown, HTML or PDF)."
+		return "A single sentence is its own summary. Send a longer text, or " + file
 	}
 	for _, d := range docs {
 		if d.isFile {
@@ -269,32 +272,38 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// formats lists the formats of documents.
+func (c *Config) formats() string {
+	if c.Reader.PDF == nil {
+		return "plain text, Markdown or HTML"
+	}
+	return "plain text, Markdown, HTML or PDF"
+}
+
 // Describe sets the agent card's properties.
-func Describe(cfg *holdfast.Config) {
+func (c Config) Describe(cfg *holdfast.Config) {
 	const text = "Selects the most significant sentences of a document. Deterministic, for any language, without a model."
-	modes := append(summarize.SupportedTypes(), "application/json")
+	modes := append(c.Reader.SupportedTypes(), "application/json")
 	cfg.Name = "summarizer"
 	cfg.Description = text
 	cfg.Skills = []a2a.AgentSkill{{
 		ID: "summarize", Name: "Summarize documents",
-		Description: text + ` Accepts text, and files in plain text, Markdown, HTML or PDF, inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
-		Tags:        []string{"summary", "text", "documents", "pdf", "extractive"},
-		Examples:    []string{"Paste an article to get its main sentences.", "Attach a PDF report with the data part {\"sentences\": 10}."},
+		Description: text + ` Accepts text, and files (` + c.formats() + `), inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
+		Tags:        []string{"summary", "text", "documents", "extractive"},
+		Examples:    []string{"Paste an article to get its main sentences.", "Attach a report with the data part {\"sentences\": 10}."},
 		InputModes:  modes,
 		OutputModes: []string{"text/plain", "application/json"},
 	}}
 	cfg.InputModes = modes
 	cfg.OutputModes = []string{"text/plain", "application/json"}
-}
-
-// DescribeMemory adds the skill of an agent with [Config.Remember] to the agent card.
-func DescribeMemory(cfg *holdfast.Config) {
-	cfg.Skills = append(cfg.Skills, a2a.AgentSkill{
-		ID: "answer", Name: "Answer questions about documents",
-		Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words and, if a model of embeddings is configured, by meaning.",
-		Tags:        []string{"questions", "search", "memory"},
-		Examples:    []string{"When was the lighthouse built?"},
-	})
+	if c.Remember {
+		cfg.Skills = append(cfg.Skills, a2a.AgentSkill{
+			ID: "answer", Name: "Answer questions about documents",
+			Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words and, if a model of embeddings is configured, by meaning.",
+			Tags:        []string{"questions", "search", "memory"},
+			Examples:    []string{"When was the lighthouse built?"},
+		})
+	}
 }
 
 // clip shortens a name for use in a message.

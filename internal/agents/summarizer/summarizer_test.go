@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/pdftext"
 )
 
 const article = `Durable agents keep their promises after a crash. A durable agent writes every event to its store before it tells anyone.
@@ -34,7 +35,8 @@ func newRunner(t *testing.T, cfg ...summarizer.Config) *holdfasttest.Runner {
 		c = cfg[0]
 	}
 	var hc holdfast.Config
-	summarizer.Describe(&hc)
+	c.Reader.PDF = pdftext.Pages
+	c.Describe(&hc)
 	return holdfasttest.New(t, summarizer.New(c), hc)
 }
 

@@ -1,4 +1,4 @@
-// Command holdfast-grpc is the command holdfast with a server that speaks gRPC too.
+// Command holdfast-full is the command holdfast with all parts: gRPC, PDF, Redis and S3.
 package main
 
 import (
@@ -7,11 +7,16 @@ import (
 	"os"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/cli/full"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/server/grpc"
 )
 
-func main() { os.Exit(cli.Process(&cli.GRPC{New: serve, Interfaces: grpc.Interfaces})) }
+func main() {
+	parts := full.Parts()
+	parts.GRPC = &cli.GRPC{New: serve, Interfaces: grpc.Interfaces}
+	os.Exit(cli.Process(parts))
+}
 
 // serve returns the function that serves the methods of s over gRPC.
 func serve(s *server.Server, config *tls.Config) (func(net.Listener) error, error) {

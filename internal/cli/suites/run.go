@@ -1,4 +1,4 @@
-package cli
+package suites
 
 import (
 	"context"
@@ -11,28 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// suiteReport is the result of a suite.
-type suiteReport struct {
-	Suite    string        `json:"suite"`
-	Passed   int           `json:"passed"`
-	Failed   []suiteResult `json:"failed"`
-	Skipped  []suiteResult `json:"skipped"`
-	Duration time.Duration `json:"-"`
-	Millis   int64         `json:"durationMilliseconds"`
-}
-
-// suiteResult is a test that failed, or that was skipped for a reason.
-type suiteResult struct {
-	Test    string `json:"test"`
-	Message string `json:"message"`
-}
-
-// runSuite runs a suite in this process, one test after the other.
-func runSuite(ctx context.Context, name string, suite func(t storetest.T)) suiteReport {
-	r := suiteReport{Suite: name, Failed: []suiteResult{}, Skipped: []suiteResult{}}
+// run runs a suite in this process, one test after the other.
+func run(ctx context.Context, name string, suite func(t storetest.T)) cli.SuiteReport {
+	r := cli.SuiteReport{Suite: name, Failed: []cli.SuiteResult{}, Skipped: []cli.SuiteResult{}}
 	started := time.Now()
 	root := &suiteTest{report: &r, base: ctx}
 	root.Run("", suite)
@@ -43,7 +28,7 @@ func runSuite(ctx context.Context, name string, suite func(t storetest.T)) suite
 
 // suiteTest is a storetest.T without go test.
 type suiteTest struct {
-	report *suiteReport
+	report *cli.SuiteReport
 	base   context.Context //nolint:containedctx // that of the test
 	cancel context.CancelFunc
 	name   string
@@ -105,9 +90,9 @@ func (t *suiteTest) finish() {
 	text := strings.Join(t.messages, "\n")
 	switch {
 	case t.failed && (t.tests == 0 || text != ""):
-		t.report.Failed = append(t.report.Failed, suiteResult{t.name, text})
+		t.report.Failed = append(t.report.Failed, cli.SuiteResult{Test: t.name, Message: text})
 	case t.skipped:
-		t.report.Skipped = append(t.report.Skipped, suiteResult{t.name, text})
+		t.report.Skipped = append(t.report.Skipped, cli.SuiteResult{Test: t.name, Message: text})
 	case t.tests == 0:
 		t.report.Passed++
 	}
