@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -169,6 +170,25 @@ func ExampleTurn_History() {
 	// Output:
 	// hello, I am a parrot
 	// after "hi" you say "cracker"
+}
+
+// This handler needs memory besides its message, so it reserves it first. Without free memory the
+// turn runs again later.
+func ExampleTurn_Reserve() {
+	converse(func(ctx context.Context, t *holdfast.Turn) error {
+		text := t.Text()
+		// A string header of 16 bytes for each word of at least two bytes, and a copy of the text.
+		release, err := t.Reserve(ctx, 9*int64(len(text)))
+		if err != nil {
+			return err
+		}
+		defer release()
+		words := strings.Fields(text)
+		slices.Sort(words)
+		return t.Reply(strings.Join(words, " "))
+	}, "pear apple plum")
+	// Output:
+	// apple pear plum
 }
 
 // This handler greets with a message in place of a task, and does other work as tasks.

@@ -51,7 +51,7 @@ const (
 	keptMemory = 128 << 20
 )
 
-// TestAttacks runs a server within 512 MiB while two owners make all attacks at once and a third
+// TestAttacks runs a slow agent within 512 MiB while two owners make all attacks at once and a third
 // one sends small messages. The server must not end, no acknowledged message may be lost, and the
 // memory must be returned. The latency of the third owner is checked only if FAULTS_ATTACK is
 // set, for a run on a machine without other work. FAULTS_ATTACK_ONE=webhooks makes only the
@@ -67,7 +67,22 @@ func TestAttacks(t *testing.T) {
 	if len(chosen) == 0 {
 		t.Fatalf("FAULTS_ATTACK_ONE is %q, want a part of the name of an attack", os.Getenv("FAULTS_ATTACK_ONE"))
 	}
-	newSiege(t).run(chosen...)
+	newSiege(t, siegeParams{args: []string{"--page-delay", "100ms"}}).run(chosen...)
+}
+
+// TestAttacksOnTheDefaultAgent is like TestAttacks, for an agent that computes on large documents, on
+// one processor.
+func TestAttacksOnTheDefaultAgent(t *testing.T) {
+	if os.Getenv("FAULTS_ATTACK") == "" {
+		t.Parallel() // latencies are not checked
+	}
+	newSiege(t, siegeParams{processors: 1}).run(documentAttacks...)
+}
+
+// siegeParams are the params of newSiege.
+type siegeParams struct {
+	args       []string // flags of the server
+	processors int      // quota, 0 for none
 }
 
 // siege is a server under attack.
@@ -90,15 +105,18 @@ type siege struct {
 	seen  map[string]map[int]int // answers by attack and status
 }
 
-func newSiege(t *testing.T) *siege {
+func newSiege(t *testing.T, p siegeParams) *siege {
 	t.Helper()
 	s := &siege{t: t, site: newSite(t), cage: newCage(t, attackedMemory), seen: make(map[string]map[int]int)}
 	attacking, over := context.WithCancel(t.Context())
 	s.over = over
 	s.files, s.receiver = slowFiles(t, attacking), slowReceiver(t, attacking)
-	s.p = launch(t, s.site.addr, s.cage.command(s.site.holdfast("--agent", "summarize", "--page-delay", "100ms",
+	if p.processors > 0 {
+		s.cage.limitProcessors(t, p.processors)
+	}
+	s.p = launch(t, s.site.addr, s.cage.command(s.site.holdfast(append(p.args,
 		"--token", "good=alice", "--token", "bad=bob", "--token", "worse=mallory",
-		"--webhook-allow-nets", "127.0.0.0/8", "--file-allow-nets", "127.0.0.0/8", "--log-level", "error")))
+		"--webhook-allow-nets", "127.0.0.0/8", "--file-allow-nets", "127.0.0.0/8", "--log-level", "error")...)))
 	s.good = s.attacker(t.Context(), "good", "sends of the good owner")
 	return s
 }

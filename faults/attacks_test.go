@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,6 +48,64 @@ var attacks = []attack{
 var longAttacks = []attack{
 	{"streams from the first event", 3, growTasks, attackOldEvents},
 	{"messages sent again", 3, growTasks, attackRepeats},
+}
+
+// documentAttacks make the agent compute.
+var documentAttacks = []attack{
+	{"documents", 0, nil, attackDocuments},
+	{"documents by URI", 0, nil, attackDocumentsByURI},
+	{"webhooks with the task", 2, setWebhooks, attackWebhooks},
+}
+
+// attackDocuments sends documents of 9 MB until they are accepted, one of them unless FAULTS_ATTACK is set.
+func attackDocuments(a *attacker) {
+	part, err := json.Marshal(map[string]string{"kind": "text", "text": prose(9 * mib)})
+	if err != nil {
+		panic(err)
+	}
+	a.documents(string(part), 2)
+}
+
+// attackDocumentsByURI sends messages with two or three documents of 9 MB by their URI.
+func attackDocumentsByURI(a *attacker) {
+	one := `{"kind":"file","file":{"mimeType":"text/plain","uri":"http://` + a.s.files + `/prose"}}`
+	a.documents(one+","+one, 12)
+}
+
+// documents sends messages with the same parts until they are accepted: one, or most of them if FAULTS_ATTACK is set.
+func (a *attacker) documents(parts string, most int) {
+	if os.Getenv("FAULTS_ATTACK") == "" {
+		most = 1
+	}
+	var group sync.WaitGroup
+	for range most {
+		group.Go(func() {
+			for a.ctx.Err() == nil && a.s.p.running() {
+				if status, answer := a.call(message1("", parts, false)); status == http.StatusOK && strings.Contains(string(answer), `"result"`) {
+					return
+				}
+				a.pause(time.Second)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// prose returns a text of sentences with words of different frequency.
+func prose(bytes int) string {
+	r := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for b.Len() < bytes {
+		b.WriteString("The")
+		for range 6 + r.IntN(20) {
+			b.WriteString(" w" + strconv.Itoa(int(20_000*math.Pow(r.Float64(), 4))) + string(rune('a'+r.IntN(26))))
+		}
+		b.WriteString(". ")
+		if r.IntN(6) == 0 {
+			b.WriteString("\n\n")
+		}
+	}
+	return b.String()
 }
 
 // setWebhooks registers ten webhooks for each large task, in the format that sends the whole task
@@ -221,13 +282,18 @@ func attackQueue(a *attacker) {
 	})
 }
 
-// slowFiles serves a file of 9.9 MB. It delays the last byte until the attacks have ended.
+// slowFiles serves a file of 9.9 MB, whose last byte it delays until the attacks have ended, and /prose, a text without delay.
 func slowFiles(t *testing.T, over context.Context) string {
 	t.Helper()
 	content := []byte(strings.Repeat(strings.Repeat(" ", 99)+"\n", 99_000))
+	text := sync.OnceValue(func() string { return prose(9 * mib) })
 	return slowServer(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 		w.Header().Set("Content-Type", "text/plain")
+		if r.URL.Path == "/prose" {
+			_, _ = io.WriteString(w, text())
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 		_, _ = w.Write(content[:len(content)-1])
 		select {
 		case <-time.After(3 * time.Second):

@@ -21,6 +21,29 @@ type cage struct {
 	dir   string // directory of the control group
 	limit int64  // bytes
 	v2    bool
+	// processors is the directory of the group that limits processor time, "" without a limit.
+	processors string
+}
+
+// limitProcessors gives the group a quota of processor time.
+func (c *cage) limitProcessors(t *testing.T, n int) {
+	t.Helper()
+	const period = 100_000 // microseconds
+	if c.v2 {
+		c.processors = c.dir
+		if err := os.WriteFile(filepath.Join(c.dir, "cpu.max"), fmt.Appendf(nil, "%d %d", n*period, period), 0o644); err != nil {
+			t.Fatalf("a limit on processor time needs the controller cpu: %v", err)
+		}
+		return
+	}
+	c.processors = filepath.Join("/sys/fs/cgroup/cpu", filepath.Base(c.dir))
+	if err := os.Mkdir(c.processors, 0o755); err != nil {
+		t.Fatalf("a limit on processor time needs a control group: %v", err)
+	}
+	t.Cleanup(func() { removeGroup(c.processors) })
+	if err := os.WriteFile(filepath.Join(c.processors, "cpu.cfs_quota_us"), strconv.AppendInt(nil, int64(n*period), 10), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // newCage creates a control group. This requires root on a machine, or in a container with
@@ -76,9 +99,11 @@ func (c *cage) make() error {
 }
 
 // remove removes the group, after its processes have ended.
-func (c *cage) remove() {
+func (c *cage) remove() { removeGroup(c.dir) }
+
+func removeGroup(dir string) {
 	for range 100 {
-		if err := os.Remove(c.dir); err == nil || errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -87,7 +112,11 @@ func (c *cage) remove() {
 
 // command returns a command that runs cmd in the group: a shell joins the group and executes cmd.
 func (c *cage) command(cmd *exec.Cmd) *exec.Cmd {
-	args := append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(c.dir, "cgroup.procs")}, cmd.Args...)
+	join := `echo $$ > "$0" && `
+	if c.processors != "" {
+		join += "echo $$ > '" + filepath.Join(c.processors, "cgroup.procs") + "' && "
+	}
+	args := append([]string{"-c", join + `exec "$@"`, filepath.Join(c.dir, "cgroup.procs")}, cmd.Args...)
 	inside := exec.Command("sh", args...)
 	inside.Env = cmd.Env
 	inside.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

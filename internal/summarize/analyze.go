@@ -1,6 +1,8 @@
 package summarize
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,6 +36,9 @@ type Candidate struct {
 	Fitness int `json:"f"`
 }
 
+// maxTerms is the maximum number of words of a sentence that count in its rank.
+const maxTerms = 128
+
 // Analyze splits a page into sentences and rates each. It omits sentences without content words.
 func Analyze(p Page) PageAnalysis {
 	lang := detectLanguage(p.Text, enoughEvidence)
@@ -50,12 +55,53 @@ func Analyze(p Page) PageAnalysis {
 			a.Candidates = append(a.Candidates, Candidate{
 				Index:   index,
 				Text:    text,
-				Terms:   a.intern(ids, t.terms),
+				Terms:   a.intern(ids, t.terms[:min(len(t.terms), maxTerms)]),
 				Fitness: fitness(text, t, i == 0),
 			})
 		}
 	}
 	return a
+}
+
+// CandidatesPerPage returns how many candidates of each page of a document suffice, so that the
+// analyses of a long document have a bounded size; see [PageAnalysis.Limit].
+func CandidatesPerPage(pages int) int { return max(2, 2*maxRanked/max(pages, 1)) }
+
+// Limit keeps the best candidates of the page, at most most: those of good form that resemble the rest
+// of the page. It keeps the terms that they use.
+func (a *PageAnalysis) Limit(most int) {
+	if len(a.Candidates) <= most {
+		return
+	}
+	uses := make([]int, len(a.Terms))
+	for _, c := range a.Candidates {
+		for _, t := range c.Terms {
+			uses[t]++
+		}
+	}
+	scores := make([]float64, len(a.Candidates))
+	for i, c := range a.Candidates {
+		sum := 0
+		for _, t := range c.Terms {
+			sum += uses[t]
+		}
+		scores[i] = float64(float64(c.Fitness)*float64(sum)) / math.Sqrt(float64(len(c.Terms)))
+	}
+	best := bestFirst(scores)[:most]
+	slices.Sort(best)
+	all, terms := a.Candidates, a.Terms
+	a.Candidates, a.Terms = make([]Candidate, most), nil
+	ids := make(map[string]int)
+	for to, from := range best {
+		c := all[from]
+		own := make([]string, len(c.Terms))
+		for i, t := range c.Terms {
+			own[i] = strings.Clone(terms[t])
+		}
+		// The text is a part of the page's text, which would stay in memory with it.
+		c.Text, c.Terms = strings.Clone(c.Text), a.intern(ids, own)
+		a.Candidates[to] = c
+	}
 }
 
 func (a *PageAnalysis) intern(ids map[string]int, terms []string) []int {

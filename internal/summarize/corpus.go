@@ -9,7 +9,7 @@ import (
 
 // maxRanked is the maximum number of sentences in the graph. Of longer documents, the best
 // sentences of each page are used.
-const maxRanked = 20_000
+const maxRanked = 8_000
 
 // corpus has all candidates of a document as vectors over one vocabulary.
 type corpus struct {

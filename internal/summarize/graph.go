@@ -3,6 +3,7 @@ package summarize
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
 )
 
@@ -12,6 +13,8 @@ const (
 	// maxPostings is the maximum number of sentences of a term that is used to find neighbours. The
 	// work for a term is quadratic in this number. More frequent terms still count in centrality.
 	maxPostings = 256
+	// pause is the number of nodes after which other goroutines run.
+	pause = 64
 	// weakest is the minimum similarity of two sentences with an edge.
 	weakest = 0.03
 )
@@ -62,6 +65,9 @@ func (c *corpus) neighbours() [][]edge {
 				}
 				sums[p.to] += float64(x.weight * p.weight)
 			}
+		}
+		if i%pause == 0 {
+			runtime.Gosched()
 		}
 		scratch = c.strongest(scratch[:0], int32(i), touched, sums)
 		own[i] = slices.Clone(scratch[:min(len(scratch), maxNeighbours)])

@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -14,14 +15,42 @@ import (
 // markdownText returns the prose of a Markdown document. It omits headings, code, raw HTML and
 // front matter. It keeps headings if the document has no other text.
 func markdownText(source string) string {
-	source = trimFrontMatter(tameMarkdown(source))
-	src := []byte(source)
-	doc := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).
-		Parser().Parse(text.NewReader(src))
-	if s := renderMarkdown(doc, src, false); strings.TrimSpace(s) != "" {
+	source = trimFrontMatter(source)
+	if s := renderMarkdown(source, false); strings.TrimSpace(s) != "" {
 		return s
 	}
-	return renderMarkdown(doc, src, true)
+	return renderMarkdown(source, true)
+}
+
+// sections splits a document at blank lines before paragraphs outside of code, since the syntax tree
+// of a text is many times as large as the text. Link definitions apply to their section only.
+func sections(source string) iter.Seq[string] {
+	const usual, longest = 64 << 10, 512 << 10
+	return func(yield func(string) bool) {
+		start, at := 0, 0
+		blank, fence := false, ""
+		for line := range strings.SplitAfterSeq(source, "\n") {
+			begins := blank && fence == "" && strings.TrimLeft(line, " \t\n") == line && line != ""
+			if size := at - start; size >= longest || size >= usual && begins {
+				if !yield(source[start:at]) {
+					return
+				}
+				start, fence = at, ""
+			}
+			at += len(line)
+			text := strings.TrimSpace(line)
+			blank = text == ""
+			switch {
+			case fence != "":
+				if strings.HasPrefix(text, fence) {
+					fence = ""
+				}
+			case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
+				fence = text[:3]
+			}
+		}
+		yield(source[start:])
+	}
 }
 
 // tameMarkdown limits those parts of the input whose cost in goldmark is quadratic: goldmark scans
@@ -78,10 +107,15 @@ type markdownRenderer struct {
 	out      strings.Builder
 }
 
-func renderMarkdown(doc ast.Node, src []byte, headings bool) string {
-	r := &markdownRenderer{src: src, headings: headings}
-	// Walk returns only errors of the visitor, which has none.
-	_ = ast.Walk(doc, r.visit)
+func renderMarkdown(source string, headings bool) string {
+	parser := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
+	r := &markdownRenderer{headings: headings}
+	for section := range sections(source) {
+		r.src = []byte(tameMarkdown(section))
+		// Walk returns only errors of the visitor, which has none.
+		_ = ast.Walk(parser.Parse(text.NewReader(r.src)), r.visit)
+		r.out.WriteString("\n\n")
+	}
 	return r.out.String()
 }
 

@@ -40,6 +40,16 @@ var (
 	ErrNoText = errors.New("document has no text")
 )
 
+// MemoryOfPages returns about how many bytes of memory [Reader.Pages] needs for a document besides
+// the document itself.
+func MemoryOfPages(data []byte) int64 {
+	const objects = 32 << 20 // of a PDF
+	if HasPDFHeader(data) {
+		return 4*int64(len(data)) + objects
+	}
+	return 4 * int64(len(data))
+}
+
 // Page is one page of a document, in reading order.
 type Page struct {
 	// Number is the number of the page in the document, from 1.
@@ -132,7 +142,7 @@ func (r Reader) extractPDF(ctx context.Context, data []byte) ([]Page, error) {
 		read, err := r.PDF(ctx, data, MaxTextBytes)
 		var pages []Page
 		for _, p := range read {
-			if text := strings.Join(paragraphs(cleanText(p.Text)), "\n\n"); text != "" {
+			if text := tidyParagraphs(cleanText(p.Text)); text != "" {
 				pages = append(pages, Page{Number: p.Number, Text: text})
 			}
 		}

@@ -3,6 +3,7 @@ package summarize
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -179,6 +180,31 @@ func TestPagesBearsNesting(t *testing.T) {
 		}
 		for _, p := range pages {
 			Analyze(p)
+		}
+	}
+}
+
+// A document in sections has the text of one that is parsed as a whole.
+func TestMarkdownIsReadInSections(t *testing.T) {
+	t.Parallel()
+	const chapter = "# Title\n\nA *sentence* of a paragraph.\n\n- item one\n\n  still item one\n\n```\ncode\n\nmore code\n```\n\n> quoted\n\nLast.\n\n"
+	want := strings.TrimSpace(renderMarkdown(chapter, false))
+	got := markdownText(strings.Repeat(chapter, 3000))
+	count := 0
+	for range sections(strings.Repeat(chapter, 3000)) {
+		count++
+	}
+	if count < 4 {
+		t.Errorf("the document has %d sections, want some", count)
+	}
+	tidy := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if tidy(got) != tidy(strings.Repeat(want+"\n\n", 3000)) {
+		t.Errorf("text in sections differs: %.300q", got)
+	}
+	for _, unclosed := range []string{"```\n", "x\n", strings.Repeat("y", 100) + " "} {
+		whole := strings.Join(slices.Collect(sections(strings.Repeat(unclosed, 4<<20/len(unclosed)))), "")
+		if whole != strings.Repeat(unclosed, 4<<20/len(unclosed)) {
+			t.Errorf("sections of %q lose text", unclosed)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,17 +18,23 @@ const (
 // pageRunes.
 func paginate(text string) []Page {
 	if strings.ContainsRune(strings.Trim(text, "\f \n\t"), '\f') {
-		return pagesOf(strings.Split(text, "\f"))
+		return splitPages(text)
 	}
-	var parts []string
+	var pages []Page
 	var page strings.Builder
-	runes := 0
-	for _, p := range paragraphs(strings.ReplaceAll(text, "\f", "\n\n")) {
+	runes, number := 0, 1
+	flush := func() {
+		if page.Len() > 0 {
+			pages = append(pages, Page{Number: number, Text: page.String()})
+		}
+		page.Reset()
+		runes = 0
+		number++
+	}
+	for p := range paragraphs(strings.ReplaceAll(text, "\f", "\n\n")) {
 		n := utf8.RuneCountInString(p)
 		if runes > 0 && runes+n > pageRunes+pageRunes/5 {
-			parts = append(parts, page.String())
-			page.Reset()
-			runes = 0
+			flush()
 		}
 		if runes > 0 {
 			page.WriteString("\n\n")
@@ -35,59 +42,73 @@ func paginate(text string) []Page {
 		page.WriteString(p)
 		runes += n
 		if runes >= pageRunes {
-			parts = append(parts, page.String())
-			page.Reset()
-			runes = 0
+			flush()
 		}
 	}
-	return pagesOf(append(parts, page.String()))
+	flush()
+	return pages
 }
 
-// pagesOf numbers the parts from 1 and omits blank ones.
-func pagesOf(parts []string) []Page {
+// splitPages splits text at form feeds, numbers the pages from 1 and omits blank ones.
+func splitPages(text string) []Page {
 	var pages []Page
-	for i, part := range parts {
-		text := strings.Join(paragraphs(part), "\n\n")
-		if text != "" {
-			pages = append(pages, Page{Number: i + 1, Text: text})
+	number := 0
+	for part := range strings.SplitSeq(text, "\f") {
+		number++
+		if text := tidyParagraphs(part); text != "" {
+			pages = append(pages, Page{Number: number, Text: text})
 		}
 	}
 	return pages
 }
 
-// paragraphs splits text at blank lines. It splits paragraphs that are too long at a line break,
-// the end of a sentence or a space.
-func paragraphs(text string) []string {
-	var out []string
-	var lines []string
-	flush := func() {
-		if len(lines) > 0 {
-			out = appendCut(out, strings.Join(lines, "\n"))
-			lines = lines[:0]
+// tidyParagraphs returns the paragraphs of a text with one blank line between them.
+func tidyParagraphs(text string) string {
+	var b strings.Builder
+	for p := range paragraphs(text) {
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
 		}
+		b.WriteString(p)
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		line = strings.TrimRight(line, " \t\u00a0\u3000")
-		if strings.TrimSpace(line) == "" {
-			flush()
-			continue
-		}
-		lines = append(lines, line)
-	}
-	flush()
-	return out
+	return b.String()
 }
 
-func appendCut(out []string, p string) []string {
-	for utf8.RuneCountInString(p) > longestParagraph {
+// paragraphs splits text at blank lines. It splits paragraphs that are too long at a line break,
+// the end of a sentence or a space.
+func paragraphs(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var lines []string
+		for line := range strings.SplitSeq(text, "\n") {
+			line = strings.TrimRight(line, " \t\u00a0\u3000")
+			if strings.TrimSpace(line) != "" {
+				lines = append(lines, line)
+				continue
+			}
+			if !yieldCut(strings.Join(lines, "\n"), yield) {
+				return
+			}
+			lines = lines[:0]
+		}
+		yieldCut(strings.Join(lines, "\n"), yield)
+	}
+}
+
+// yieldCut yields the pieces of a paragraph, none if it is empty.
+func yieldCut(p string, yield func(string) bool) bool {
+	for tooLong(p) {
 		end := cutPoint(p, longestParagraph)
-		out = append(out, strings.TrimSpace(p[:end]))
+		if !yield(strings.TrimSpace(p[:end])) {
+			return false
+		}
 		p = strings.TrimLeft(p[end:], " \n\t")
 	}
-	if p != "" {
-		out = append(out, p)
-	}
-	return out
+	return p == "" || yield(p)
+}
+
+// tooLong reports whether a paragraph has more runes than [longestParagraph].
+func tooLong(p string) bool {
+	return utf8.RuneCountInString(p[:min(len(p), utf8.UTFMax*(longestParagraph+1))]) > longestParagraph
 }
 
 // cutPoint returns the byte offset, within the first limit runes of s, at which to split it: after

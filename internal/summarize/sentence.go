@@ -42,7 +42,7 @@ type block struct {
 func pageBlocks(text string) []block {
 	lang := detectLanguage(text, enoughEvidence)
 	var out []block
-	for _, p := range paragraphs(text) {
+	for p := range paragraphs(text) {
 		for _, unit := range unwrap(p) {
 			if ss := splitSentences(unit, lang); len(ss) > 0 {
 				out = append(out, block{sentences: ss})

@@ -9,6 +9,13 @@ import (
 // MaxSentences is the maximum length of a summary.
 const MaxSentences = 1000
 
+// MemoryOfAnalyses returns about how many bytes of memory the analyses of a document with size bytes
+// of text need, including [Summarize], if each page has [CandidatesPerPage].
+func MemoryOfAnalyses(size int) int64 {
+	const perByte, most = 40, 40 << 20
+	return min(perByte*int64(size), most)
+}
+
 // DefaultSentences returns the default length of the summary of a document with total sentences. It
 // grows with the square root, from 3 to 20.
 func DefaultSentences(total int) int {

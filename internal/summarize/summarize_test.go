@@ -8,9 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -109,6 +112,117 @@ func TestSummarizeSurvivesResumption(t *testing.T) {
 	if diff := cmp.Diff(want, Summarize(back, 10)); diff != "" {
 		t.Errorf("Summarize(resumed) (-want +got):\n%s", diff)
 	}
+}
+
+// A long document keeps the best candidates of each page, whose terms are those of the page.
+func TestAnalysesOfLongDocumentsAreLimited(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("Harbour works continue. ", 3) + "The harbour works continue until the spring, says the mayor of the town. Figure 7. The harbour pier will be closed until the works end in spring."
+	whole := Analyze(Page{Number: 1, Text: text})
+	limited := whole
+	limited.Limit(2)
+	var texts []string
+	for _, c := range limited.Candidates {
+		texts = append(texts, c.Text)
+		from := whole.Candidates[slices.IndexFunc(whole.Candidates, func(w Candidate) bool { return w.Index == c.Index })]
+		for i, term := range c.Terms {
+			if limited.Terms[term] != whole.Terms[from.Terms[i]] {
+				t.Errorf("term %d of %q is %q, want %q", i, c.Text, limited.Terms[term], whole.Terms[from.Terms[i]])
+			}
+		}
+	}
+	want := []string{"The harbour works continue until the spring, says the mayor of the town.", "The harbour pier will be closed until the works end in spring."}
+	if diff := cmp.Diff(want, texts); diff != "" || limited.Sentences != whole.Sentences || len(limited.Terms) >= len(whole.Terms) {
+		t.Errorf("Limit(2) = %+v (-want +got):\n%s", limited, diff)
+	}
+	same := whole
+	same.Limit(len(whole.Candidates))
+	if diff := cmp.Diff(whole, same); diff != "" {
+		t.Errorf("Limit(%d) (-want +got):\n%s", len(whole.Candidates), diff)
+	}
+	for _, pages := range []int{1, 100, 8_000, 1_000_000} {
+		if n := CandidatesPerPage(pages); n < 2 || pages <= maxRanked && n*pages > 2*maxRanked {
+			t.Errorf("CandidatesPerPage(%d) = %d", pages, n)
+		}
+	}
+}
+
+// The memory that a document needs is at most the stated one. The test is not parallel, because it
+// measures the memory of the process.
+func TestMemoryOfDocumentsIsStated(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	r := rand.New(rand.NewPCG(1, 2))
+	for name, unit := range map[string]func(b *strings.Builder){
+		"prose": func(b *strings.Builder) { b.WriteString(sentenceOf(r, r.IntN(50), 8+r.IntN(20)) + " ") },
+		"rare words": func(b *strings.Builder) {
+			fmt.Fprintf(b, "W%x q%x x%x d%x. ", r.Uint32(), r.Uint32(), r.Uint32(), r.Uint32())
+		},
+		"ideographs": func(b *strings.Builder) {
+			for range 12 {
+				b.WriteRune(rune(0x4e00 + r.IntN(3000)))
+			}
+			b.WriteString("。")
+		},
+	} {
+		for _, size := range []int{1 << 20, 3 << 20} {
+			var b strings.Builder
+			for b.Len() < size {
+				unit(&b)
+			}
+			data := []byte(b.String())
+			b.Reset()
+			var pages []Page
+			used := memoryOf(func() {
+				var err error
+				if pages, err = (Reader{}).Pages(t.Context(), "", "text/plain", data); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if most := MemoryOfPages(data); used > most {
+				t.Errorf("pages of %d bytes of %s need %d bytes, want at most %d", size, name, used, most)
+			}
+			used = memoryOf(func() {
+				var all []PageAnalysis
+				for _, p := range pages {
+					a := Analyze(p)
+					a.Limit(CandidatesPerPage(len(pages)))
+					all = append(all, a)
+				}
+				Summarize(all, 20)
+			})
+			if most := MemoryOfAnalyses(size) + int64(size); used > most { // garbage is included
+				t.Errorf("analyses of %d bytes of %s need %d bytes, want at most %d", size, name, used, most)
+			}
+			t.Logf("%s, %d MiB: %d MiB", name, size>>20, used>>20)
+		}
+	}
+}
+
+// memoryOf returns the most memory that f has at once.
+func memoryOf(f func()) int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	done := make(chan struct{})
+	largest := make(chan uint64)
+	go func() {
+		var most uint64
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+			select {
+			case <-done:
+				largest <- most
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(done)
+	return int64(<-largest) - int64(before)
 }
 
 func TestSummarizeBearsForeignAnalyses(t *testing.T) {

@@ -29,31 +29,32 @@ type reading struct {
 	agent      *agent
 	turn       *holdfast.Turn
 	doc        *document
+	analyses   []summarize.PageAnalysis
 	label      string // prefix of progress reports
 	resumed    bool   // a step of this attempt has run
 	reportedAt time.Time
 }
 
-// analyze sets the analyses of docs[i].
-func (a *agent) analyze(ctx context.Context, t *holdfast.Turn, docs []document, i int) error {
+// analyze returns the analyses of docs[i].
+func (a *agent) analyze(ctx context.Context, t *holdfast.Turn, docs []document, i int) ([]summarize.PageAnalysis, error) {
 	r := &reading{agent: a, turn: t, doc: &docs[i]}
 	if len(docs) > 1 {
 		r.label = docs[i].name + ": "
 	}
-	for done := 0; done < len(r.doc.pages); done = len(r.doc.analyses) {
+	for done := 0; done < len(r.doc.pages); done = len(r.analyses) {
 		// The start of a step follows from the stored results of the steps before, so the names
 		// are the same in every attempt, regardless of how many pages a step has.
 		name := fmt.Sprintf("document %d%s from page %d", i+1, r.doc.stepSuffix(), r.doc.pages[done].Number)
 		batch, err := r.step(ctx, name, r.doc.pages[done:])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(batch) == 0 || len(batch) > len(r.doc.pages)-done {
-			return fmt.Errorf("%s: the stored result has %d pages, more than the rest of the document", name, len(batch))
+			return nil, fmt.Errorf("%s: the stored result has %d pages, more than the rest of the document", name, len(batch))
 		}
-		r.doc.analyses = append(r.doc.analyses, batch...)
+		r.analyses = append(r.analyses, batch...)
 	}
-	return nil
+	return r.analyses, nil
 }
 
 // step analyzes a batch of pages as a durable step. If the result is too large to be stored,
@@ -75,6 +76,7 @@ func (r *reading) batch(ctx context.Context, pages []summarize.Page) ([]summariz
 	if err := r.reportResume(pages[0]); err != nil {
 		return nil, err
 	}
+	most := summarize.CandidatesPerPage(len(r.doc.pages))
 	var made []summarize.PageAnalysis
 	size, started := 0, time.Now()
 	for _, p := range pages {
@@ -88,7 +90,14 @@ func (r *reading) batch(ctx context.Context, pages []summarize.Page) ([]summariz
 		if err := runtime.Sleep(ctx, r.agent.cfg.PageDelay); err != nil {
 			return nil, err
 		}
-		made = append(made, summarize.Analyze(p))
+		err := r.agent.compute(ctx, r.doc.size, func() {
+			analysis := summarize.Analyze(p)
+			analysis.Limit(most)
+			made = append(made, analysis)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return made, nil
 }
@@ -99,7 +108,7 @@ func (r *reading) reportResume(p summarize.Page) error {
 		return nil
 	}
 	r.resumed = true
-	if len(r.doc.analyses) == 0 {
+	if len(r.analyses) == 0 {
 		return nil
 	}
 	return r.turn.Status(fmt.Sprintf("%sresuming at page %d of %d", r.label, p.Number, r.doc.lastPage()))

@@ -168,8 +168,8 @@ func (a *agent) readAll(ctx context.Context, t *holdfast.Turn, sources []source)
 func (a *agent) read(ctx context.Context, t *holdfast.Turn, s source, fetched *int) (document, error) {
 	if s.file == nil {
 		// Without a name, so that the format is not detected from the content.
-		pages, err := a.pagesOf(ctx, "", "text/plain", []byte(s.text))
-		return document{name: s.name, pages: pages}, err
+		d := document{name: s.name}
+		return d, a.open(ctx, t, &d, "", "text/plain", []byte(s.text))
 	}
 	d := document{name: s.name, isFile: true}
 	remote := isRemote(s.file)
@@ -191,14 +191,28 @@ func (a *agent) read(ctx context.Context, t *holdfast.Turn, s source, fetched *i
 	if err := t.Status("opening " + s.name); err != nil {
 		return d, err
 	}
-	d.pages, err = a.pagesOf(ctx, s.name, mimeType, data)
-	return d, err
+	return d, a.open(ctx, t, &d, s.name, mimeType, data)
 }
 
-func (a *agent) pagesOf(ctx context.Context, name, mimeType string, data []byte) ([]summarize.Page, error) {
-	pages, err := a.cfg.Reader.Pages(ctx, name, mimeType, data)
-	if errors.Is(err, summarize.ErrNoText) || (err != nil && len(data) == 0) {
-		return nil, nil
+// open sets the pages of a document. Memory for them is held until the end of the turn.
+func (a *agent) open(ctx context.Context, t *holdfast.Turn, d *document, name, mimeType string, data []byte) error {
+	release, err := t.Reserve(ctx, summarize.MemoryOfPages(data))
+	if err != nil {
+		return err
 	}
-	return pages, err
+	defer release()
+	wait := a.compute(ctx, len(data), func() { d.pages, err = a.cfg.Reader.Pages(ctx, name, mimeType, data) })
+	switch {
+	case wait != nil:
+		return wait
+	case errors.Is(err, summarize.ErrNoText), err != nil && len(data) == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, p := range d.pages {
+		d.size += len(p.Text)
+	}
+	_, err = t.Reserve(ctx, int64(d.size))
+	return err
 }

@@ -147,8 +147,8 @@ func note(ctx context.Context, t *holdfast.Turn, message, answer string) error {
 	return t.Transcript().AppendText(ctx, string(a2a.RoleAgent), answer)
 }
 
-// readPlanned analyzes and remembers documents, and reports the progress on a board.
-func (a *agent) readPlanned(ctx context.Context, t *holdfast.Turn, docs []document) error {
+// readPlanned summarizes and remembers documents, and reports the progress on a board.
+func (a *agent) readPlanned(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) error {
 	b, err := plan(ctx, t, docs)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (a *agent) readPlanned(ctx context.Context, t *holdfast.Turn, docs []docume
 		if _, err := t.Board().SetStatus(ctx, b.ID, b.Tasks[i].ID, board.InProgress, ""); err != nil {
 			return err
 		}
-		if err := a.analyze(ctx, t, docs, i); err != nil {
+		if err := a.summarize(ctx, t, docs, i, wanted); err != nil {
 			return err
 		}
 		if err := remember(ctx, t, &docs[i], i); err != nil {
@@ -216,7 +216,7 @@ func remember(ctx context.Context, t *holdfast.Turn, d *document, i int) error {
 			}
 		}
 		return len(all), t.State().Update(ctx, map[string]any{"documents": map[string]any{
-			d.name: map[string]any{"pages": len(d.pages), "sentences": d.sentences(), "passages": len(all), "text": info.Ref},
+			d.name: map[string]any{"pages": len(d.pages), "sentences": d.sentences, "passages": len(all), "text": info.Ref},
 		}})
 	})
 	return err

@@ -39,6 +39,7 @@ package summarizer
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -62,9 +63,16 @@ type Config struct {
 }
 
 // New returns the handler.
-func New(cfg Config) holdfast.Handler { return &agent{cfg: cfg} }
+func New(cfg Config) holdfast.Handler {
+	return &agent{cfg: cfg, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
 
-type agent struct{ cfg Config }
+type agent struct {
+	cfg Config
+	// slots bounds how many long documents are computed on at once, so that other requests find a
+	// free processor.
+	slots chan struct{}
+}
 
 // Handle summarizes the documents of one turn.
 func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
@@ -94,18 +102,21 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		if a2a.CodeOf(err) == a2a.CodeUnavailable {
-			return err // marked with Retry
+		if code := a2a.CodeOf(err); code == a2a.CodeUnavailable || code == a2a.CodeExhausted {
+			return err // the turn is repeated
 		}
 		return t.Reject(err.Error())
 	}
-	if err := a.analyzeAll(ctx, t, docs); err != nil {
+	if err := a.summarizeAll(ctx, t, docs, wanted); err != nil {
+		if a2a.CodeOf(err) == a2a.CodeTooLarge {
+			return t.Reject(err.Error())
+		}
 		return err
 	}
 	if ask := a.missingInput(docs); ask != "" {
 		return t.RequireInput(ask)
 	}
-	text, err := deliver(ctx, t, docs, wanted)
+	text, err := deliver(ctx, t, docs)
 	if err != nil {
 		return err
 	}
@@ -117,16 +128,54 @@ func (a *agent) Handle(ctx context.Context, t *holdfast.Turn) error {
 	return t.Reply(text)
 }
 
-// analyzeAll sets the analyses of documents, and remembers the documents with [Config.Remember].
-func (a *agent) analyzeAll(ctx context.Context, t *holdfast.Turn, docs []document) error {
+// summarizeAll summarizes documents, and remembers them with [Config.Remember].
+func (a *agent) summarizeAll(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) error {
 	if a.cfg.Remember {
-		return a.readPlanned(ctx, t, docs)
+		return a.readPlanned(ctx, t, docs, wanted)
 	}
 	for i := range docs {
-		if err := a.analyze(ctx, t, docs, i); err != nil {
+		if err := a.summarize(ctx, t, docs, i, wanted); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// summarize sets the summary of docs[i].
+func (a *agent) summarize(ctx context.Context, t *holdfast.Turn, docs []document, i, wanted int) error {
+	d := &docs[i]
+	release, err := t.Reserve(ctx, summarize.MemoryOfAnalyses(d.size))
+	if err != nil {
+		return fmt.Errorf("%s cannot be summarized: %w", d.name, err)
+	}
+	defer release()
+	analyses, err := a.analyze(ctx, t, docs, i)
+	if err != nil {
+		return err
+	}
+	for _, one := range analyses {
+		d.sentences += one.Sentences
+		d.candidates += len(one.Candidates)
+	}
+	if wanted == 0 {
+		wanted = summarize.DefaultSentences(d.sentences)
+	}
+	return a.compute(ctx, d.size, func() { d.chosen = summarize.Summarize(analyses, wanted) })
+}
+
+// compute calls f, which computes on a document of a size in bytes. It waits while long documents
+// use all slots.
+func (a *agent) compute(ctx context.Context, size int, f func()) error {
+	if size > stepText {
+		select {
+		case a.slots <- struct{}{}:
+			defer func() { <-a.slots }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	f()
+	runtime.Gosched()
 	return nil
 }
 
@@ -137,10 +186,8 @@ func (a *agent) missingInput(docs []document) string {
 	send := "Send the text to summarize, or " + file
 	sentences, candidates := 0, 0
 	for _, d := range docs {
-		sentences += d.sentences()
-		for _, a := range d.analyses {
-			candidates += len(a.Candidates)
-		}
+		sentences += d.sentences
+		candidates += d.candidates
 	}
 	switch {
 	case candidates > 0 && sentences > 1:
@@ -158,11 +205,15 @@ func (a *agent) missingInput(docs []document) string {
 
 // document is a document to summarize.
 type document struct {
-	name     string
-	isFile   bool
-	digest   string // digest of a fetched file, "" for content of the message
-	pages    []summarize.Page
-	analyses []summarize.PageAnalysis
+	name   string
+	isFile bool
+	digest string // digest of a fetched file, "" for content of the message
+	pages  []summarize.Page
+	size   int // bytes of the pages' text
+
+	// Set by agent.summarize.
+	sentences, candidates int
+	chosen                []summarize.Sentence
 }
 
 // stepSuffix returns a suffix for the names of steps that identifies the content of a fetched file.
@@ -181,14 +232,6 @@ func (d *document) lastPage() int {
 	return d.pages[len(d.pages)-1].Number
 }
 
-func (d *document) sentences() int {
-	n := 0
-	for _, a := range d.analyses {
-		n += a.Sentences
-	}
-	return n
-}
-
 // counts is the content of the data part at the end of the summary.
 type counts struct {
 	Name      string `json:"name"`
@@ -198,7 +241,7 @@ type counts struct {
 }
 
 // deliver streams the summary and returns the text of the reply.
-func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int) (string, error) {
+func deliver(ctx context.Context, t *holdfast.Turn, docs []document) (string, error) {
 	w := t.Artifact("summary")
 	w.Describe("The most significant sentences in the order of the text.", nil)
 	var all []counts
@@ -207,7 +250,7 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int)
 		if err := context.Cause(ctx); err != nil {
 			return "", err
 		}
-		c, err := deliverOne(w, &docs[i], wanted, len(docs) > 1, i > 0)
+		c, err := deliverOne(w, &docs[i], len(docs) > 1, i > 0)
 		if err != nil {
 			return "", err
 		}
@@ -226,21 +269,16 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document, wanted int)
 }
 
 // deliverOne writes the part of the summary for one document, one chunk per line.
-func deliverOne(w *holdfast.ArtifactWriter, d *document, wanted int, titled, further bool) (counts, error) {
-	c := counts{Name: d.name, Pages: len(d.pages), Sentences: d.sentences()}
-	if wanted == 0 {
-		wanted = summarize.DefaultSentences(c.Sentences)
-	}
-	chosen := summarize.Summarize(d.analyses, wanted)
-	c.Chosen = len(chosen)
+func deliverOne(w *holdfast.ArtifactWriter, d *document, titled, further bool) (counts, error) {
+	c := counts{Name: d.name, Pages: len(d.pages), Sentences: d.sentences, Chosen: len(d.chosen)}
 	var lines []string
 	if titled {
 		lines = append(lines, d.name+":")
 	}
-	for _, s := range chosen {
+	for _, s := range d.chosen {
 		lines = append(lines, s.Text)
 	}
-	if len(chosen) == 0 {
+	if len(d.chosen) == 0 {
 		lines = append(lines, "(nothing to summarize)")
 	}
 	for i, line := range lines {

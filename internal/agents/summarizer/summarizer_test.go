@@ -28,6 +28,19 @@ func file(name, mimeType, content string) a2a.Part {
 	return a2a.FilePart{File: a2a.FileWithBytes{Name: name, MimeType: mimeType, Bytes: []byte(content)}}
 }
 
+// A document is rejected before the agent needs more memory than one principal may use.
+func TestDocumentsNeedMemory(t *testing.T) {
+	t.Parallel()
+	hc := holdfast.Config{Memory: 64 << 20}
+	summarizer.Config{}.Describe(&hc)
+	r := holdfasttest.New(t, summarizer.New(summarizer.Config{}), hc)
+	task := r.SendMessage(holdfasttest.Message(text(document(6000))))
+	if want := "text cannot be summarized: "; task.State != a2a.StateRejected || !strings.Contains(task.Message, want) || !strings.Contains(task.Message, "one owner may hold at most") {
+		t.Errorf("a document of %d bytes is %s: %s, want rejected: %s", len(document(6000)), task.State, task.Message, want)
+	}
+	summaryOf(t, r.SendMessage(holdfasttest.Message(text(document(600)))))
+}
+
 func newRunner(t *testing.T, cfg ...summarizer.Config) *holdfasttest.Runner {
 	t.Helper()
 	var c summarizer.Config
