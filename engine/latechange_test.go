@@ -122,15 +122,16 @@ func TestLastAttemptDeterminesTheArtifact(t *testing.T) {
 	for name, test := range map[string]struct {
 		attempts []attempt
 		last     bool // the newest event is a last chunk
+		starts   int  // events that replace the content
 	}{
-		"content was stored, its end was not":  {[]attempt{{text: "x", open: true}, {text: "x"}}, false},
-		"complete artifact is extended":        {[]attempt{{text: "x"}, {text: "xy"}}, true},
-		"complete artifact was replaced":       {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "y"}}, false},
-		"description changes":                  {[]attempt{{text: "x", describe: "first"}, {text: "x", describe: "second"}}, true},
-		"complete artifact is written again":   {[]attempt{{text: "x"}, {text: "x"}}, true},
-		"the beginning was stored":             {[]attempt{{text: "x", open: true}, {text: "xy"}}, true},
-		"more was stored than is written now":  {[]attempt{{text: "xy", open: true}, {text: "x"}}, true},
-		"replaced content was stored and ends": {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "yz"}}, true},
+		"content was stored, its end was not":  {[]attempt{{text: "x", open: true}, {text: "x"}}, false, 1},
+		"complete artifact is extended":        {[]attempt{{text: "x"}, {text: "xy"}}, true, 2},
+		"complete artifact was replaced":       {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "y"}}, false, 2},
+		"description changes":                  {[]attempt{{text: "x", describe: "first"}, {text: "x", describe: "second"}}, true, 2},
+		"complete artifact is written again":   {[]attempt{{text: "x"}, {text: "x"}}, true, 1},
+		"the beginning was stored":             {[]attempt{{text: "x", open: true}, {text: "xy"}}, true, 1},
+		"more was stored than is written now":  {[]attempt{{text: "xy", open: true}, {text: "x"}}, true, 2},
+		"replaced content was stored and ends": {[]attempt{{text: "x"}, {text: "y", open: true}, {text: "yz"}}, true, 2},
 	} {
 		attempts := test.attempts
 		t.Run(name, func(t *testing.T) {
@@ -157,8 +158,18 @@ func TestLastAttemptDeterminesTheArtifact(t *testing.T) {
 			if got := task.Artifacts[0].Description; got != last.describe {
 				t.Errorf("description = %q, want %q", got, last.describe)
 			}
-			if last := wantChunks(t, checkLog(t, s, task.Key)); last != test.last {
+			events := checkLog(t, s, task.Key)
+			if last := wantChunks(t, events); last != test.last {
 				t.Errorf("the newest event is a last chunk: %t, want %t", last, test.last)
+			}
+			starts := 0
+			for _, e := range events {
+				if e.Artifact != nil && !e.Append {
+					starts++
+				}
+			}
+			if starts != test.starts {
+				t.Errorf("%d events replace the content, want %d", starts, test.starts)
 			}
 		})
 	}

@@ -251,7 +251,7 @@ func (b *fullBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blo
 	}
 	info, err := b.Blobs.Put(ctx, r, p)
 	if err == nil && b.lost.CompareAndSwap(true, false) {
-		return blob.Info{}, a2a.Errorf(a2a.CodeUnavailable, "no answer")
+		return blob.Info{}, errors.New("no answer") // an attempt waits for a store that is unavailable
 	}
 	return info, err
 }
