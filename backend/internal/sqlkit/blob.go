@@ -5,23 +5,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // blobRefs implements blob.Refs.
-type blobRefs struct{ db DB }
+type blobRefs struct {
+	db    DB
+	locks runtime.Locks[string] // by owner, of planned changes
+}
 
 // BlobRefs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
 // blob_pins, blob_contents and blob_chunks.
-func BlobRefs(db DB) blob.Refs { return &blobRefs{db} }
+func BlobRefs(db DB) blob.Refs { return &blobRefs{db: db} }
 
 // refColumns are the columns of scanRef.
 const refColumns = `r.ref, r.digest, r.size, r.content_type, r.name, r.created_at, r.expires_at, r.ttl, r.holders, r.idempotency_key`
 
 const (
 	// sqlLockBlobs locks the row of an owner, which serializes the transactions of the owner.
-	sqlLockBlobs = `INSERT INTO {s}.blob_owners (owner, blobs, bytes) VALUES ($1::text, 0, 0)
-		ON CONFLICT (owner) DO UPDATE SET blobs = blob_owners.blobs RETURNING blobs, bytes`
+	sqlLockBlobs = `INSERT INTO {s}.blob_owners (owner, version, blobs, bytes) VALUES ($1::text, $2::bigint, 0, 0)
+		ON CONFLICT (owner) DO UPDATE SET version = excluded.version RETURNING blobs, bytes`
+	sqlBlobVersion  = `SELECT version, blobs, bytes FROM {s}.blob_owners WHERE owner = $1::text`
 	sqlSetBlobUsage = `UPDATE {s}.blob_owners SET blobs = $2::bigint, bytes = $3::bigint WHERE owner = $1::text`
 	sqlUnlockBlobs  = `DELETE FROM {s}.blob_owners WHERE owner = $1::text`
 	sqlBlobUsage    = `SELECT blobs, bytes FROM {s}.blob_owners WHERE owner = $1::text`
@@ -60,7 +65,7 @@ const (
 // BlobStatements are the statements that read by an index, for tests of their plans.
 func BlobStatements() []string {
 	return []string{
-		sqlFindBlob, sqlBlobRef, sqlBlobRefByKey, sqlListBlobs, sqlHeldBlobs, sqlDeleteBlobPin, sqlExpiredBlobs, sqlBlobContent, sqlFreedBlobs, sqlKnownBlob,
+		sqlFindBlob, sqlBlobVersion, sqlBlobRef, sqlBlobRefByKey, sqlListBlobs, sqlHeldBlobs, sqlDeleteBlobPin, sqlExpiredBlobs, sqlBlobContent, sqlFreedBlobs, sqlKnownBlob,
 		sqlReadBlobChunk, sqlDeleteBlobChunks, sqlListBlobObjects,
 	}
 }

@@ -2,6 +2,7 @@ package sqlkit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -9,9 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Update implements blob.Refs. It writes the usage at the end. The row of an owner without
-// blobs is removed.
+// Update implements blob.Refs. The row of an owner without blobs is removed.
 func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+	if err := b.updatePlanned(ctx, owner, f); !errors.Is(err, ErrGuard) {
+		return err
+	}
 	return b.db.Write(ctx, func(tx Tx) error { return updateBlobs(tx, owner, f) })
 }
 
@@ -24,12 +27,13 @@ func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) erro
 	return updateBlobs(t, owner, f)
 }
 
+// updateBlobs applies a change while it locks the owner. It writes the usage at the end.
 func updateBlobs(tx Tx, owner string, f func(tx blob.Tx) error) error {
 	t := &blobTx{Tx: tx, owner: owner}
 	err := tx.Query(sqlLockBlobs, func(r Row) error {
 		t.usage = blob.Usage{Blobs: r.Int(0), Bytes: r.Int(1)}
 		return nil
-	}, owner)
+	}, owner, newBlobVersion())
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,11 @@
 -- migrate: compatible with 202611221300
 -- Blobs. Times are milliseconds since 1970-01-01 UTC; 0 means no time.
 
--- The usage of an owner, for quotas. Transactions that change blobs lock the row of their owner.
--- There is no row for an owner without blobs.
+-- The usage of an owner, for quotas. Each change of the owner's blobs gives the row a new random version, by
+-- which a change that was planned before is noticed. There is no row for an owner without blobs.
 CREATE TABLE {s}.blob_owners (
   owner text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
   blobs bigint NOT NULL,
   bytes bigint NOT NULL,
   PRIMARY KEY (owner)

@@ -1,9 +1,10 @@
 -- migrate: compatible with 202611221300
 -- Blobs. Times are milliseconds since 1970-01-01 UTC; 0 means no time.
 
--- The usage of an owner, for quotas. There is no row for an owner without blobs.
+-- The usage of an owner, for quotas. The version has a meaning in PostgreSQL only. There is no row for an owner without blobs.
 CREATE TABLE blob_owners (
   owner TEXT NOT NULL PRIMARY KEY,
+  version INTEGER NOT NULL,
   blobs INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
