@@ -168,6 +168,7 @@ func TestURLs(t *testing.T) {
 		"": "scheme",
 		"http://a.example/" + strings.Repeat("x", 2031):                   "",
 		"http://a.example/" + strings.Repeat("x", 2032):                   "length",
+		"http://a.example/" + strings.Repeat("`", 700):                    "length", // with %60
 		"http://" + long + ".example/":                                    "",
 		"http://a" + long + ".example/":                                   "host",
 		"http://" + strings.Repeat(long+".", 3) + long[:53] + ".example/": "",

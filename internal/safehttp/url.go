@@ -61,8 +61,9 @@ func (p *Policy) examine(raw string) (*endpoint, error) {
 
 // parseURL parses a URL and checks its syntax, except that of the host.
 func parseURL(raw string) (*url.URL, error) {
+	tooLong := &Refusal{Rule: "length", Text: "must not be longer than 2048 bytes"}
 	if len(raw) > maxURL {
-		return nil, &Refusal{Rule: "length", Text: "must not be longer than 2048 bytes"}
+		return nil, tooLong
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c < 0x21 || c > 0x7e || c == '\\' {
@@ -81,6 +82,8 @@ func parseURL(raw string) (*url.URL, error) {
 		return nil, &Refusal{Rule: "userinfo", Text: "must not contain a user or password"}
 	case strings.Contains(raw, "#"):
 		return nil, &Refusal{Rule: "fragment", Text: "must not contain a fragment (#)"}
+	case len(u.String()) > maxURL: // with characters as %XX
+		return nil, tooLong
 	}
 	return u, nil
 }
