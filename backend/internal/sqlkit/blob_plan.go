@@ -41,45 +41,49 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 	defer unlock()
 	for try := range mostPlans {
 		if try > 0 {
-			if err := runtime.Sleep(ctx, time.Duration(rand.Int64N(int64(try)*int64(5*time.Millisecond)))); err != nil {
+			pause := rand.Int64N(int64(try) * int64(5*time.Millisecond)) //nolint:gosec // a pause needs no secrecy
+			if err := runtime.Sleep(ctx, time.Duration(pause)); err != nil {
 				return err
 			}
 		}
-		var calls []Call
-		var rejected error
-		err := b.db.Read(ctx, func(q Querier) (err error) {
-			calls, rejected = nil, nil
-			p := &blobPlan{blobTx: blobTx{owner: owner}, refs: make(map[string]blob.RefRow), contents: make(map[blob.Digest]blob.ContentRow)}
-			p.blobTx.Tx = &plannedCalls{q, &calls}
-			var version int64
-			if err := q.Query(sqlBlobVersion, func(r Row) error {
-				version, p.usage = r.Int(0), blob.Usage{Blobs: r.Int(1), Bytes: r.Int(2)}
-				return nil
-			}, owner); err != nil {
-				return err
-			}
-			if rejected = f(p); rejected != nil {
-				return rejected
-			}
-			if len(calls) > 0 {
-				calls = append(calls, p.guard(version)) // last, since it locks the row
-			}
-			return nil
-		})
+		calls, err := b.plan(ctx, owner, f)
 		if err != nil || len(calls) == 0 {
 			return err
 		}
-		if err := db.Pipeline(ctx, "", calls...); err == nil || errors.Is(err, ErrAnswerLost) {
-			return nil
-		} else if !errors.Is(err, ErrGuard) {
+		err = db.Pipeline(ctx, "", calls...)
+		if errors.Is(err, ErrAnswerLost) {
+			return nil // its rows have no results
+		}
+		if !errors.Is(err, ErrGuard) {
 			return err
 		}
 	}
 	return ErrGuard
 }
 
+// plan returns the statements of a change, none if it changes nothing.
+func (b *blobRefs) plan(ctx context.Context, owner string, f func(tx blob.Tx) error) (calls []Call, err error) {
+	err = b.db.Read(ctx, func(q Querier) error {
+		calls = nil
+		p := &blobPlan{blobTx: blobTx{Tx: &plannedCalls{q, &calls}, owner: owner}, refs: make(map[string]blob.RefRow), contents: make(map[blob.Digest]blob.ContentRow)}
+		var version int64
+		err := q.Query(sqlBlobVersion, func(r Row) error {
+			version, p.usage = r.Int(0), blob.Usage{Blobs: r.Int(1), Bytes: r.Int(2)}
+			return nil
+		}, owner)
+		if err == nil {
+			err = f(p)
+		}
+		if err == nil && len(calls) > 0 {
+			calls = append(calls, p.guard(version)) // last, since it locks the row
+		}
+		return err
+	})
+	return calls, err
+}
+
 // newBlobVersion returns a version that no row has had, since a row that was removed may be added again.
-func newBlobVersion() int64 { return 1 + rand.Int64N(1<<62) }
+func newBlobVersion() int64 { return 1 + rand.Int64N(1<<62) } //nolint:gosec // identifies a change, needs no secrecy
 
 // guard returns the statement that changes the owner's row, if it has a version, 0 for no row.
 func (p *blobPlan) guard(version int64) Call {
