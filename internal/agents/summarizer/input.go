@@ -169,7 +169,8 @@ func (a *agent) read(ctx context.Context, t *holdfast.Turn, s source, fetched *i
 	if s.file == nil {
 		// Without a name, so that the format is not detected from the content.
 		d := document{name: s.name}
-		return d, a.open(ctx, t, &d, "", "text/plain", []byte(s.text))
+		err := a.open(ctx, t, &d, "", "text/plain", []byte(s.text))
+		return d, err
 	}
 	d := document{name: s.name, isFile: true}
 	remote := isRemote(s.file)
@@ -191,7 +192,8 @@ func (a *agent) read(ctx context.Context, t *holdfast.Turn, s source, fetched *i
 	if err := t.Status("opening " + s.name); err != nil {
 		return d, err
 	}
-	return d, a.open(ctx, t, &d, s.name, mimeType, data)
+	err = a.open(ctx, t, &d, s.name, mimeType, data)
+	return d, err
 }
 
 // open sets the pages of a document. Memory for them is held until the end of the turn.
