@@ -64,6 +64,7 @@ func startServer(t *testing.T, environ []string, args ...string) *testServer {
 			args = []string{"--agent", "echo"}
 		}
 		code := cli.Main(ctx, cli.Program{
+			Parts:   everything(),
 			Args:    append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--stop-grace", "200ms"}, args...),
 			Environ: environ, Stdout: w, Stderr: r,
 		})
