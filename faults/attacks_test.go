@@ -282,7 +282,8 @@ func attackQueue(a *attacker) {
 	})
 }
 
-// slowFiles serves a file of 9.9 MB, whose last byte it delays until the attacks have ended, and /prose, a text without delay.
+// slowFiles serves a file of 9.9 MB and delays its last byte until the attacks have ended. It serves the text /prose
+// without a delay.
 func slowFiles(t *testing.T, over context.Context) string {
 	t.Helper()
 	content := []byte(strings.Repeat(strings.Repeat(" ", 99)+"\n", 99_000))

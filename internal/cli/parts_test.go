@@ -1,9 +1,6 @@
 package cli_test
 
 import (
-	"context"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,25 +51,11 @@ func TestBuildsNameTheBuildThatHasAPart(t *testing.T) {
 // A build without PDF does not offer it on the card, and rejects it.
 func TestBuildsWithoutPDFOfferNone(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	r, w := io.Pipe()
-	served := make(chan int, 1)
-	go func() {
-		defer w.Close()
-		served <- cli.Main(ctx, cli.Program{Args: []string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0", "--storage", "memory"}, Stdout: w, Stderr: io.Discard})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-served
-	})
-	var ready struct{ URL string }
-	if err := json.NewDecoder(r).Decode(&ready); err != nil {
-		t.Fatal(err)
-	}
-	if code, card := lightRun(t, nil, "card", "--server", ready.URL, "--json"); code != 0 || !strings.Contains(card, "text/html") || strings.Contains(strings.ToLower(card), "pdf") {
+	url := serveWith(t, cli.Parts{}, "--storage", "memory")
+	if code, card := lightRun(t, nil, "card", "--server", url, "--json"); code != 0 || !strings.Contains(card, "text/html") || strings.Contains(strings.ToLower(card), "pdf") {
 		t.Errorf("card = %d, %s, want one without PDF", code, card)
 	}
-	_, out := lightRun(t, nil, "call", "--server", ready.URL, "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"name":"a.pdf","mimeType":"application/pdf","bytes":"JVBERi0xLjcK"}}]},"configuration":{"blocking":true}}`)
+	_, out := lightRun(t, nil, "call", "--server", url, "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"name":"a.pdf","mimeType":"application/pdf","bytes":"JVBERi0xLjcK"}}]},"configuration":{"blocking":true}}`)
 	if want := `the part is "application/pdf", this agent accepts text/plain, text/markdown, text/html, application/json`; !strings.Contains(out, want) {
 		t.Errorf("reply = %s, want %s", out, want)
 	}

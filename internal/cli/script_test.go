@@ -161,12 +161,18 @@ func run(t *testing.T, stdin string, environ []string, args ...string) (code int
 // serveForTest runs a server in this process until the test ends.
 func serveForTest(t *testing.T, args ...string) (url string) {
 	t.Helper()
+	return serveWith(t, everything(), args...)
+}
+
+// serveWith is serveForTest with other parts.
+func serveWith(t *testing.T, parts cli.Parts, args ...string) (url string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r, w := io.Pipe()
 	served := make(chan int, 1)
 	go func() {
 		defer w.Close()
-		served <- cli.Main(ctx, cli.Program{Parts: everything(), Args: append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0"}, args...), Stdout: w, Stderr: io.Discard})
+		served <- cli.Main(ctx, cli.Program{Parts: parts, Args: append([]string{"holdfast", "serve", "--json", "--addr", "127.0.0.1:0"}, args...), Stdout: w, Stderr: io.Discard})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -67,8 +67,8 @@ func Analyze(p Page) PageAnalysis {
 // analyses of a long document have a bounded size; see [PageAnalysis.Limit].
 func CandidatesPerPage(pages int) int { return max(2, 2*maxRanked/max(pages, 1)) }
 
-// Limit keeps the best candidates of the page, at most most: those of good form that resemble the rest
-// of the page. It keeps the terms that they use.
+// Limit keeps at most the given number of candidates: sentences of good form that resemble the rest of
+// the page. It keeps the terms that they use.
 func (a *PageAnalysis) Limit(most int) {
 	if len(a.Candidates) <= most {
 		return

@@ -114,7 +114,7 @@ func TestSummarizeSurvivesResumption(t *testing.T) {
 	}
 }
 
-// A long document keeps the best candidates of each page, whose terms are those of the page.
+// A long document keeps the best candidates of each page, with their terms.
 func TestAnalysesOfLongDocumentsAreLimited(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("Harbour works continue. ", 3) + "The harbour works continue until the spring, says the mayor of the town. Figure 7. The harbour pier will be closed until the works end in spring."

@@ -21,7 +21,7 @@ const (
 	holdfast  program = "holdfast"
 	hooks     program = "hooks"
 
-	// holdfastFull is Holdfast with gRPC, which is a module of its own.
+	// holdfastFull is Holdfast with all parts, which is in a module of its own.
 	holdfastFull program = "holdfast-full"
 )
 

@@ -311,7 +311,7 @@ func plural(n int, noun string) string {
 }
 
 // formats lists the formats of documents.
-func (c *Config) formats() string {
+func (c Config) formats() string {
 	if c.Reader.PDF == nil {
 		return "plain text, Markdown or HTML"
 	}

@@ -1,4 +1,4 @@
-// Package full has the parts of the command whose libraries are large: PDF, Redis and S3.
+// Package full has the parts of the command that need large libraries: PDF, Redis and S3.
 package full
 
 import (
@@ -22,7 +22,7 @@ func Parts() cli.Parts {
 	return cli.Parts{
 		Reader: summarize.Reader{PDF: pdftext.Pages},
 		Stores: map[string]cli.StoreOpener{
-			"redis": {Check: checkRedis, Open: OpenRedis},
+			"redis": {Check: checkRedis, Open: openRedis},
 			"s3":    {Check: checkS3, Open: OpenS3},
 		},
 	}
@@ -33,7 +33,7 @@ func checkS3(url string) error {
 	return err
 }
 
-// OpenS3 opens blobs whose contents are in a bucket. Their refs are in the main store, or in the bucket
+// OpenS3 opens blobs with their contents in a bucket, and their refs in the main store, or in the bucket
 // if the URL says so.
 func OpenS3(ctx context.Context, p cli.OpenParams) (cli.OpenedContracts, error) {
 	cfg, err := s3.ParseURL(p.URL)
@@ -66,8 +66,8 @@ func checkRedis(url string) error {
 	return nil
 }
 
-// OpenRedis opens transcripts and session states in Redis.
-func OpenRedis(ctx context.Context, p cli.OpenParams) (cli.OpenedContracts, error) {
+// openRedis opens transcripts and session states in Redis.
+func openRedis(ctx context.Context, p cli.OpenParams) (cli.OpenedContracts, error) {
 	s, err := redis.Open(ctx, redis.Config{URL: p.URL})
 	if err != nil {
 		return cli.OpenedContracts{}, err

@@ -182,7 +182,7 @@ func (p *place) dropSchema(name string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// dropGraphs removes the copies in Apache AGE whose names have a prefix, each in a session of its own: in AGE 1.5
+// dropGraphs removes the copies in Apache AGE with a prefix of their names, each in a session of its own: in AGE 1.5
 // a session that dropped a graph fails when the server makes it empty its caches.
 func dropGraphs(ctx context.Context, conn *pgx.Conn, prefix string) error {
 	rows, err := conn.Query(ctx, "SELECT name::text FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)", prefix)
