@@ -25,10 +25,10 @@ type Parts struct {
 	GRPC *GRPC
 }
 
-// fullBuild and checkBuild are the builds of the command that have parts.
+// fullBuild and checkBuild name the builds of the command that have parts, and their documentation.
 const (
-	fullBuild  = "holdfast-full"
-	checkBuild = "holdfast-check"
+	fullBuild  = "holdfast-full (docs/operations.md#builds)"
+	checkBuild = "holdfast-check (docs/operations.md#builds)"
 )
 
 // StoreOpener opens the contracts of a kind of storage. Errors of both functions contain no secrets.

@@ -35,7 +35,7 @@ func TestBuildsNameTheBuildThatHasAPart(t *testing.T) {
 		{"STORE_STATE=redis://:hunter2@127.0.0.1:1", []string{"config", "--check"}, 2, "STORE_STATE needs a build with stores of the kind redis: use the command holdfast-full"},
 		{"STORE_BLOB=s3://k:hunter2@b", []string{"serve"}, 2, "STORE_BLOB needs a build with stores of the kind s3: use the command holdfast-full"},
 		{"", []string{"storage", "check", "memory"}, 5, "this build of the command has no conformance suites\n  use the command holdfast-check"},
-		{"HOLDFAST_DATA=" + dir, []string{"documents", "add", pdf, "--owner", "alice", "--collection", "c"}, 1, "supported are text/plain, text/markdown, text/html\n  the command holdfast-full reads PDF too"},
+		{"HOLDFAST_DATA=" + dir, []string{"documents", "add", pdf, "--owner", "alice", "--collection", "c"}, 1, "supported are text/plain, text/markdown, text/html\n  the command holdfast-full (docs/operations.md#builds) reads PDF too"},
 	} {
 		var environ []string
 		if tt.setting != "" {
