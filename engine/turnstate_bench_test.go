@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -35,7 +36,7 @@ func BenchmarkTurnSpeed(b *testing.B) {
 			return postgres.Open(b.Context(), postgres.Config{URL: server.URL(), Migrate: true})
 		}},
 	} {
-		for _, kind := range []string{"read", "write", "append", "remember"} {
+		for _, kind := range []string{"read", "write", "append", "remember", "append and remember"} {
 			for _, callers := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/callers=%d", bench.name, kind, callers), func(b *testing.B) {
 					s, err := bench.store(b)
@@ -71,16 +72,17 @@ func BenchmarkTurnSpeed(b *testing.B) {
 func benchState(ctx context.Context, turn *engine.Turn) error {
 	kind := turn.Messages()[0].Text()
 	switch kind {
-	case "append":
+	case "append", "append and remember":
 		if err := turn.Transcript().AppendText(ctx, "user", "The backup runs at noon, except on Sundays."); err != nil {
-			return err
-		}
-	case "remember":
-		if err := turn.Remember(ctx, "The backup runs at noon, except on Sundays.", engine.RememberParams{Namespace: turn.ContextID()}); err != nil {
 			return err
 		}
 	case "read", "write":
 		if _, err := turn.State().Get(ctx); err != nil {
+			return err
+		}
+	}
+	if strings.HasSuffix(kind, "remember") {
+		if err := turn.Remember(ctx, "The backup runs at noon, except on Sundays.", engine.RememberParams{Namespace: turn.ContextID()}); err != nil {
 			return err
 		}
 	}

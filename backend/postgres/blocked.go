@@ -57,7 +57,7 @@ func (w *blockedRequests) add(r *request) (start bool) {
 func (c *committer) split(group []*request, cause error) {
 	var rest []*request
 	for _, r := range group {
-		if r.applied() { // by an earlier transaction than the one that failed
+		if r.ungrouped || r.applied() { // by an earlier transaction than the one that failed
 			c.finish(r, nil)
 		} else {
 			rest = append(rest, r)

@@ -64,6 +64,7 @@ func (c *committer) calls(accepted []*change, mark int64, strict bool) []*call {
 	add(c.contents(accepted))
 	add(c.steps(accepted))
 	calls = append(calls, c.records(accepted)...)
+	calls = append(calls, effects(accepted)...)
 	k := c.reuseCall(stmtMark)
 	k.scalars = append(k.scalars, mark)
 	return append(calls, k)

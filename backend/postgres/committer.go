@@ -152,7 +152,7 @@ func (c *committer) run(group []*request) {
 	}
 	for i, r := range group {
 		switch {
-		case err == nil || r.applied(): // perhaps by an earlier transaction than the one that failed
+		case err == nil || r.ungrouped || r.applied(): // perhaps by an earlier transaction than the one that failed
 			c.finish(r, nil)
 		case final:
 			c.finish(r, err)
@@ -169,10 +169,18 @@ func (r *request) applied() bool {
 
 // finish returns the outcome of a request to its caller and announces its changes.
 func (c *committer) finish(r *request, err error) {
+	if r.ungrouped {
+		r.done <- errUngrouped
+		return
+	}
 	due := false
 	for i := range r.changes {
 		if ch := &r.changes[i]; err == nil && ch.result.Err == nil {
-			c.s.outbox.add(ch.Queue != nil && ch.Queue.Phase == store.PhaseQueued, ch.Key)
+			queued := ch.Queue != nil && ch.Queue.Phase == store.PhaseQueued
+			if queued && !ch.Queue.DueAt.IsZero() {
+				c.s.waitingTasks.added(millis(ch.Queue.DueAt))
+			}
+			c.s.outbox.add(queued, ch.Key)
 			due = due || ch.movedLanes || len(ch.Webhooks) > 0
 		}
 	}
@@ -200,7 +208,7 @@ func (c *committer) apply(group []*request) error {
 			pending = append(pending, ch)
 		}
 	}
-	for guardAttempts, retries := 0, 0; ; {
+	for guardAttempts, effectAttempts, retries := 0, 0, 0; ; {
 		for _, ch := range pending {
 			ch.applied, ch.movedLanes, ch.result, ch.at, ch.after = false, false, store.Result{}, 0, 0
 		}
@@ -218,6 +226,7 @@ func (c *committer) apply(group []*request) error {
 			}
 		}
 		var refused *refusedEffect
+		effect := failedEffect(err, accepted)
 		switch {
 		case err == nil:
 			if pending = notApplied(accepted); len(pending) == 0 {
@@ -227,6 +236,11 @@ func (c *committer) apply(group []*request) error {
 		case errors.As(err, &refused):
 			pending, withGuards = refused.others(accepted), true
 			if len(pending) == 0 {
+				return nil
+			}
+		case effect != nil:
+			effectAttempts++
+			if pending = ungroup(group, effect, effectAttempts > maxGroupAttempts, accepted); len(pending) == 0 {
 				return nil
 			}
 		case guardFailed(err):
@@ -347,6 +361,9 @@ func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 	calls := c.calls(accepted, mark, strict)
 	defer func() {
 		for _, k := range calls {
+			if k.args != nil {
+				continue // of an effect
+			}
 			clear(k.changes)
 			c.freeCalls[k.statement] = append(c.freeCalls[k.statement], k)
 		}

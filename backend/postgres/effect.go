@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,17 +9,118 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Effects need several round trips, so a request whose changes have effects is not part of a group.
-// Its transaction runs the statements of the changes first, whose guards fail unless all of them are
-// applied, and then the effects.
+// Effects that are guarded statements are part of the group of their changes. If one of these guards fails,
+// or if an effect must read, the request is applied in a transaction of its own, which needs several round
+// trips: it runs the statements of the changes first, whose guards fail unless all of them are applied, and
+// then the effects.
+
+// errUngrouped is the outcome of a request that a group cannot apply because of its effects.
+var errUngrouped = errors.New("effects need a transaction of their own")
+
+// effectCalls is the statements of an effect.
+type effectCalls struct {
+	order string // of the row that they lock first, see callRequest
+	calls []*call
+}
+
+// prepareEffects sets the statements of the effects of a request. It returns false if an effect has none.
+func (s *changeWriter) prepareEffects(r *request) bool {
+	k := &kit{s.database}
+	for i := range r.changes {
+		ch := &r.changes[i]
+		for _, e := range ch.Effects {
+			p, ok := e.(sqlkit.PipelinedEffect)
+			if !ok {
+				return false
+			}
+			order, calls := p.Calls(k.in)
+			if len(calls) == 0 {
+				return false
+			}
+			for _, c := range calls {
+				r.bytes += argsSize(c.Args)
+			}
+			ch.effects = append(ch.effects, effectCalls{order, k.calls(calls)})
+		}
+	}
+	return true
+}
+
+// argsSize returns the size of the texts and bytes of arguments.
+func argsSize(args []any) (n int) {
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			n += len(a)
+		case []byte:
+			n += len(a)
+		case []string:
+			for _, s := range a {
+				n += len(s)
+			}
+		}
+	}
+	return n
+}
+
+// effects returns the statements of the effects of changes, in the order of the rows that they lock. Effects
+// of the same row keep their order.
+func effects(accepted []*change) (calls []*call) {
+	var all []effectCalls
+	for _, ch := range accepted {
+		all = append(all, ch.effects...)
+	}
+	slices.SortStableFunc(all, func(a, b effectCalls) int { return cmp.Compare(a.order, b.order) })
+	for _, e := range all {
+		calls = append(calls, e.calls...)
+	}
+	return calls
+}
+
+// ungroup marks the requests of a group whose effects had the call that failed, or all requests with effects.
+// It returns the other changes.
+func ungroup(group []*request, failed *call, all bool, pending []*change) []*change {
+	out := make(map[*change]bool)
+	for _, r := range group {
+		r.ungrouped = r.ungrouped || slices.ContainsFunc(r.changes, func(ch change) bool {
+			return all && len(ch.effects) > 0 || ch.hasCall(failed)
+		})
+		for i := range r.changes {
+			out[&r.changes[i]] = r.ungrouped
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(pending), func(ch *change) bool { return out[ch] })
+}
+
+// hasCall reports whether a call is one of the change's effects.
+func (c *change) hasCall(k *call) bool {
+	return slices.ContainsFunc(c.effects, func(e effectCalls) bool { return slices.Contains(e.calls, k) })
+}
+
+// failedEffect returns the call of an effect of a change whose guard failed, nil if it was no such call.
+func failedEffect(err error, changes []*change) *call {
+	var failed *callError
+	if !guardFailed(err) || !errors.As(err, &failed) {
+		return nil
+	}
+	if slices.ContainsFunc(changes, func(ch *change) bool { return ch.hasCall(failed.call) }) {
+		return failed.call
+	}
+	return nil
+}
 
 // commitWithEffects applies a request on a connection of client calls. If ctx ends before it has
 // one, the request is not applied.
 func (s *changeWriter) commitWithEffects(ctx context.Context, r *request) error {
+	for i := range r.changes {
+		r.changes[i].effects = nil
+	}
+	r.ungrouped = false
 	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
 		return err
 	}
@@ -33,10 +135,10 @@ func (s *changeWriter) commitWithEffects(ctx context.Context, r *request) error 
 	return <-r.done
 }
 
-// transactCalls runs the statements and the effects of changes in one transaction. Without effects,
-// this is one round trip.
+// transactCalls runs the statements and the effects of changes in one transaction. If the statements of the
+// effects are among them, this is one round trip.
 func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*change) error {
-	if !slices.ContainsFunc(changes, func(c *change) bool { return len(c.Effects) > 0 }) {
+	if !slices.ContainsFunc(changes, func(c *change) bool { return len(c.Effects) > len(c.effects) }) {
 		return s.pipeline(ctx, calls)
 	}
 	return s.withConn(ctx, func(c *pgx.Conn) error {

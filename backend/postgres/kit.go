@@ -21,6 +21,24 @@ var errKitRejected = errors.New("rejected")
 // Dialect implements sqlkit.DB.
 func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.PostgreSQL }
 
+// in reports whether a database is this one.
+func (k *kit) in(db sqlkit.DB) bool {
+	other, ok := db.(*kit)
+	return ok && other.database == k.database
+}
+
+// calls returns the calls of a pipeline.
+func (k *kit) calls(of []sqlkit.Call) []*call {
+	calls := make([]*call, len(of))
+	for i, c := range of {
+		calls[i] = &call{statement: k.statement(c.Text), args: c.Args}
+		if c.Row != nil {
+			calls[i].row = func(r record) { c.Row(kitRow(r)) }
+		}
+	}
+	return calls
+}
+
 // Read implements sqlkit.DB. It retries transient failures.
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error

@@ -51,8 +51,7 @@ type kitWrite struct {
 
 // In implements sqlkit.EffectTx.
 func (t *kitWrite) In(db sqlkit.DB) bool {
-	k, ok := db.(*kit)
-	return ok && k.database == t.kit.database
+	return t.kit.in(db)
 }
 
 // Query implements sqlkit.Querier.
@@ -103,14 +102,7 @@ func (t *kitWrite) rollback() {
 
 // Pipeline implements sqlkit.Pipeliner.
 func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) error {
-	r := &callRequest{order: order, calls: make([]*call, len(of))}
-	for i, c := range of {
-		r.calls[i] = &call{statement: k.statement(c.Text), args: c.Args}
-		if c.Row != nil {
-			r.calls[i].row = func(r record) { c.Row(kitRow(r)) }
-		}
-	}
-	err := k.commitGrouped(ctx, "write", r)
+	err := k.commitGrouped(ctx, "write", &callRequest{order: order, calls: k.calls(of)})
 	switch {
 	case errors.Is(err, errKitRejected):
 		return sqlkit.ErrGuard

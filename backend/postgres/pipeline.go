@@ -81,10 +81,17 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 	if err := p.Sync(); err != nil {
 		return err
 	}
-	for next := 0; ; {
+	next := 0
+	failed := func(i int, e error) error {
+		if err == nil && i < len(calls) {
+			e = &callError{calls[i], e}
+		}
+		return errors.Join(err, e)
+	}
+	for {
 		results, e := p.GetResults()
 		if e != nil {
-			err = errors.Join(err, e)
+			err = failed(next, e)
 			if sqlState(e) == "" {
 				return err // the connection is lost
 			}
@@ -99,7 +106,7 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 			}
 			tag, e := r.Close()
 			if k.changed = tag.RowsAffected(); e != nil {
-				if err = errors.Join(err, fmt.Errorf("%s: %w", k.name, e)); sqlState(e) == "" {
+				if err = failed(next-1, e); sqlState(e) == "" {
 					return err
 				}
 			}
@@ -110,6 +117,16 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 		}
 	}
 }
+
+// callError is the error of the call that failed first.
+type callError struct {
+	call *call
+	err  error
+}
+
+func (e *callError) Error() string { return e.call.name + ": " + e.err.Error() }
+
+func (e *callError) Unwrap() error { return e.err }
 
 // result processes a row of a call's result.
 func (k *call) result(r record) {

@@ -9,14 +9,23 @@ type EffectTx interface {
 	In(db DB) bool
 }
 
-// effect implements store.Effect.
+// PipelinedEffect is an effect that may be statements of a Pipeliner instead.
+type PipelinedEffect interface {
+	// Calls returns the statements and their order, as Pipeline has them. If one of them fails as with
+	// ErrGuard, the effect must be applied. Without statements, it must be applied at once. in reports
+	// whether the statements would run in a database.
+	Calls(in func(db DB) bool) (order string, calls []Call)
+}
+
+// effect implements store.Effect and PipelinedEffect.
 type effect struct {
 	db    DB
 	apply func(tx Tx) error
+	calls func() (order string, calls []Call) // may be nil
 }
 
 // NewEffect returns an effect that calls apply in the transaction of its change.
-func NewEffect(db DB, apply func(tx Tx) error) store.Effect { return &effect{db, apply} }
+func NewEffect(db DB, apply func(tx Tx) error) store.Effect { return &effect{db: db, apply: apply} }
 
 // Apply implements store.Effect.
 func (e *effect) Apply(tx any) error {
@@ -25,6 +34,14 @@ func (e *effect) Apply(tx any) error {
 		return err
 	}
 	return e.apply(t)
+}
+
+// Calls implements PipelinedEffect.
+func (e *effect) Calls(in func(db DB) bool) (order string, calls []Call) {
+	if e.calls == nil || !in(e.db) {
+		return "", nil
+	}
+	return e.calls()
 }
 
 // effectTx returns the transaction in which an effect is applied, or store.ErrForeignEffect.

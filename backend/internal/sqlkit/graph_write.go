@@ -59,10 +59,10 @@ func (g *Graphs) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &effect{g.db, func(tx Tx) error {
+	return NewEffect(g.db, func(tx Tx) error {
 		_, err := applyGraph(tx, w)
 		return err
-	}}, nil
+	}), nil
 }
 
 // lockGraph locks the row of a graph, and creates it if needed: alone, or together with other writes

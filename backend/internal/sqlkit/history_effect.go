@@ -14,7 +14,7 @@ func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Eff
 	}
 	p = p.Copy()
 	rows := messageRows(&p)
-	return h.effect(k, func(tx Tx, now int64) error {
+	e := h.effect(k, func(tx Tx, now int64) error {
 		if p.IdempotencyKey != "" {
 			if repeated, err := h.repeatedAppend(tx, k, &p, now); repeated || err != nil {
 				return err
@@ -22,7 +22,15 @@ func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Eff
 		}
 		_, err := h.appendMessages(tx, k, &p, rows, now)
 		return err
-	}), nil
+	})
+	e.calls = func() (string, []Call) {
+		a := newPipelinedAppend(&p, rows, h.now().UnixMilli())
+		if a.order(k) == "" {
+			return "", nil
+		}
+		return a.order(k), a.calls(k, &p, nil)
+	}
+	return e, nil
 }
 
 // ClearEffect implements history.Transactional.
@@ -30,10 +38,10 @@ func (h *History) ClearEffect(k history.Key) (store.Effect, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
 	}
-	return &effect{h.db, func(tx Tx) error {
+	return NewEffect(h.db, func(tx Tx) error {
 		_, err := tx.Exec(sqlHistoryMark, args(k)...)
 		return err
-	}}, nil
+	}), nil
 }
 
 // ClearRunEffect implements history.Transactional.
@@ -49,8 +57,8 @@ func (h *History) ClearRunEffect(k history.Key, run string, fence int64) (store.
 
 // effect returns an effect that calls f. If f returns errExpired, it purges the session in the same
 // transaction and calls f again.
-func (h *History) effect(k history.Key, f func(tx Tx, now int64) error) store.Effect {
-	return &effect{h.db, func(tx Tx) error {
+func (h *History) effect(k history.Key, f func(tx Tx, now int64) error) *effect {
+	return &effect{db: h.db, apply: func(tx Tx) error {
 		for {
 			now := h.now().UnixMilli()
 			err := f(tx, now)

@@ -82,38 +82,14 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 		return history.AppendResult{}, ErrGuard
 	}
 	var last int64
-	expected := int64(-1)
-	if p.Expected != nil {
-		expected = *p.Expected
-	}
-	n := int64(len(rows))
-	totals := args(k, a.now, n, a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)
-	row := func(r Row) { last = max(last, r.Int(0)) }
-	var calls []Call
-	switch {
-	case p.Fence > 0:
-		calls = []Call{
-			{Text: sqlHistoryReserve, Args: totals, Row: row},
-			{Text: sqlHistoryInsert, Args: append(args(k, p.Run, p.Fence, p.IdempotencyKey), a.arrays()...)},
-			{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)},
-		}
-	case n == 1:
-		calls = []Call{{Text: sqlHistoryAppend, Args: append(append(totals, p.Run, p.IdempotencyKey), a.values()...), Row: row}}
-	default:
-		calls = []Call{{Text: sqlHistoryAppendAll, Args: append(append(totals, p.Run, p.IdempotencyKey), a.arrays()...), Row: row}}
-	}
-	order := ""
-	if a.size <= maxGrouped {
-		order = strings.Join([]string{"history", k.Owner, k.Agent, k.Session}, "\x00")
-	}
-	err := db.Pipeline(ctx, order, calls...)
+	err := db.Pipeline(ctx, a.order(k), a.calls(k, p, func(r Row) { last = max(last, r.Int(0)) })...)
 	if errors.Is(err, ErrAnswerLost) {
 		last, err = h.appended(ctx, k, p, a.id)
 	}
 	if err != nil {
 		return history.AppendResult{}, err
 	}
-	return history.AppendResult{First: last - n + 1, Last: last}, nil
+	return history.AppendResult{First: last - int64(len(rows)) + 1, Last: last}, nil
 }
 
 // appended returns the last sequence of an append in a pipeline whose answer was lost.
@@ -139,6 +115,34 @@ type pipelinedAppend struct {
 	now, size int64
 	created   []int64
 	texts     [4][]string
+}
+
+// order returns the order of the append in a transaction of other callers, "" if it is too large.
+func (a *pipelinedAppend) order(k history.Key) string {
+	if a.size > maxGrouped {
+		return ""
+	}
+	return strings.Join([]string{"history", k.Owner, k.Agent, k.Session}, "\x00")
+}
+
+// calls returns the statements of the append. row receives the sequences.
+func (a *pipelinedAppend) calls(k history.Key, p *history.AppendParams, row func(r Row)) []Call {
+	expected := int64(-1)
+	if p.Expected != nil {
+		expected = *p.Expected
+	}
+	totals := args(k, a.now, int64(len(a.created)), a.size, expected, max(p.TTL.Milliseconds(), 0), p.TTL == 0)
+	switch {
+	case p.Fence > 0:
+		return []Call{
+			{Text: sqlHistoryReserve, Args: totals, Row: row},
+			{Text: sqlHistoryInsert, Args: append(args(k, p.Run, p.Fence, p.IdempotencyKey), a.arrays()...)},
+			{Text: sqlHistoryRaiseFence, Args: args(k, p.Run, p.Fence)},
+		}
+	case len(a.created) == 1:
+		return []Call{{Text: sqlHistoryAppend, Args: append(append(totals, p.Run, p.IdempotencyKey), a.values()...), Row: row}}
+	}
+	return []Call{{Text: sqlHistoryAppendAll, Args: append(append(totals, p.Run, p.IdempotencyKey), a.arrays()...), Row: row}}
 }
 
 // arrays returns the columns and the id.

@@ -160,10 +160,17 @@ func (l *LongTerm) SaveEffect(ctx context.Context, scope memory.Scope, content s
 	if err != nil {
 		return nil, err
 	}
-	return &effect{l.db, func(tx Tx) error {
+	e := &effect{db: l.db, apply: func(tx Tx) error {
 		_, err := l.save(tx, first)
 		return err
-	}}, nil
+	}}
+	if first.Key == "" {
+		e.calls = func() (order string, calls []Call) {
+			_ = l.insert(&plannedCalls{calls: &calls}, first) // reads nothing
+			return "", calls
+		}
+	}
+	return e, nil
 }
 
 // newFact checks the parameters of Save and returns the first version of the fact, with its embedding.

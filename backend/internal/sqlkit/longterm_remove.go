@@ -65,7 +65,7 @@ func (l *LongTerm) DeleteEffect(scope memory.Scope, id string) (store.Effect, er
 	if err != nil {
 		return nil, err
 	}
-	return &effect{l.db, func(tx Tx) error { return l.remove(tx, scope, id) }}, nil
+	return NewEffect(l.db, func(tx Tx) error { return l.remove(tx, scope, id) }), nil
 }
 
 // remove removes a fact with its key.
