@@ -364,7 +364,7 @@ type attacker struct {
 func (s *siege) attacker(ctx context.Context, token, name string) *attacker {
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
 	s.t.Cleanup(transport.CloseIdleConnections)
-	return &attacker{s: s, ctx: ctx, token: token, name: name, http: &http.Client{Transport: transport, Timeout: time.Minute}}
+	return &attacker{s: s, ctx: ctx, token: token, name: name, http: &http.Client{Transport: searched{transport}, Timeout: time.Minute}}
 }
 
 // note counts a response by its status, 0 for none.

@@ -279,7 +279,7 @@ func TestTasksBeyondTheQueueLimitAreRejected(t *testing.T) {
 // getJSON reads a page such as /health.
 func (p *process) getJSON(path string, v any) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + path)
+	resp, err := httpClient.Get(p.url + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -55,7 +55,12 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	return m.Run()
+	code := m.Run()
+	if len(shown.texts) > 0 {
+		fmt.Printf("--- FAIL: clients or receivers got internals:\n%s\n", strings.Join(shown.texts, "\n"))
+		return 1
+	}
+	return code
 }
 
 // site is a data directory and an address, for servers that run one after the other.
@@ -158,7 +163,7 @@ func spawn(t *testing.T, addr string, cmd *exec.Cmd) *process {
 }
 
 // httpClient does not limit the number of connections.
-var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: await.Limit}).DialContext}}
+var httpClient = &http.Client{Transport: searched{&http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: await.Limit}).DialContext}}}
 
 // kill sends SIGKILL and waits until the process has ended.
 func (p *process) kill() {

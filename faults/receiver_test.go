@@ -254,6 +254,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return // its sender has disconnected
 	}
+	search("webhook "+req.URL.Path, body)
 	d := &delivery{hook: strings.TrimPrefix(req.URL.Path, "/"), started: time.Now()}
 	d.conn, _ = req.Context().Value(connKey{}).(net.Conn)
 	d.attempt, _ = strconv.Atoi(req.Header.Get("X-Delivery-Attempt"))
