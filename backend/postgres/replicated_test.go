@@ -178,7 +178,14 @@ func checkNotAcknowledged(t *testing.T, c *cluster) {
 		},
 		"Ping": func() error { return s.Ping(bg) },
 	})
-	// Now the primary has the changes, but no standby has them.
+	// A call that timed out before it reached the primary is repeated.
+	await.True(t, "the primary has the changes, but no standby has them", func() (has bool) {
+		if c.query(c.primary.URL(), &has, s.qualify(`SELECT count(*) = 2 FROM {s}.idempotency_keys WHERE key IN ('send', 'save')`)); !has {
+			_ = commitOne(s, keyed)
+			_, _ = s.SaveContext(bg, kept)
+		}
+		return has
+	})
 	again := submitted(11)
 	again.Idempotency = &store.IdempotencyRecord{Owner: again.Key.Owner, Key: "send", TaskID: again.Key.ID, CreatedAt: testStart}
 	elsewhere := c.openElsewhere(time.Second)
