@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,4 +261,75 @@ func durableHarness() storetest.Harness {
 		return open(t, freshConfig(t, Config{URL: server.URL(), PoolMin: 2, PoolMax: 10}))
 	}
 	return h
+}
+
+// BenchmarkHeldSnapshot measures claims of 64 tasks, claims that find none, and claims of lanes while another
+// session holds a snapshot, beside the same calls before. An operation is a task that is queued, claimed and completed,
+// with -benchtime 1000000x a million. Lanes are claimed once for 16 tasks.
+func BenchmarkHeldSnapshot(b *testing.B) {
+	const round, batch = 5_000, 64
+	s := openBench(b, Config{})
+	var last [3][]time.Duration // of the last round
+	timed := func(kind int, f func()) {
+		started := time.Now()
+		f()
+		last[kind] = append(last[kind], time.Since(started))
+	}
+	for n := range batch {
+		must(b, commitOne(s, submitted(n)))
+		_, err := s.SaveWebhook(bg, webhook(n, "p", "http://x"), store.WebhookCursor{Seq: 2}, testStart)
+		must(b, err)
+	}
+	run := func(from int) {
+		last = [3][]time.Duration{}
+		for at := from; at < from+round; at += 250 {
+			var changes []store.Change
+			for n := range 250 {
+				changes = append(changes, queued(at+n))
+			}
+			_, err := s.Commit(bg, changes...)
+			must(b, err)
+		}
+		for left := round; left > 0; {
+			var tasks []*store.Task
+			timed(0, func() { tasks = claimTasks(b, s, batch) })
+			left -= len(tasks)
+			var changes []store.Change
+			for _, task := range tasks {
+				changes = append(changes, completedClaim(task))
+			}
+			for n := range min(left, batch/16) { // lanes that become due
+				changes = append(changes, progress(n))
+			}
+			_, err := s.Commit(bg, changes...)
+			must(b, err)
+			var lanes []store.ClaimedLane
+			timed(2, func() { lanes, err = s.ClaimLanes(bg, claimParams("w", batch)) })
+			must(b, err)
+			for i := range lanes {
+				_, err := s.AckLanes(bg, ackOf(&lanes[i], false))
+				must(b, err)
+			}
+		}
+		for range 50 {
+			timed(1, func() { claimTasks(b, s, batch) })
+		}
+	}
+	median := func(kind int) time.Duration {
+		slices.Sort(last[kind])
+		return last[kind][len(last[kind])/2]
+	}
+	run(batch)
+	run(batch + round)
+	before := [3]time.Duration{median(0), median(1), median(2)}
+	holdSnapshot(b, s)
+	b.ResetTimer()
+	for n := 0; n < b.N; n += round {
+		run(batch + 2*round + n)
+	}
+	for kind, name := range []string{"claim", "poll", "lanes"} {
+		b.ReportMetric(float64(before[kind].Microseconds())/1000, name+"-ms-before")
+		b.ReportMetric(float64(median(kind).Microseconds())/1000, name+"-ms")
+		b.ReportMetric(float64(median(kind))/float64(before[kind]), name+"-ratio")
+	}
 }

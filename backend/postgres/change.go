@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +18,9 @@ type changeWriter struct {
 	pks           *pkSource
 	counterRows   addedRows[string] // rows added to counters since their last merge, by owner
 	labelRows     addedRows[labelKey]
+	eras          *eras
+	waitingTasks  waitingBound
+	waitingLanes  waitingBound
 	queue         chan *request
 	blocked       blockedRequests
 	indeterminate indeterminateCommits
@@ -36,6 +39,8 @@ type change struct {
 	strict bool
 	pk     int64 // of the task to be created
 
+	effects []effectCalls // that run in the statements' round trip
+
 	// From the guard snapshot: the version before and after the change, 0 if not known.
 	at, after int64
 
@@ -51,6 +56,8 @@ type request struct {
 	state    atomic.Int32
 	deadline time.Time // for a blocked request, see blockedRequests
 	done     chan error
+
+	ungrouped bool // see errUngrouped
 }
 
 // The states of a request. A committer that accepts it and a caller that abandons it compete.
@@ -81,11 +88,14 @@ func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]s
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	commit := s.submit
-	if slices.ContainsFunc(changes, func(c store.Change) bool { return len(c.Effects) > 0 }) {
-		commit = s.commitWithEffects
+	err := errUngrouped
+	if s.prepareEffects(r) {
+		err = s.submit(ctx, r)
 	}
-	if err := commit(ctx, r); err != nil {
+	if errors.Is(err, errUngrouped) {
+		err = s.commitWithEffects(ctx, r)
+	}
+	if err != nil {
 		return nil, err
 	}
 	results := make([]store.Result, len(changes))

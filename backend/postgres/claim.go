@@ -36,12 +36,19 @@ func (s *taskStore) Claim(ctx context.Context, p store.ClaimParams) (tasks []*st
 	if err := s.confirm(ctx); err != nil {
 		return nil, wrapError(ctx, err, "claim")
 	}
-	promote := &call{statement: stmtPromoteTasks, args: []any{millis(p.Now), horizon(&p), promoteLimit}}
+	s.eras.moving.RLock()
+	defer s.eras.moving.RUnlock()
+	from, early := s.waitingTasks.start()
+	promote := &call{statement: stmtPromoteTasks, args: []any{millis(p.Now), horizon(&p), promoteLimit, from}}
 	c := &claim{s: s, statement: st, args: args, promote: promote, limit: p.Limit, after: maps.Clone(p.AfterContexts)}
 	rows, err := c.run(ctx)
+	if err == nil && promote.changed < promoteLimit {
+		s.waitingTasks.promoted(from, early, millis(p.Now))
+	}
 	if len(rows) == 0 {
 		return nil, wrapError(ctx, err, "claim")
 	}
+	s.eras.claimed(len(rows))
 	for i := range rows {
 		s.outbox.add(false, rows[i].Key)
 	}
@@ -146,17 +153,17 @@ var stmtPlanClaim = &statement{
 }
 
 // stmtPromoteTasks makes waiting tasks ready that are due, or whose due time is beyond the
-// horizon. Parameters: 1 now, 2 end of the horizon, 3 maximum number of each.
+// horizon. Parameters: 1 now, 2 end of the horizon, 3 maximum number of each, 4 see waitingBound.
 var stmtPromoteTasks = &statement{
 	name: "holdfast_promote_tasks",
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
-				WHERE phase = {waiting} AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at >= $4::bigint AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 			UNION ALL
 			SELECT * FROM (SELECT owner, id FROM {s}.task_rows
 				WHERE phase = {waiting} AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 		)
-		UPDATE {s}.task_rows t SET phase = {ready} FROM u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"`,
+		UPDATE {s}.task_rows t SET phase = {ready}, era = {era} FROM u WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"`,
 }
 
 // farFuture is later than any stored time.
@@ -254,7 +261,7 @@ const sqlRenew = `WITH l AS MATERIALIZED (
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = {leased} AND t.lease_worker = u.worker AND t.fence = u.fence
 			FOR UPDATE SKIP LOCKED) t
 	)
-	UPDATE {s}.task_rows t SET lease_until = $5::bigint FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
+	UPDATE {s}.task_rows t SET lease_until = $5::bigint, era = {era} FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
 	RETURNING t.owner, t.id, t.lease_worker, t.fence`
 
 // sqlHeldLeases returns which leases are held, including those of locked tasks.

@@ -88,7 +88,7 @@ func claimTemplate(queued string) string {
 		SELECT owner, id, by, row_number() OVER (ORDER BY r, n) AS place FROM ordered
 		WHERE r <= coalesce((SELECT min(known) FROM bounds), r) ORDER BY r, n LIMIT @max
 	), t AS (
-		UPDATE {s}.task_rows t SET phase = {leased}, lease_worker = @worker, fence = t.fence + 1, lease_until = @until,
+		UPDATE {s}.task_rows t SET phase = {leased}, era = {era}, lease_worker = @worker, fence = t.fence + 1, lease_until = @until,
 			attempt = t.attempt + 1, seq = t.seq + 1, bytes = t.bytes + @bytes, state = @state,
 			state_at = greatest(@at, t.updated_at), updated_at = greatest(@at, t.updated_at)
 		FROM chosen WHERE t.owner = chosen.owner COLLATE "POSIX" AND t.id = chosen.id COLLATE "POSIX"
@@ -107,7 +107,7 @@ func claimTemplate(queued string) string {
 // walkOwners returns a recursive CTE of the owners with ready or leased rows in a table of tasks
 // or lanes, in order. It numbers them from first.
 func walkOwners(table, name, from, after string, first int) string {
-	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.%s WHERE phase = %s AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
+	const hop = `(SELECT owner COLLATE "ucs_basic" FROM {s}.%s WHERE phase = %s AND era = {era} AND %s ORDER BY owner COLLATE "ucs_basic" LIMIT 1)`
 	step := func(where string) string {
 		return "least(" + fmt.Sprintf(hop, table, "{ready}", where) + ", " + fmt.Sprintf(hop, table, "{leased}", where) + ")"
 	}
@@ -127,7 +127,7 @@ func dueOwnerTasks(by, time, where string) string {
 // have a locked webhook. A higher number would make the planner read all tasks.
 func dueTasks(by, time, where, limit string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT x.owner, x.id, x.at, %[1]s FROM (
-			SELECT owner, id, %[2]s AS at, webhooks FROM {s}.task_rows WHERE %[3]s ORDER BY %[2]s, id LIMIT %[4]s + 64 FOR UPDATE SKIP LOCKED
+			SELECT owner, id, %[2]s AS at, webhooks FROM {s}.task_rows WHERE era = {era} AND %[3]s ORDER BY %[2]s, id LIMIT %[4]s + 64 FOR UPDATE SKIP LOCKED
 		) x WHERE x.webhooks = 0 OR x.webhooks = (SELECT count(*) FROM (
 			SELECT 1 FROM {s}.webhook_lanes l WHERE l.owner = x.owner COLLATE "POSIX" AND l.task_id = x.id COLLATE "POSIX"
 			ORDER BY l.id COLLATE "POSIX" FOR NO KEY UPDATE SKIP LOCKED) l)
@@ -147,7 +147,7 @@ var sqlFairQueued = fmt.Sprintf(`WITH RECURSIVE
 	dueTasks("1, c.n", readySince, `phase = {ready} AND owner = o.owner COLLATE "POSIX" AND context_id = c.context_id COLLATE "POSIX"`, "@per_context"))
 
 func walkContexts(name, from, after string, first int) string {
-	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = {ready} AND owner = o.owner COLLATE "POSIX" AND %s
+	const hop = `(SELECT context_id COLLATE "POSIX" FROM {s}.task_rows WHERE phase = {ready} AND era = {era} AND owner = o.owner COLLATE "POSIX" AND %s
 		ORDER BY context_id COLLATE "POSIX" LIMIT 1)`
 	return fmt.Sprintf(`%[1]s(context_id, n) AS (SELECT %[2]s, %[4]d UNION ALL
 		SELECT %[3]s, %[1]s.n + 1 FROM %[1]s WHERE %[1]s.context_id IS NOT NULL)`,

@@ -50,7 +50,7 @@ type database struct {
 }
 
 // qualify returns a statement with {s} and {v} replaced by the names of the schemas of the store and
-// of pgvector, and the names of phases by their numbers.
+// of pgvector, the names of phases by their numbers, and {era} by the era of the queues.
 func (s *database) qualify(text string) string {
 	if done, ok := s.sqlCache.Load(text); ok {
 		return done.(string)
@@ -61,8 +61,9 @@ func (s *database) qualify(text string) string {
 }
 
 func (s *database) replacer() *strings.Replacer {
+	schema := pgx.Identifier{s.cfg.Schema}.Sanitize()
 	return strings.NewReplacer(append([]string{
-		"{s}", pgx.Identifier{s.cfg.Schema}.Sanitize(), "{v}", pgx.Identifier{s.vectorSchema}.Sanitize(),
+		"{s}", schema, "{v}", pgx.Identifier{s.vectorSchema}.Sanitize(), "{era}", "(SELECT era FROM " + schema + ".queue_era WHERE pk = 1)",
 	}, sqlrow.PhaseNames...)...)
 }
 

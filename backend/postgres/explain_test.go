@@ -160,6 +160,8 @@ func taskQueries() []hotQuery {
 		{"expire: remove contexts", sqlExpireContexts, ""},
 		{"feedback", strings.Replace(sqlFeedback, "%s", "f.owner = $1::text AND (f.created_at, f.id, f.task_id) < ($3::bigint, $4::text, $5::text)", 1), ""},
 		{"lanes: promote", stmtPromoteLanes.text, ""},
+		{"eras: move tasks", stmtMoveTasks.text, ""},
+		{"eras: move lanes", stmtMoveLanes.text, ""},
 		{"lanes: claim", stmtClaimLanes.text, ""},
 		{"lanes: read", sqlReadLanes, ""},
 		{"lanes: renew", sqlRenewLanes, ""},

@@ -70,6 +70,7 @@ const sqlAdvanceLanes = `followers AS MATERIALIZED (
 	), followed AS (
 		UPDATE {s}.webhook_lanes l SET tail_seq = u.seq,
 			due_at = CASE WHEN l.cursor_seq >= l.tail_seq THEN u.at ELSE l.due_at END,
-			phase = CASE WHEN l.cursor_seq < l.tail_seq THEN l.phase WHEN l.lease_until > 0 THEN {leased} ELSE {ready} END
+			phase = CASE WHEN l.cursor_seq < l.tail_seq THEN l.phase WHEN l.lease_until > 0 THEN {leased} ELSE {ready} END,
+			era = CASE WHEN l.cursor_seq < l.tail_seq THEN l.era ELSE {era} END
 		FROM followers u WHERE ` + sqlLaneKey + ` RETURNING 1
 	)`

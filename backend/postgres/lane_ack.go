@@ -70,7 +70,7 @@ var stmtAck = newStatement("holdfast_lanes_ack", "", `WITH u AS MATERIALIZED (
 			UPDATE {s}.webhook_lanes l SET
 				worker = CASE WHEN u.hold THEN l.worker ELSE '' END,
 				lease_until = CASE WHEN u.hold THEN l.lease_until ELSE 0 END,
-				phase = `+lanePhase("u.cursor_seq", "l.tail_seq", "u.hold", "u.due_at <= u.at")+`,
+				phase = `+lanePhase("u.cursor_seq", "l.tail_seq", "u.hold", "u.due_at <= u.at")+`, era = {era},
 				cursor_seq = u.cursor_seq, cursor_sequence = u.cursor_sequence, cursor_state = u.cursor_state, state = u.state,
 				reason = u.reason, due_at = u.due_at, attempt = u.attempt, failed_at = u.failed_at, delivered = l.delivered + u.delivered,
 				delivered_at = CASE WHEN u.delivered > 0 THEN u.at ELSE l.delivered_at END, updated_at = u.at
@@ -106,7 +106,12 @@ func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (los
 		}
 		k.row = func(r record) {
 			held[wave[r.int(0)-1]] = true
-			due = due || sqlrow.Phase(r.int(1)) == sqlrow.PhaseReady
+			switch sqlrow.Phase(r.int(1)) {
+			case sqlrow.PhaseReady:
+				due = true
+			case sqlrow.PhaseWaiting:
+				s.waitingLanes.added(millis(acks[wave[r.int(0)-1]].DueAt))
+			}
 		}
 		err := s.retryRolledBack(ctx, "acknowledge lanes", func() error {
 			for _, at := range wave {
@@ -145,7 +150,7 @@ var sqlReleaseRevoked = newStatement("", "", `WITH u AS MATERIALIZED (
 		SELECT l.owner, l.task_id, l.id FROM u JOIN {s}.webhook_lanes l ON `+sqlLaneKey+` AND l.fence = u.fence + 1
 		WHERE l.worker = '' AND l.lease_until > 0 ORDER BY u.ord FOR NO KEY UPDATE OF l
 	)
-	UPDATE {s}.webhook_lanes l SET lease_until = 0, phase = CASE l.phase WHEN {leased} THEN {ready} ELSE l.phase END
+	UPDATE {s}.webhook_lanes l SET lease_until = 0, phase = CASE l.phase WHEN {leased} THEN {ready} ELSE l.phase END, era = {era}
 	FROM h u WHERE `+sqlLaneKey+` RETURNING l.phase`, leaseRows).text
 
 // releaseRevoked makes lanes claimable whose leases were revoked, and forgets webhooks that were

@@ -19,19 +19,19 @@ const promoteLimit = 512
 // stmtPromoteLanes makes waiting lanes ready that are due, or whose due time is beyond the
 // horizon, so that claims visit only owners with ready or leased lanes. It also forgets deleted
 // webhooks whose lease has ended. Parameters: 1 now, 2 end of the horizon, 3 maximum number of
-// each.
+// each, 4 see waitingBound.
 var stmtPromoteLanes = &statement{
 	name: "holdfast_lanes_promote",
 	text: `WITH u AS MATERIALIZED (
 			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
-				WHERE phase = {waiting} AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
+				WHERE phase = {waiting} AND due_at >= $4::bigint AND due_at <= $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 			UNION ALL
 			SELECT * FROM (SELECT owner, task_id, id FROM {s}.webhook_lanes
 				WHERE phase = {waiting} AND due_at > $2::bigint AND due_at > $1::bigint ORDER BY due_at LIMIT $3::bigint FOR NO KEY UPDATE SKIP LOCKED) x
 		), g AS (
 			DELETE FROM {s}.deleted_webhooks WHERE lease_until <= $1::bigint
 		)
-		UPDATE {s}.webhook_lanes l SET phase = {ready} FROM u WHERE ` + sqlLaneKey,
+		UPDATE {s}.webhook_lanes l SET phase = {ready}, era = {era} FROM u WHERE ` + sqlLaneKey,
 }
 
 // sqlLaneLog reads the log rows of a lane after a sequence. The row with the next event may
@@ -48,7 +48,7 @@ const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.lar
 // dueLanes selects due lanes of the owner o, the longest due first.
 func dueLanes(phase, time, where string) string {
 	return fmt.Sprintf(`SELECT * FROM (SELECT owner, task_id, id, %[2]s AS at FROM {s}.webhook_lanes
-		WHERE phase = %[1]s AND owner = o.owner COLLATE "ucs_basic" AND %[3]s
+		WHERE phase = %[1]s AND era = {era} AND owner = o.owner COLLATE "ucs_basic" AND %[3]s
 		ORDER BY %[2]s, task_id, id LIMIT $7::bigint FOR NO KEY UPDATE SKIP LOCKED) x`, phase, time, where)
 }
 
@@ -84,7 +84,7 @@ var stmtClaimLanes = &statement{
 			FROM (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY at, task_id, id) AS r FROM locked) x
 			ORDER BY r, n LIMIT $6::bigint
 		), l AS (
-			UPDATE {s}.webhook_lanes l SET phase = {leased}, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
+			UPDATE {s}.webhook_lanes l SET phase = {leased}, era = {era}, worker = $5::text, fence = l.fence + 1, lease_until = $8::bigint
 			FROM u WHERE ` + sqlLaneKey + ` RETURNING l.*, u.place
 		)
 		SELECT l.place, ` + laneList + `, CASE WHEN coalesce(g.before, 0) = 0 THEN c.data END, c.created_at, c.task_created_at,
@@ -187,6 +187,7 @@ func (s *webhookStore) ClaimLanes(ctx context.Context, p store.LaneClaim) (claim
 		depth = p.Limit - len(lanes)
 	}
 	s.laneDepth.Store(int64(maxPerOwner(lanes)))
+	s.eras.claimed(len(lanes))
 	if len(lanes) == 0 {
 		return nil, wrapError(ctx, err, "claim lanes")
 	}
@@ -256,9 +257,13 @@ func (s *webhookStore) claimLanes(ctx context.Context, p *store.LaneClaim, limit
 		}
 		l.add(r[1+laneWidth:], p)
 	}}
+	s.eras.moving.RLock()
+	defer s.eras.moving.RUnlock()
 	calls := []*call{claim}
+	from, early := s.waitingLanes.start()
+	promote := &call{statement: stmtPromoteLanes, args: []any{now, horizon, promoteLimit, from}}
 	if first {
-		calls = []*call{{statement: stmtPromoteLanes, args: []any{now, horizon, promoteLimit}}, claim}
+		calls = []*call{promote, claim}
 	}
 	for try := 0; ; try++ {
 		all, places = nil, make(map[int64]*laneClaim, limit)
@@ -269,6 +274,9 @@ func (s *webhookStore) claimLanes(ctx context.Context, p *store.LaneClaim, limit
 		if try >= s.cfg.MaxRetries || !rolledBack(err) || !s.backoff(ctx, try, err) {
 			return nil, err
 		}
+	}
+	if first && promote.changed < promoteLimit {
+		s.waitingLanes.promoted(from, early, now)
 	}
 	slices.SortFunc(all, func(a, b *laneClaim) int { return cmp.Compare(a.place, b.place) })
 	return all, nil

@@ -75,7 +75,7 @@ func (s *webhookStore) Lanes(ctx context.Context, q store.LaneQuery) (page store
 }
 
 const sqlWebhookBacklog = `SELECT
-	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {ready}) + (SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {leased}) +
+	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {ready} AND era = {era}) + (SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {leased} AND era = {era}) +
 	(SELECT count(*) FROM {s}.webhook_lanes WHERE phase = {waiting}),
 	(SELECT count(*) FROM {s}.webhook_lanes WHERE state <> 'active' AND state = 'parked'),
 	(SELECT count(*) FROM {s}.webhook_lanes WHERE state <> 'active' AND state = 'disabled'),

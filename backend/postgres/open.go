@@ -76,6 +76,7 @@ func (s *Store) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.workers.Go(func() { s.maintain(ctx) })
+	s.workers.Go(func() { s.runEras(ctx) })
 	s.workers.Go(func() { s.sendNotifications(ctx) })
 	if s.hosts != nil {
 		for _, server := range s.hosts.servers {

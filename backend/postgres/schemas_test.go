@@ -141,12 +141,13 @@ func emptySchema(t storetest.T, admin *pgxpool.Pool, name string) (definition st
 			PERFORM set_config('lock_timeout', '10s', true);
 			SELECT string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid) INTO used FROM pg_class c
 			WHERE c.relnamespace = '{s}'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-				AND c.relname NOT LIKE 'schema_migrations%' AND c.relname <> 'heartbeat';
+				AND c.relname NOT LIKE 'schema_migrations%' AND c.relname NOT IN ('heartbeat', 'queue_era');
 			IF used IS NOT NULL THEN
 				EXECUTE 'TRUNCATE ' || used;
 			END IF;
 			PERFORM setval('{s}.task_pks', 1024, false);
 			UPDATE {s}.heartbeat SET beats = 0 WHERE beats <> 0;
+			UPDATE {s}.queue_era SET era = 1 WHERE era <> 1;
 		END $$;
 		SELECT concat_ws(chr(10),
 			(SELECT string_agg(concat_ws(' ', relname, relkind, relnatts, relowner, relhastriggers, relchecks, reloptions, relacl), chr(10) ORDER BY relname)

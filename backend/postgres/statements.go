@@ -101,8 +101,8 @@ var createRows = paramRowsOf[createParams]("u")
 
 // stmtCreate creates tasks, after stmtContexts or stmtContextsReceived created their contexts.
 var stmtCreate = newStatement("holdfast_create", "mark", `WITH u AS MATERIALIZED (SELECT * FROM {u}), t AS (
-			INSERT INTO {s}.task_rows (`+taskColumns.List("")+`, first)
-			SELECT `+taskColumns.List("")+`,
+			INSERT INTO {s}.task_rows (`+taskColumns.List("")+`, era, first)
+			SELECT `+taskColumns.List("")+`, {era},
 				coalesce((SELECT c.first_id = u.id FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.context_id COLLATE "POSIX"), false)
 			FROM u
 		)
@@ -149,6 +149,7 @@ var stmtUpdate = newStatement("holdfast_update", "mark strict", `WITH up AS (
 				received_seq = CASE WHEN u.received > 0 THEN t.seq + u.received ELSE t.received_seq END,
 				checkpoint = CASE WHEN u.snapshot_seq = t.seq + u.n THEN t.seq + 1 ELSE t.checkpoint END,
 				`+coalesced+`,
+				era = CASE WHEN u.phase IS NULL THEN t.era ELSE {era} END,
 				bytes = t.bytes + u.bytes
 			FROM {u ord}
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"

@@ -45,7 +45,7 @@ func newStore(cfg Config) *Store {
 	db.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
 	db.listSlots = make(slots, max(1, cap(db.callSlots)/2))
 	writer := &changeWriter{
-		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, queue: make(chan *request, queueLength),
+		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, eras: newEras(), queue: make(chan *request, queueLength),
 	}
 	tasks := &taskStore{changeWriter: writer}
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
@@ -61,10 +61,10 @@ const pingTimeout = 5 * time.Second
 
 const (
 	sqlHeartbeat = `UPDATE {s}.heartbeat SET beats = beats + 1 WHERE pk = 1`
-	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = {ready}) + (SELECT count(*) FROM {s}.task_rows WHERE phase = {waiting}),
-		(SELECT count(*) FROM {s}.task_rows WHERE phase = {leased})`
+	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = {ready} AND era = {era}) + (SELECT count(*) FROM {s}.task_rows WHERE phase = {waiting}),
+		(SELECT count(*) FROM {s}.task_rows WHERE phase = {leased} AND era = {era})`
 	// sqlQueued counts queued tasks of an owner: ready ones, and among all waiting ones.
-	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND owner = $1::text COLLATE "ucs_basic" ORDER BY ` + readySince + `, id LIMIT $2::bigint) x) +
+	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND era = {era} AND owner = $1::text COLLATE "ucs_basic" ORDER BY ` + readySince + `, id LIMIT $2::bigint) x) +
 		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {waiting} AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )
 

@@ -49,6 +49,7 @@ type outbox struct {
 	mu         sync.Mutex
 	tasks      map[store.Key]struct{}
 	work       bool
+	own        bool // this process must be notified too
 	lanes      bool
 	incomplete bool          // other tasks than these may have changed
 	ready      chan struct{} // has a token if the outbox is not empty
@@ -75,6 +76,14 @@ func (n *outbox) add(work bool, keys ...store.Key) {
 		}
 		n.tasks[k] = struct{}{}
 	}
+	n.mu.Unlock()
+	n.wake()
+}
+
+// addWork records that tasks may be due, also for this process.
+func (n *outbox) addWork() {
+	n.mu.Lock()
+	n.work, n.own = true, true
 	n.mu.Unlock()
 	n.wake()
 }
@@ -114,13 +123,16 @@ type payload struct {
 // take empties the outbox and returns its changes as payloads.
 func (n *outbox) take() (payloads []string) {
 	n.mu.Lock()
-	tasks, work, lanes, lost := n.tasks, n.work, n.lanes, n.incomplete
-	n.tasks, n.work, n.lanes, n.incomplete = make(map[store.Key]struct{}), false, false, false
+	tasks, work, own, lanes, lost := n.tasks, n.work, n.own, n.lanes, n.incomplete
+	n.tasks, n.work, n.own, n.lanes, n.incomplete = make(map[store.Key]struct{}), false, false, false, false
 	n.mu.Unlock()
-	if len(tasks) == 0 && !lanes && !lost {
+	if len(tasks) == 0 && !work && !lanes && !lost {
 		return nil
 	}
 	p := payload{Sender: n.sender, Work: work, Lanes: lanes, Lost: lost}
+	if own {
+		p.Sender = ""
+	}
 	size := 0
 	flush := func() {
 		raw, _ := json.Marshal(p) // plain strings: cannot fail

@@ -41,16 +41,16 @@ var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED 
 				data = excluded.data, long_running = excluded.long_running, rev = c.rev + 1, updated_at = excluded.updated_at
 			RETURNING c.*
 		), l AS (
-			INSERT INTO {s}.webhook_lanes AS l (owner, task_id, id, endpoint, rev, phase, state, long_running, cursor_seq, cursor_sequence,
+			INSERT INTO {s}.webhook_lanes AS l (owner, task_id, id, endpoint, rev, phase, era, state, long_running, cursor_seq, cursor_sequence,
 				cursor_state, tail_seq, due_at, attempt, failed_at, delivered, delivered_at, updated_at, worker, fence, lease_until, reason)
 			SELECT u.owner, u.task_id, u.id, u.endpoint, c.rev,
-				`+lanePhase("u.cursor_seq", "u.seq", "g.ord IS NOT NULL", "true")+`, 'active', u.long_running,
+				`+lanePhase("u.cursor_seq", "u.seq", "g.ord IS NOT NULL", "true")+`, {era}, 'active', u.long_running,
 				u.cursor_seq, u.cursor_sequence, u.cursor_state, u.seq, u.now, 0, 0, 0, 0, u.now, '',
 				coalesce(g.fence, u.now), coalesce(g.lease_until, 0), ''
 			FROM u JOIN c ON c.owner = u.owner AND c.task_id = u.task_id AND c.id = u.id LEFT JOIN removed g ON g.ord = u.ord ORDER BY u.ord
 			ON CONFLICT (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX") DO UPDATE SET
 				endpoint = excluded.endpoint, rev = excluded.rev, long_running = excluded.long_running,
-				phase = `+lanePhase("l.cursor_seq", "l.tail_seq", "l.lease_until > 0", "true")+`,
+				phase = `+lanePhase("l.cursor_seq", "l.tail_seq", "l.lease_until > 0", "true")+`, era = excluded.era,
 				due_at = excluded.due_at, updated_at = excluded.updated_at, `+sqlRestartLane+`
 			RETURNING l.*, l.rev = 1 AS made
 		), n AS (
@@ -190,7 +190,7 @@ func (s *webhookStore) forgetDeleted(ctx context.Context, tx pgx.Tx, task store.
 var sqlReplayLane = `UPDATE {s}.webhook_lanes l SET cursor_seq = LEAST(cursor_seq, $4::bigint),
 			cursor_sequence = CASE WHEN cursor_seq < $4::bigint THEN cursor_sequence ELSE $5::bigint END,
 			cursor_state = CASE WHEN cursor_seq < $4::bigint THEN cursor_state ELSE $6::text END,
-			phase = ` + lanePhase("LEAST(cursor_seq, $4::bigint)", "tail_seq", "lease_until > 0", "true") + `,
+			phase = ` + lanePhase("LEAST(cursor_seq, $4::bigint)", "tail_seq", "lease_until > 0", "true") + `, era = {era},
 			due_at = $7::bigint, updated_at = $7::bigint, ` + sqlRestartLane + `
 		WHERE ` + sqlWebhookKey + ` RETURNING ` + laneList
 
@@ -237,7 +237,7 @@ var stmtWakeLanes = &statement{
 				SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
 				WHERE ` + sqlLaneKey + ` AND l.phase + 0 IN ({ready}, {waiting}) AND l.due_at > $2::bigint FOR NO KEY UPDATE) l
 		)
-		UPDATE {s}.webhook_lanes l SET phase = {ready}, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
+		UPDATE {s}.webhook_lanes l SET phase = {ready}, era = {era}, due_at = $2::bigint FROM u WHERE ` + sqlLaneKey + ` RETURNING 1`,
 }
 
 // WakeLanes implements [store.Lanes]. It is not retried if the outcome is unknown.

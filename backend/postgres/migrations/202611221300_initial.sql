@@ -47,7 +47,8 @@ CREATE TABLE {s}.task_rows (
   updated_at     bigint NOT NULL,
   bytes          bigint NOT NULL,
   webhooks       integer NOT NULL DEFAULT 0,
-  first          boolean NOT NULL DEFAULT false
+  first          boolean NOT NULL DEFAULT false,
+  era            bigint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE UNIQUE INDEX task_rows_key ON {s}.task_rows (owner COLLATE "POSIX", id COLLATE "POSIX");
@@ -57,11 +58,12 @@ CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id) WHERE NOT first;
 -- The work queue: ready tasks of an owner by due time (the creation of a task that was never
 -- delayed), ready tasks of a context likewise (for the round robin of an owner's contexts),
--- waiting tasks by due time, and leased tasks by the end of their leases.
-CREATE INDEX task_rows_queued ON {s}.task_rows (owner COLLATE "ucs_basic", greatest(due_at, created_at), id) WHERE phase = 1;
-CREATE INDEX task_rows_context_due ON {s}.task_rows (owner COLLATE "POSIX", context_id COLLATE "POSIX", greatest(due_at, created_at), id) WHERE phase = 1;
+-- waiting tasks by due time, and leased tasks by the end of their leases. Each of a queued or leased
+-- task is in the era in which it became so, see queue_era.
+CREATE INDEX task_rows_queued ON {s}.task_rows (era, owner COLLATE "ucs_basic", greatest(due_at, created_at), id) WHERE phase = 1;
+CREATE INDEX task_rows_context_due ON {s}.task_rows (era, owner COLLATE "POSIX", context_id COLLATE "POSIX", greatest(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
-CREATE INDEX task_rows_leased ON {s}.task_rows (owner COLLATE "ucs_basic", lease_until, id) WHERE phase = 2;
+CREATE INDEX task_rows_leased ON {s}.task_rows (era, owner COLLATE "ucs_basic", lease_until, id) WHERE phase = 2;
 
 -- One row per change of a task: n events as JSON, of which the first has the sequence seq. An
 -- event without a time has that of the first event of the row, an event without a state is
@@ -287,13 +289,14 @@ CREATE TABLE {s}.webhook_lanes (
   worker          text COLLATE "C" NOT NULL,
   fence           bigint NOT NULL,
   lease_until     bigint NOT NULL,
-  reason          bytea NOT NULL
+  reason          bytea NOT NULL,
+  era             bigint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX webhook_lanes_key ON {s}.webhook_lanes (owner COLLATE "POSIX", task_id COLLATE "POSIX", id COLLATE "POSIX");
-CREATE INDEX webhook_lanes_ready ON {s}.webhook_lanes (owner COLLATE "ucs_basic", due_at, task_id, id) WHERE phase = 1;
+CREATE INDEX webhook_lanes_ready ON {s}.webhook_lanes (era, owner COLLATE "ucs_basic", due_at, task_id, id) WHERE phase = 1;
 CREATE INDEX webhook_lanes_waiting ON {s}.webhook_lanes (due_at) WHERE phase = 3;
-CREATE INDEX webhook_lanes_leased ON {s}.webhook_lanes (owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 2;
+CREATE INDEX webhook_lanes_leased ON {s}.webhook_lanes (era, owner COLLATE "ucs_basic", lease_until, task_id, id) INCLUDE (worker) WHERE phase = 2;
 CREATE INDEX webhook_lanes_endpoint ON {s}.webhook_lanes (endpoint, due_at) WHERE phase = 1 OR phase = 3;
 CREATE INDEX webhook_lanes_done ON {s}.webhook_lanes (long_running, updated_at) WHERE phase = 4;
 CREATE INDEX webhook_lanes_stopped ON {s}.webhook_lanes (owner, task_id, id) INCLUDE (state) WHERE state <> 'active';
@@ -357,6 +360,14 @@ CREATE TABLE {s}.webhook_endpoints (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
 
 -- Operation
+
+-- The era of the queues of tasks and lanes. While a session holds a snapshot, indexes keep the entries of
+-- replaced rows. Claims read one era only, and a new one has no such entries.
+CREATE TABLE {s}.queue_era (
+  pk  integer PRIMARY KEY,
+  era bigint NOT NULL
+) WITH (fillfactor = 20);
+INSERT INTO {s}.queue_era VALUES (1, 1);
 
 -- One row per commit, kept for some minutes. A process that lost the answer to a commit
 -- reads here whether it was committed, or else inserts a row that prevents the commit. An id
