@@ -36,8 +36,6 @@ func (s *taskStore) Claim(ctx context.Context, p store.ClaimParams) (tasks []*st
 	if err := s.confirm(ctx); err != nil {
 		return nil, wrapError(ctx, err, "claim")
 	}
-	s.eras.moving.RLock()
-	defer s.eras.moving.RUnlock()
 	from, early := s.waitingTasks.start()
 	promote := &call{statement: stmtPromoteTasks, args: []any{millis(p.Now), horizon(&p), promoteLimit, from}}
 	c := &claim{s: s, statement: st, args: args, promote: promote, limit: p.Limit, after: maps.Clone(p.AfterContexts)}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,8 +16,8 @@ import (
 const (
 	// eraClaims is the number of claims after which a process starts an era, eraClaimsPerMove the number for
 	// each entry that it moved to the last one.
-	eraClaims        = 4096
-	eraClaimsPerMove = 8
+	eraClaims        = 2048
+	eraClaimsPerMove = 2
 	// eraBatch is the maximum number of entries of a table and a phase that one transaction moves.
 	eraBatch = 2048
 	// An era is checked for late entries firstEraCheck after its end, 10 and 100 times later, and then each
@@ -58,7 +57,6 @@ type eras struct {
 	claims, limit atomic.Int64 // in this era, and the number after which it ends
 	shortest      atomic.Int64 // lowest limit
 	due           chan struct{}
-	moving        sync.RWMutex // claims hold it for reading
 }
 
 func newEras() *eras {
@@ -79,7 +77,7 @@ func (e *eras) claimed(n int) {
 	}
 }
 
-// started begins to count the claims of an era to which n entries were moved.
+// started counts the claims of an era from now on, to which n entries were moved.
 func (e *eras) started(n int) {
 	e.limit.Store(max(e.shortest.Load(), eraClaimsPerMove*int64(n)))
 	e.claims.Store(0)
@@ -143,22 +141,15 @@ func (s *changeWriter) moveEntries(ctx context.Context, since int64, start bool)
 		if start {
 			calls = append([]*call{{statement: stmtStartEra, args: []any{since}}}, calls...)
 		}
-		if err := s.move(ctx, calls); err != nil {
+		if err := s.pipelined(ctx, calls); err != nil { // one round trip, so that no suspended process holds the locks
 			return newest, moved, err
 		}
 		batch = int(tasks.changed + lanes.changed)
 		moved += batch
-		s.lanesDue(lanes.changed > 0)
+		s.lanesDue(lanes.changed > 0) // claims may have skipped the locked rows
 		if tasks.changed > 0 {
 			s.outbox.addWork()
 		}
 	}
 	return newest, moved, nil
-}
-
-// move commits calls in one round trip. Claims of this process wait: they would skip the rows.
-func (s *changeWriter) move(ctx context.Context, calls []*call) error {
-	s.eras.moving.Lock()
-	defer s.eras.moving.Unlock()
-	return s.pipelined(ctx, calls)
 }

@@ -106,10 +106,9 @@ func (s *webhookStore) AckLanes(ctx context.Context, acks ...store.LaneAck) (los
 		}
 		k.row = func(r record) {
 			held[wave[r.int(0)-1]] = true
-			switch sqlrow.Phase(r.int(1)) {
-			case sqlrow.PhaseReady:
-				due = true
-			case sqlrow.PhaseWaiting:
+			phase := sqlrow.Phase(r.int(1))
+			due = due || phase == sqlrow.PhaseReady
+			if phase == sqlrow.PhaseWaiting {
 				s.waitingLanes.added(millis(acks[wave[r.int(0)-1]].DueAt))
 			}
 		}

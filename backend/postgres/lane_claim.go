@@ -257,8 +257,6 @@ func (s *webhookStore) claimLanes(ctx context.Context, p *store.LaneClaim, limit
 		}
 		l.add(r[1+laneWidth:], p)
 	}}
-	s.eras.moving.RLock()
-	defer s.eras.moving.RUnlock()
 	calls := []*call{claim}
 	from, early := s.waitingLanes.start()
 	promote := &call{statement: stmtPromoteLanes, args: []any{now, horizon, promoteLimit, from}}
