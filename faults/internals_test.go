@@ -13,7 +13,7 @@ import (
 
 // internals are texts of stores and of their machine, which no client and no receiver may get.
 var internals = [][]byte{
-	[]byte(os.TempDir() + "/"), []byte("SQLSTATE"), []byte("sqlite"), []byte("postgres"), []byte("pgconn"), []byte("dial tcp"), []byte("user="), []byte("database="),
+	[]byte(os.TempDir() + "/"), []byte("SQLSTATE"), []byte("sqlite: "), []byte("postgres: "), []byte("postgres://"), []byte("pgconn"), []byte("dial tcp"), []byte("user="), []byte("database="),
 	[]byte("INSERT INTO"), []byte("SELECT "), []byte("UPDATE "), []byte("disk I/O error"), []byte("no space left"), []byte("database is locked"), []byte("read-only file system"),
 }
 
