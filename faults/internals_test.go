@@ -65,8 +65,12 @@ type searchedBody struct {
 
 func (b *searchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	read := append(b.last, p[:n]...)
-	search(b.where, read)
-	b.last = append(b.last[:0], read[max(0, len(read)-mostInternal):]...)
+	search(b.where, p[:n])
+	border := append(b.last, p[:min(n, mostInternal)]...) // a text may start in the read before
+	search(b.where, border)
+	if n > mostInternal {
+		border = p[n-mostInternal : n]
+	}
+	b.last = append(b.last[:0], border[max(0, len(border)-mostInternal):]...)
 	return n, err
 }

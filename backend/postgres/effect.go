@@ -15,14 +15,14 @@ import (
 )
 
 // Effects that are guarded statements are part of the group of their changes. If one of these guards fails,
-// or if an effect must read, the request is applied in a transaction of its own, which needs several round
-// trips: it runs the statements of the changes first, whose guards fail unless all of them are applied, and
-// then the effects.
+// or if an effect must read, the request is applied in a transaction of its own with several round trips. It
+// runs the statements of the changes first. Their guards fail unless all changes are applied. Then it applies
+// the effects.
 
 // errUngrouped is the outcome of a request that a group cannot apply because of its effects.
 var errUngrouped = errors.New("effects need a transaction of their own")
 
-// effectCalls is the statements of an effect.
+// effectCalls has the statements of an effect.
 type effectCalls struct {
 	order string // of the row that they lock first, see callRequest
 	calls []*call
@@ -82,8 +82,8 @@ func effects(accepted []*change) (calls []*call) {
 	return calls
 }
 
-// ungroup marks the requests of a group whose effects had the call that failed, or all requests with effects.
-// It returns the other changes.
+// ungroup marks the request of a group that has the failed call of an effect, with all every request that has
+// effects. It returns the pending changes of the other requests.
 func ungroup(group []*request, failed *call, all bool, pending []*change) []*change {
 	out := make(map[*change]bool)
 	for _, r := range group {
@@ -102,7 +102,7 @@ func (c *change) hasCall(k *call) bool {
 	return slices.ContainsFunc(c.effects, func(e effectCalls) bool { return slices.Contains(e.calls, k) })
 }
 
-// failedEffect returns the call of an effect of a change whose guard failed, nil if it was no such call.
+// failedEffect returns the call with the failed guard if it is one of an effect, else nil.
 func failedEffect(err error, changes []*change) *call {
 	var failed *callError
 	if !guardFailed(err) || !errors.As(err, &failed) {

@@ -107,7 +107,7 @@ func TestEffectThatFailsLeavesItsGroup(t *testing.T) {
 				t.Errorf("request without effects: %v", err)
 			}
 			if err := <-fact.done; failing > maxGroupAttempts && !errors.Is(err, errUngrouped) || failing <= maxGroupAttempts && err != nil {
-				t.Errorf("request whose effects do not fail: %v", err)
+				t.Errorf("request with valid effects: %v", err)
 			}
 			wantMessages(t, s, "changed", 1)
 		})

@@ -9,19 +9,19 @@ import (
 
 // While a session holds a snapshot, such as a backup, PostgreSQL cannot remove index entries of replaced rows.
 // A claim that walked the entries of all earlier tasks would become slower with each of them. So claims read the
-// entries of one era only, the newest. After some claims, a process starts the next era, and moves the entries
-// to it that are still queued or leased. A transaction may add an entry to an era that has just ended: claims find
+// entries of one era only, the newest. After some claims, a process starts the next era and moves the entries of
+// ready and leased tasks and lanes to it. A transaction may add an entry to an era that has just ended: claims find
 // it when a check has moved it.
 
 const (
-	// eraClaims is the number of claims after which a process starts an era, eraClaimsPerMove the number for
-	// each entry that it moved to the last one.
+	// A process starts an era after eraClaims claims, or after eraClaimsPerMove for each entry that it moved to
+	// the era before, if that is more.
 	eraClaims        = 2048
 	eraClaimsPerMove = 2
 	// eraBatch is the maximum number of entries of a table and a phase that one transaction moves.
 	eraBatch = 2048
-	// An era is checked for late entries firstEraCheck after its end, 10 and 100 times later, and then each
-	// eraCheckInterval for as long as recentEras of them. Each allErasEvery-th check is one of all eras.
+	// An ended era is checked for late entries after firstEraCheck, 10 and 100 times that, and then each
+	// eraCheckInterval, recentEras times. Each allErasEvery-th of these checks reads all eras.
 	firstEraCheck    = 20 * time.Millisecond
 	eraCheckInterval = 15 * time.Second
 	recentEras       = 5
@@ -55,7 +55,7 @@ func oldEntries(table, key string) string {
 // eras decides when eras start.
 type eras struct {
 	claims, limit atomic.Int64 // in this era, and the number after which it ends
-	shortest      atomic.Int64 // lowest limit
+	shortest      atomic.Int64 // lowest limit; tests reduce it
 	due           chan struct{}
 }
 
@@ -77,7 +77,7 @@ func (e *eras) claimed(n int) {
 	}
 }
 
-// started counts the claims of an era from now on, to which n entries were moved.
+// started resets the claims after n entries were moved to a new era.
 func (e *eras) started(n int) {
 	e.limit.Store(max(e.shortest.Load(), eraClaimsPerMove*int64(n)))
 	e.claims.Store(0)

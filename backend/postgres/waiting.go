@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// waitingSlack is how much the clocks of replicas may differ, and how long a commit may take, before an entry
-	// is found late. waitingCheckInterval is how late it may be found.
+	// Claims find a waiting entry late if the clocks of two replicas differ, or its commit takes longer, by more
+	// than waitingSlack, and then within waitingCheckInterval.
 	waitingSlack         = time.Minute
 	waitingCheckInterval = 15 * time.Second
 )
 
-// waitingBound is where the waiting entries of a queue start. Claims need not walk index entries of earlier ones
-// that a held snapshot keeps, see eras.
+// waitingBound is the due time from which on claims read the waiting entries of a queue. So they do not walk index
+// entries of earlier ones, which PostgreSQL keeps while a session holds a snapshot.
 type waitingBound struct {
 	mu    sync.Mutex
 	from  int64     // entries due before were made ready

@@ -11,9 +11,8 @@ type EffectTx interface {
 
 // PipelinedEffect is an effect that may be statements of a Pipeliner instead.
 type PipelinedEffect interface {
-	// Calls returns the statements and their order, as Pipeline has them. If one of them fails as with
-	// ErrGuard, the effect must be applied. Without statements, it must be applied at once. in reports
-	// whether the statements would run in a database.
+	// Calls returns the statements and their order, see Pipeliner. in reports whether they will run in a
+	// database. If Calls returns none, or if a guard of one fails, the caller uses Apply.
 	Calls(in func(db DB) bool) (order string, calls []Call)
 }
 

@@ -58,8 +58,8 @@ CREATE INDEX task_rows_context ON {s}.task_rows (owner, context_id, state, state
 CREATE INDEX task_rows_context_created ON {s}.task_rows (owner, context_id, created_at, id) WHERE NOT first;
 -- The work queue: ready tasks of an owner by due time (the creation of a task that was never
 -- delayed), ready tasks of a context likewise (for the round robin of an owner's contexts),
--- waiting tasks by due time, and leased tasks by the end of their leases. Each of a queued or leased
--- task is in the era in which it became so, see queue_era.
+-- waiting tasks by due time, and leased tasks by the end of their leases. era is the era of the
+-- entries of a ready or leased task, see queue_era.
 CREATE INDEX task_rows_queued ON {s}.task_rows (era, owner COLLATE "ucs_basic", greatest(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_context_due ON {s}.task_rows (era, owner COLLATE "POSIX", context_id COLLATE "POSIX", greatest(due_at, created_at), id) WHERE phase = 1;
 CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
