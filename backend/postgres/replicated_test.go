@@ -263,7 +263,8 @@ func TestNothingAcknowledgedIsMissingAfterAPromotionBehindAPooler(t *testing.T) 
 // checkNothingIsMissing creates tasks and contexts while the standby is stopped and restored, and
 // while an operator cancels and terminates the sessions that wait for it.
 func checkNothingIsMissing(t *testing.T, c *cluster) {
-	s := c.open(300*time.Millisecond, Config{RetryDelay: 20 * time.Millisecond})
+	// A call that times out closes its connection. On a busy machine a call on a new one needs more than 300 ms.
+	s := c.open(time.Second, Config{RetryDelay: 20 * time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var next, failures atomic.Int64
