@@ -77,7 +77,7 @@ test-race-installed:
 	CGO_ENABLED=1 $(GOTEST) $(RACE) $(FLAGS) -tags services -skip '$(RACE_SKIP)' -run '$(RACE_RUN)' -- $(RACE_SOME)
 
 faults: build ## test real processes with kill -9, full disks and lost databases (FAULTS_LONG=5 FAULTS_CHAOS=10m: longer)
-	go run ./scripts/gotest -count=1 -tags faults,services -vet=off -parallel 8 -timeout $(or $(FAULTS_TIMEOUT),30m) -- ./faults
+	go run ./scripts/gotest -count=1 -tags faults,services -vet=off -parallel 8 -timeout $(or $(FAULTS_TIMEOUT),60m) -- ./faults
 
 interop: build build-full ## test the binary with clients of other projects (INTEROP_WRITE=1: update the table in docs/conformance.md)
 	HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_FULL_BIN=$(CURDIR)/bin/holdfast-full go run ./scripts/gotest -C interop -count=1 -- ./...

@@ -61,7 +61,7 @@ func TestAttacks(t *testing.T) {
 	if os.Getenv("FAULTS_ATTACK") != "" || os.Getenv("FAULTS_ATTACK_ONE") != "" {
 		all = slices.Concat(attacks, longAttacks)
 	} else {
-		t.Parallel() // latencies are not checked
+		parallel(t) // latencies are not checked
 	}
 	chosen := slices.DeleteFunc(slices.Clone(all), func(a attack) bool { return !strings.Contains(a.name, os.Getenv("FAULTS_ATTACK_ONE")) })
 	if len(chosen) == 0 {
@@ -74,7 +74,7 @@ func TestAttacks(t *testing.T) {
 // one processor.
 func TestAttacksOnTheDefaultAgent(t *testing.T) {
 	if os.Getenv("FAULTS_ATTACK") == "" {
-		t.Parallel() // latencies are not checked
+		parallel(t) // latencies are not checked
 	}
 	newSiege(t, siegeParams{processors: 1}).run(documentAttacks...)
 }

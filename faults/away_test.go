@@ -23,7 +23,7 @@ var impatient = []string{"-command-timeout", "1s", "-pool-timeout", "1s", "-leas
 
 // A turn writes files and blobs while its store is away. It completes in its first attempt, and reads all of them back.
 func TestFilesAndBlobsWaitForTheStore(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const text = "files 4 300000 500ms"
 	write := func(t *testing.T, s *site, p *process, away func()) {
 		id := p.send(text)
@@ -37,7 +37,7 @@ func TestFilesAndBlobsWaitForTheStore(t *testing.T) {
 		s.wantOneAttempt([]string{id})
 	}
 	t.Run("full disk", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		s := newSite(t)
 		d := s.startOnSmallDisk("40m")
 		write(t, s, d.process, func() {
@@ -48,7 +48,7 @@ func TestFilesAndBlobsWaitForTheStore(t *testing.T) {
 		s.proveOnDisk(d)
 	})
 	t.Run("locked database", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		s := newSite(t)
 		p := s.start()
 		write(t, s, p, func() {
@@ -65,7 +65,7 @@ func TestFilesAndBlobsWaitForTheStore(t *testing.T) {
 		s.prove()
 	})
 	t.Run("restarted database", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		db := private(t, pgtest.Config{Fsync: true})
 		c := newEmptyCluster(t, db.URL(), 1)
 		c.args = impatient
@@ -73,7 +73,7 @@ func TestFilesAndBlobsWaitForTheStore(t *testing.T) {
 		write(t, c.site, c.replicas[0], func() { restart(t, db) })
 	})
 	t.Run("program", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		db := private(t, pgtest.Config{Fsync: true})
 		s := newSite(t)
 		// The program writes a file of 200,000 bytes after 2 s, while the database is away.

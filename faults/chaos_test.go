@@ -44,14 +44,14 @@ func chaosTime(t *testing.T) time.Duration {
 // equal that of an uninterrupted run, and the receiver of the webhooks must have every event in
 // order.
 func TestChaos(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		f := onSQLite(t)
 		newChaos(f, nil).run(chaosTime(t))
 	})
 	t.Run("three replicas", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		db := private(t, pgtest.Config{Fsync: true})
 		f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 		f.r.zombies = true // a suspended replica may still be sending

@@ -66,7 +66,7 @@ func (c *cluster) loadDuring(f func() (tasks map[string]bool)) {
 var shortTimeouts = []string{"-lease", "2s", "-attempts", "100", "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms"}
 
 func TestTasksSurviveTerminatedConnections(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), shortTimeouts...)
 	c.loadDuring(func() map[string]bool {
@@ -91,7 +91,7 @@ func TestTasksSurviveTerminatedConnections(t *testing.T) {
 }
 
 func TestDatabaseRestartsUnderLoad(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{Fsync: true})
 	c := newCluster(t, db.URL(), shortTimeouts...)
 	c.loadDuring(func() map[string]bool {
@@ -116,7 +116,7 @@ func TestDatabaseRestartsUnderLoad(t *testing.T) {
 }
 
 func TestDatabaseHangs(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), shortTimeouts...)
 	c.loadDuring(func() map[string]bool {
@@ -134,11 +134,11 @@ func TestDatabaseHangs(t *testing.T) {
 }
 
 func TestReplicaIsDisconnectedFromDatabase(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const lease = 2 * time.Second
 	for _, how := range []string{"stall", "cut"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			c := newEmptyCluster(t, pgtest.URL(t), 3)
 			c.args = shortTimeouts
 			w, far := newWire(t, c.db)
@@ -194,7 +194,7 @@ func (c *cluster) disconnect(w *wire, how string, lease time.Duration, ids map[s
 }
 
 func TestConnectionPoolIsExhausted(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := newCluster(t, pgtest.URL(t), "-pool-max", "2", "-pool-timeout", "1s", "-command-timeout", "4s", "-retry-delay", "50ms", "-retries", "2", "-attempts", "100")
 	const callers = 150
 	var mu sync.Mutex
@@ -290,7 +290,7 @@ func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
 }
 
 func TestDatabaseDiskIsFull(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db, disk := onDisk(t, "160m")
 	c := newCluster(t, db.URL(), shortTimeouts...)
 	d := &smallDisk{&process{t: t}, disk, true}

@@ -95,7 +95,7 @@ func (d *smallDisk) fill() (free func()) {
 }
 
 func TestFullDisk(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	d := s.startOnSmallDisk("40m")
 	finished := d.awaitEnd(d.send("chunks 5 1ms"))
@@ -225,7 +225,7 @@ func (s *site) proveOnDisk(d *smallDisk) {
 }
 
 func TestKillOnFullDisk(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	d := s.startOnSmallDisk("40m")
 	id := d.send("steps 3 300ms")

@@ -19,7 +19,7 @@ import (
 )
 
 func TestServersAreKilledWhileTasksExpire(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		f.r.read = nil // the task may be deleted when an event is delivered again
 		unreachable := newReceiver(f.t)

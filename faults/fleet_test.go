@@ -46,11 +46,11 @@ func webhookArgs(more ...string) []string {
 // onBoth runs a test on SQLite and on PostgreSQL.
 func onBoth(t *testing.T, test func(f *fleet), args ...string) {
 	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		test(onSQLite(t, args...))
 	})
 	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		test(onPostgres(t, pgtest.URL(t), args...))
 	})
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func TestPanicFailsOnlyItsTask(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	otherTask := p.send("chunks 50 10ms")
@@ -36,7 +36,7 @@ func TestPanicFailsOnlyItsTask(t *testing.T) {
 }
 
 func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-timeout", "1s", "-handler-grace", "200ms", "-concurrency", "2", "-stop-grace", "500ms")
 	p := s.start()
 	var blocked []string
@@ -65,7 +65,7 @@ func TestBlockedHandlerFailsAtTimeout(t *testing.T) {
 }
 
 func TestBlockedHandlerCanBeCanceled(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-handler-grace", "100ms")
 	p := s.start()
 	for _, text := range []string{"block", "leak", "deaf until canceled"} {
@@ -99,7 +99,7 @@ func TestBlockedHandlerCanBeCanceled(t *testing.T) {
 }
 
 func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const attempts = 3
 	s := newSite(t, "-attempts", fmt.Sprint(attempts))
 	p := s.start()
@@ -128,7 +128,7 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 }
 
 func TestThousandStreamsReceiveEveryEventInOrder(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	raiseFileLimit(t, 4096)
 	s := newSite(t)
 	p := s.start()
@@ -167,7 +167,7 @@ func TestThousandStreamsReceiveEveryEventInOrder(t *testing.T) {
 }
 
 func TestStreamsResumeAfterRestart(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-stop-grace", "50ms")
 	p := s.start()
 	id := p.send("chunks 60 20ms")
@@ -203,7 +203,7 @@ func TestStreamsResumeAfterRestart(t *testing.T) {
 }
 
 func TestConcurrentCancelAndCompletionHaveOneWinner(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	const rounds, racers = 20, 20
@@ -252,7 +252,7 @@ func TestConcurrentCancelAndCompletionHaveOneWinner(t *testing.T) {
 }
 
 func TestTasksBeyondTheQueueLimitAreRejected(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-concurrency", "1", "-queued", "20")
 	p := s.start()
 	var ids []string

@@ -10,7 +10,7 @@ import (
 
 // The receiver excuses a request only if its sender has closed the connection, or was killed.
 func TestReceiverRecognizesLostSenders(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // A turn appends to its transcript and remembers facts while its processes are killed. It finds each
 // of them once.
 func TestTranscriptAndFactsSurviveKills(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for name, open := range map[string]func(t *testing.T) (*site, func() *process){
 		"SQLite": func(t *testing.T) (*site, func() *process) {
 			s := newSite(t)
@@ -30,7 +30,7 @@ func TestTranscriptAndFactsSurviveKills(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			s, start := open(t)
 			p := start()
 			id := p.send("keep 150 5ms")
@@ -62,7 +62,7 @@ func TestTranscriptAndFactsSurviveKills(t *testing.T) {
 // A turn writes and removes documents while its processes are killed. The rows and the index have
 // each pair of documents that was not removed.
 func TestDocumentsSurviveKills(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	id := p.send("learn 150 5ms")

@@ -18,7 +18,7 @@ import (
 )
 
 func TestKillDuringARunningTask(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	id := p.send("until killed")
@@ -34,12 +34,12 @@ func TestKillDuringARunningTask(t *testing.T) {
 }
 
 func TestKillBetweenDurableSteps(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const steps = 5
 	for _, where := range []string{"after", "within"} {
 		for k := range steps {
 			t.Run(fmt.Sprintf("%s step %d", where, k), func(t *testing.T) {
-				t.Parallel()
+				parallel(t)
 				s := newSite(t)
 				p := s.start()
 				id := p.send(fmt.Sprintf("steps %d 1ms %s %d", steps, where, k))
@@ -218,7 +218,7 @@ func wantOnce(t *testing.T, effects []effect) {
 }
 
 func TestKillBetweenCommitAndResponse(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	random := seed(t)
 	s := newSite(t, "-attempts", "100")
 	var sends acknowledged
@@ -261,7 +261,7 @@ func TestKillBetweenCommitAndResponse(t *testing.T) {
 }
 
 func TestKillWithAThousandQueuedTasks(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const n = 1000
 	s := newSite(t, "-concurrency", "4")
 	p := s.start()
@@ -291,7 +291,7 @@ func TestKillWithAThousandQueuedTasks(t *testing.T) {
 }
 
 func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	random := seed(t)
 	s := newSite(t, "-attempts", "100", "-concurrency", "16")
 	var sends acknowledged
@@ -329,7 +329,7 @@ func TestAcknowledgedTasksSurviveRepeatedKills(t *testing.T) {
 }
 
 func TestInboxMessageSurvivesKill(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	id := p.send("until killed")
@@ -360,7 +360,7 @@ func TestInboxMessageSurvivesKill(t *testing.T) {
 }
 
 func TestDelayedRetrySurvivesKill(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := s.start()
 	id := p.send("retry 3")

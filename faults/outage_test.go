@@ -31,7 +31,7 @@ func TestFrozenDatabaseChargesNoAttemptWhenCommandsTimeOut(t *testing.T) {
 // time. The handlers are stopped, since other replicas could run the tasks, and run again as the same attempt, never two
 // of a task at once.
 func testFrozenDatabase(t *testing.T, each int, least time.Duration, args ...string) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{})
 	c := newCluster(t, db.URL(), args...)
 	ids := make(map[string]bool)

@@ -26,7 +26,7 @@ func (s *site) holdfast(args ...string) *exec.Cmd {
 }
 
 func TestSecondProcessIsRejected(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	first := launch(t, s.addr, s.holdfast("--agent", "echo"))
 	id := first.send("before")
@@ -49,7 +49,7 @@ func TestSecondProcessIsRejected(t *testing.T) {
 }
 
 func TestStopUnderLoad(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-stop-grace", "500ms", "-concurrency", "32")
 	var sends acknowledged
 	p := s.start()
@@ -83,7 +83,7 @@ func TestStopUnderLoad(t *testing.T) {
 }
 
 func TestRequeueAtStopCountsNoAttempt(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-stop-grace", "50ms", "-attempts", "2")
 	p := s.start()
 	id := p.send("until stopped")
@@ -124,7 +124,7 @@ func (s *site) awaitCount(what, task string) {
 }
 
 func TestSecondSignalStopsImmediately(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain", "--stop-grace", "1h"))
 	id := p.send("hello")
@@ -147,7 +147,7 @@ func TestSecondSignalStopsImmediately(t *testing.T) {
 }
 
 func TestSuspendedProcessResumes(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-lease", "300ms")
 	p := s.start()
 	var ids []string
@@ -169,7 +169,7 @@ func TestSuspendedProcessResumes(t *testing.T) {
 }
 
 func TestProgramsEndWhenServerIsKilled(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain"))
 	const programs = 5
@@ -191,7 +191,7 @@ func TestProgramsEndWhenServerIsKilled(t *testing.T) {
 }
 
 func TestProgramsThatAreKilledOrHang(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	p := launch(t, s.addr, s.holdfast("--exec", "sleep 600", "--exec-plain"))
 	killed := p.send("hello")
@@ -231,7 +231,7 @@ func TestProgramsThatAreKilledOrHang(t *testing.T) {
 }
 
 func TestSummarizerResumesAtItsPage(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	cmd := func() *exec.Cmd { return s.holdfast("--agent", "summarize", "--page-delay", "500ms") }
 	p := launch(t, s.addr, cmd())
@@ -325,7 +325,7 @@ func awaitGone(t *testing.T, pid int) {
 }
 
 func TestBlockingSendsAreAnsweredAtStop(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, "-stop-grace", "500ms")
 	p := s.start()
 	answers := make(chan error, 3)
@@ -363,7 +363,7 @@ func TestBlockingSendsAreAnsweredAtStop(t *testing.T) {
 }
 
 func TestOneProcessOpensTheDataDirectory(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	const racers = 8
 	var processes []*process
@@ -406,7 +406,7 @@ func TestOneProcessOpensTheDataDirectory(t *testing.T) {
 }
 
 func TestServerRecoversFromFileDescriptorLimit(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t)
 	args := []string{"-c", `ulimit -n 48 && exec "$@"`, "sh", agentBin, "-data", s.dir, "-effects", s.effects, "-addr", s.addr}
 	p := launch(t, s.addr, exec.Command("sh", args...))

@@ -23,7 +23,7 @@ import (
 )
 
 func TestEveryReplicaServesTasksOfOthers(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	// A third of a lease is longer than the test waits: no cancellation is detected by a renewal.
 	c := newCluster(t, pgtest.URL(t), "-lease", (6 * await.Limit).String())
 	ids := make(map[string]bool)
@@ -107,7 +107,7 @@ func (c *cluster) wantRunBy(p *process, id string) {
 }
 
 func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1")
 	a := c.replicas[0]
 	ids := make(map[string]bool)
@@ -146,7 +146,7 @@ func TestTaskAcceptedByBusyReplicaRunsOnAnother(t *testing.T) {
 }
 
 func TestFollowUpReachesRunOnOtherReplica(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := newCluster(t, pgtest.URL(t))
 	id := c.replicas[0].send("until joined") // a completed task accepts no more messages
 	p, _ := c.runner(id)
@@ -181,7 +181,7 @@ func TestFollowUpReachesRunOnOtherReplica(t *testing.T) {
 }
 
 func TestKillReplicaUnderLoad(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const lease = 2 * time.Second
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String(), "-attempts", "100", "-concurrency", "32")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -247,7 +247,7 @@ func (c *cluster) wantLeasesWithin(lease time.Duration) {
 }
 
 func TestReplicasAreReplacedUnderLoad(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	// With these long leases no task is claimed after its lease: the stopped server requeues it.
 	c := newCluster(t, pgtest.URL(t), "-lease", "10m", "-stop-grace", "300ms", "-concurrency", "32")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -278,7 +278,7 @@ func TestReplicasAreReplacedUnderLoad(t *testing.T) {
 }
 
 func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	// Tasks sent to the first replica run there until it is suspended, then on others until it resumes.
 	const lease = 3 * time.Second
 	c := newCluster(t, pgtest.URL(t), "-lease", lease.String())
@@ -332,7 +332,7 @@ func TestSuspendedReplicaCannotCommitAfterItResumes(t *testing.T) {
 }
 
 func TestConcurrentFirstSendsStartOneTask(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const senders = 200
 	c := newCluster(t, pgtest.URL(t))
 	ids := make(map[string]bool)
@@ -394,7 +394,7 @@ func (c *cluster) command(i int, args ...string) *exec.Cmd {
 }
 
 func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := newEmptyCluster(t, pgtest.URL(t), 10)
 	started := time.Now()
 	for i, addr := range c.addrs {
@@ -420,7 +420,7 @@ func TestTenReplicasStartOnAnEmptyDatabase(t *testing.T) {
 }
 
 func TestSummarizerResumesInAnotherProcess(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	c := newEmptyCluster(t, pgtest.URL(t), 3)
 	for i, addr := range c.addrs {
 		c.replicas[i] = launch(t, addr, c.command(i, "--agent", "summarize", "--page-delay", "500ms", "--lease", "5s"))
@@ -469,7 +469,7 @@ func TestSummarizerResumesInAnotherProcess(t *testing.T) {
 
 // Other servers count the waiting tasks that a killed one has queued.
 func TestHealthReportsQueueOfKilledReplica(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const sent = 12
 	c := newCluster(t, pgtest.URL(t), "-concurrency", "1", "-lease", "2s")
 	ids := make(map[string]bool)

@@ -16,7 +16,7 @@ import (
 // A message that answers in place of a task survives a kill before its commit, and between its
 // commit and the response: a repeated request gets it.
 func TestMessageAnswerSurvivesKill(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for name, open := range map[string]func(t *testing.T) (*site, func() *process){
 		"SQLite": func(t *testing.T) (*site, func() *process) {
 			s := newSite(t, "-message-wait", "1m")
@@ -36,7 +36,7 @@ func TestMessageAnswerSurvivesKill(t *testing.T) {
 				{method: "message/send", key: "k"}, {method: "message/send"}, {method: "message/stream"},
 			} {
 				t.Run(fmt.Sprintf("%s: %s %s %s", name, text, request.method, request.key), func(t *testing.T) {
-					t.Parallel()
+					parallel(t)
 					s, start := open(t)
 					request.text, request.id = text, newID()
 					p := start()

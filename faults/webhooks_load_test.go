@@ -46,7 +46,7 @@ func (f *fleet) sendAs(p *process, text string, c *a2a.MessageSendConfiguration)
 // TestHealthyWebhookIsNotDelayedByOthers delivers to a healthy endpoint while others keep their requests. No attempt to
 // the dead endpoint ends before the test does, nor the flood, so an event that waited for one of them would not arrive.
 func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		healthy, flooding, dead := f.as("healthy"), f.as("flooding"), f.as("dead")
 		flooded, silence := newReceiver(f.t), newReceiver(f.t)
@@ -111,7 +111,7 @@ func TestHealthyWebhookIsNotDelayedByOthers(t *testing.T) {
 // The rate of claims with a backlog is measured by bench/cmd/compare.
 // The bound on memory is four times the usual use, so other tests may run at the same time.
 func TestWebhookBacklogUsesLittleMemory(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	const mib = 1 << 20
 	f := onSQLite(t, "-queued", "100000")
 	f.r.read = nil
@@ -166,7 +166,7 @@ func (f *fleet) loadDuring(hurt func()) *check.Report {
 }
 
 func TestWebhooksWhileConnectionsToTheDatabaseAreTerminated(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{})
 	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 	f.r.zombies = true // an interrupted commit may take effect after its lease has ended
@@ -182,7 +182,7 @@ func TestWebhooksWhileConnectionsToTheDatabaseAreTerminated(t *testing.T) {
 }
 
 func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db := private(t, pgtest.Config{Fsync: true})
 	f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 	f.r.zombies = true
@@ -201,7 +201,7 @@ func TestWebhooksWhileTheDatabaseRestarts(t *testing.T) {
 }
 
 func TestWebhooksOnFullDisk(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	f := &fleet{t: t, r: newReceiver(t), site: newSite(t, webhookArgs()...)}
 	d := f.site.startOnSmallDisk("40m")
 	f.replicas, f.any = []*process{d.process}, d.process
@@ -237,7 +237,7 @@ func (f *fleet) proveOnDisk(d *smallDisk) {
 }
 
 func TestWebhooksWhileDatabaseDiskIsFull(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	db, disk := onDisk(t, "160m")
 	f := onPostgres(t, db.URL(), shortTimeouts...)
 	f.r.zombies = true

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		f.r.readLimit = await.Limit
 		f.load(f.t.Context(), 4, 15*long(f.t), hooked...)
@@ -32,14 +32,14 @@ func TestWebhooksDeliverOnceWithoutFaults(t *testing.T) {
 
 // The receiver reads the task of an event from the server while it handles the request.
 func TestWebhooksLoseNoEventAcrossKills(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		// Leases of a killed process are void at once.
 		onSQLite(t, "-webhook-lease", "10m").killAgainAndAgain()
 	})
 	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		onPostgres(t, pgtest.URL(t)).killAgainAndAgain()
 	})
 }
@@ -73,7 +73,7 @@ func (f *fleet) killAgainAndAgain() {
 }
 
 func TestSuspendedReplicaSendsNoStaleWebhookRequests(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	f := &fleet{t: t, r: newReceiver(t), cluster: newEmptyCluster(t, pgtest.URL(t), 3)}
 	f.cluster.args = webhookArgs()
 	f.site, f.replicas, f.any = f.cluster.site, f.cluster.replicas, f.cluster.any
@@ -120,7 +120,7 @@ func (f *fleet) underWay(most int) error {
 }
 
 func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		var mode, parallel atomic.Int32
 		modes := []answer{
@@ -176,7 +176,7 @@ func TestWebhooksAreDeliveredAfterReceiverFailures(t *testing.T) {
 }
 
 func TestDeadLettersSurviveKillAndReplayInOrder(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		var answers [4]atomic.Pointer[answer]
 		var kinds sync.Map // kind of the response, by webhook
@@ -281,7 +281,7 @@ func (f *fleet) replay(task string) (events int) {
 }
 
 func TestDeletedWebhookReceivesNoRequests(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		f.r.policy = func(*delivery) answer { return answer{pause: 10 * time.Millisecond} }
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -320,7 +320,7 @@ func TestDeletedWebhookReceivesNoRequests(t *testing.T) {
 }
 
 func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		f.r.policy = func(*delivery) answer { return answer{pause: 20 * time.Millisecond} }
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -355,7 +355,7 @@ func TestShutdownPassesWebhooksToOtherReplicas(t *testing.T) {
 }
 
 func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		var hang atomic.Bool
 		hang.Store(true)
@@ -388,7 +388,7 @@ func TestHangingReceiverDoesNotDelayShutdown(t *testing.T) {
 }
 
 func TestClearedContextReceivesNoEvents(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	onBoth(t, func(f *fleet) {
 		// Each webhook has more events than are delivered before its context is cleared.
 		f.r.policy = func(*delivery) answer { return answer{pause: 200 * time.Millisecond} }
