@@ -105,7 +105,7 @@ func TestDecodeEvent(t *testing.T) {
 		&message,
 		&a2a.TaskStatusUpdateEvent{TaskID: "t", ContextID: "c", Status: a2a.TaskStatus{State: a2a.StateBidWon}, Final: true},
 		&a2a.TaskArtifactUpdateEvent{TaskID: "t", ContextID: "c", Append: true, Artifact: a2a.Artifact{ID: "a", Parts: []a2a.Part{
-			a2a.DataPart{Data: []any{1.5, "x"}}, a2a.FilePart{File: a2a.FileWithBytes{Name: "n", Bytes: []byte("hi")}}, a2a.FilePart{File: a2a.FileWithURI{URI: "u"}},
+			a2a.DataPart{Data: []any{1.5, "x"}}, a2a.DataPart{}, a2a.FilePart{File: a2a.FileWithBytes{Name: "n", Bytes: []byte("hi")}}, a2a.FilePart{File: a2a.FileWithURI{URI: "u"}},
 		}}},
 	} {
 		text, err := wire.Marshal(want)
@@ -117,7 +117,9 @@ func TestDecodeEvent(t *testing.T) {
 			t.Errorf("DecodeEvent(%s): %v (-want +got)\n%s", text, err, diff)
 		}
 	}
-	for _, bad := range []string{`{}`, `{"kind":"song"}`, `{"kind":"task"}`, `[]`} {
+	for _, bad := range []string{
+		`{}`, `{"kind":"song"}`, `{"kind":"task"}`, `[]`, `{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"data"}]}`,
+	} {
 		if e, err := a2a.DecodeEvent([]byte(bad)); err == nil {
 			t.Errorf("DecodeEvent(%s) = %+v, want an error", bad, e)
 		}

@@ -273,7 +273,8 @@ func TestRequiredMembersMatchTheCatalogue(t *testing.T) {
 			without, err := c.decode(entry.Type, absent)
 			if f.Required && lenient[entry.Type+"."+f.Name] == "" {
 				wantPath(t, err, entry.wireName(f), "is required")
-				if _, err := c.decode(entry.Type, null); !strings.Contains(f.Type, "null") {
+				// A2A 1.0 has data of any kind.
+				if _, err := c.decode(entry.Type, null); !strings.Contains(f.Type, "null") && entry.Type+"."+f.Name != "DataPart.data" {
 					wantPath(t, err, entry.wireName(f), "is required")
 				} else if err != nil {
 					t.Errorf("%s: null: %v, want no error", f.Name, err)

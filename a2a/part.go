@@ -60,7 +60,7 @@ type FilePart struct {
 // only objects and arrays.
 type DataPart struct {
 	_        struct{}       `wire:"const=kind:data,required"`
-	Data     any            `json:"data" wire:"required"`
+	Data     any            `json:"data" wire:"required,nullable"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Text, an extension, is a caption.
 	Text string `json:"text,omitempty" wire:"text"`

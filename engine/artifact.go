@@ -343,10 +343,6 @@ func checkEncodable(p a2a.Part) error {
 		if p.File != nil && len(p.Metadata) == 0 {
 			return nil
 		}
-	case a2a.DataPart:
-		if p.Data == nil {
-			return errors.New("the data of a part must not be null")
-		}
 	case nil:
 		return errors.New("a part must not be nil")
 	}

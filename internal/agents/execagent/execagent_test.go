@@ -251,6 +251,20 @@ func TestProgramOutput(t *testing.T) {
 	}
 }
 
+// A program can send back what it reads. A client of A2A 1.0 sends data of any kind.
+func TestProgramsSendDataOfAnyKind(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, shell(`echo '{"type":"result","parts":[{"kind":"data","data":null},{"kind":"data","data":"a"},{"kind":"data","data":1.5},{"kind":"data","data":{"value":null}}]}'`))
+	task := r.Send("go")
+	if task.State != a2a.StateCompleted {
+		t.Fatalf("task = %s (%s), want completed", task.State, task.Message)
+	}
+	want := []a2a.Part{a2a.DataPart{}, a2a.DataPart{Data: "a"}, a2a.DataPart{Data: 1.5}, a2a.DataPart{Data: map[string]any{"value": nil}}}
+	if diff := cmp.Diff(want, task.Status.Message.Parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+}
+
 func TestProgressMetadataAndArtifactHeads(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`

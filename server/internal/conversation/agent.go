@@ -83,6 +83,7 @@ var unusual = []a2a.Part{
 	a2a.DataPart{Data: "text"},
 	a2a.DataPart{Data: 1.5},
 	a2a.DataPart{Data: true},
+	a2a.DataPart{},
 	a2a.DataPart{Data: []any{nil}},
 	a2a.DataPart{Data: map[string]any{"value": map[string]any{"value": nil}}},
 }
