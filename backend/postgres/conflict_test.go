@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// failNextChange makes the next change of a table fail with a SQLSTATE. It counts changes with a
-// sequence, which is not rolled back.
+// failNextChange makes the next change of a row of a table fail with a SQLSTATE. It counts changes of rows with
+// a sequence, which is not rolled back. Statements that move entries of the queues run at any time, for no row.
 func failNextChange(t *testing.T, s *Store, table, state string) {
 	t.Helper()
 	for _, text := range []string{
@@ -26,7 +26,7 @@ func failNextChange(t *testing.T, s *Store, table, state string) {
 			IF nextval('{s}.conflicts') = 1 THEN RAISE EXCEPTION 'conflict' USING ERRCODE = TG_ARGV[0]; END IF;
 			RETURN NULL;
 		END $$`,
-		`CREATE OR REPLACE TRIGGER conflict AFTER INSERT OR UPDATE ON {s}.` + table + ` FOR EACH STATEMENT EXECUTE FUNCTION {s}.conflict('` + state + `')`,
+		`CREATE OR REPLACE TRIGGER conflict AFTER INSERT OR UPDATE ON {s}.` + table + ` FOR EACH ROW EXECUTE FUNCTION {s}.conflict('` + state + `')`,
 	} {
 		_, err := s.pool.Exec(bg, s.qualify(text), pgx.QueryExecModeExec)
 		must(t, err)
