@@ -134,8 +134,8 @@ type Config struct {
 	// again neither loads its content from the store nor encodes it. Negative disables the
 	// cache. Default 32 MiB, at most 1/16 of Memory.
 	ReadCacheBytes int64
-	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
-	// it returns the task in its current state. Default 5 min.
+	// BlockingTimeout is how long a blocking message/send may wait for its task, and a GetTask of A2A
+	// 1.1 for a later generation. After that it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration
 	// MessageWait is how long a stream that starts a task waits, before its first item, for a
 	// handler that answers with [Turn.Say]. The wait ends earlier when the handler reports a

@@ -36,6 +36,7 @@ const (
 	CodeDenied               Code = "permission_denied"
 	CodeNotFound             Code = "not_found"
 	CodeConflict             Code = "conflict"
+	CodeGenerationMismatch   Code = "task_generation_mismatch"
 	CodeTooLarge             Code = "too_large"
 	CodeExhausted            Code = "resource_exhausted"
 	CodeUnavailable          Code = "unavailable"
@@ -73,6 +74,7 @@ var codeTable = []codeInfo{
 	{CodePushConfigNotFound, -32022, http.StatusNotFound, 4, false},
 	{CodeNotFound, -32023, http.StatusNotFound, 4, false},
 	{CodeConflict, -32050, http.StatusConflict, 5, false},
+	{CodeGenerationMismatch, -32055, http.StatusConflict, 5, false},
 	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},
 	{CodeExhausted, -32052, http.StatusTooManyRequests, 7, true},
 	{CodeUnavailable, -32053, http.StatusServiceUnavailable, 7, true},

@@ -25,6 +25,9 @@ type MessageSendConfiguration struct {
 	PushNotificationConfig *PushNotificationConfig `json:"pushNotificationConfig,omitempty" v10:"taskPushNotificationConfig" v03:"pushNotification,alias=pushNotificationConfig,alias=push_notification_config"`
 	// LongRunning, an extension, keeps the webhook for longer after the task has ended.
 	LongRunning bool `json:"longRunning,omitempty" wire:"ext"`
+	// IfGenerationMatch, of A2A 1.1, rejects a message to an existing task that has another
+	// generation. Nil does not.
+	IfGenerationMatch *int64 `json:"-" v10:"ifGenerationMatch,omitempty,quoted"`
 }
 
 // TaskSendParams assign a task to a worker, an extension. No method uses them.
@@ -54,6 +57,8 @@ type TaskQueryParams struct {
 	ID            string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	HistoryLength *int           `json:"historyLength,omitempty"`
 	Metadata      map[string]any `json:"metadata,omitzero"`
+	// CurrentGeneration, of A2A 1.1, delays the response until the task has a later generation.
+	CurrentGeneration *int64 `json:"-" v10:"currentGeneration,omitempty,quoted"`
 }
 
 // TaskIDParams are the params of tasks/cancel and tasks/resubscribe.

@@ -24,6 +24,9 @@ type Task struct {
 	History   []Message      `json:"history,omitzero" v10:",omitempty"`
 	Artifacts []Artifact     `json:"artifacts,omitzero"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
+	// Generation, of A2A 1.1, is the number of the task's newest event, 0 if it is not known. The
+	// first event creates the task; each change is one event.
+	Generation int64 `json:"-" v10:"generation,omitempty,quoted"`
 }
 
 // Event is an item of a task's stream: a [*Task], a [*Message], a
@@ -53,6 +56,8 @@ type TaskStatusUpdateEvent struct {
 	// Final is set on the last event of a stream.
 	Final    bool           `json:"final" wire:"required" v10:"-" v03:",optional"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Generation, of A2A 1.1, is the number of this event, 0 if it is not known.
+	Generation int64 `json:"-" v10:"generation,omitempty,quoted"`
 }
 
 // TaskArtifactUpdateEvent reports an artifact or a chunk of one (A2A 0.3 section
@@ -67,6 +72,8 @@ type TaskArtifactUpdateEvent struct {
 	// LastChunk is set on the chunk that completes the artifact.
 	LastChunk bool           `json:"lastChunk,omitempty"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
+	// Generation is as in [TaskStatusUpdateEvent].
+	Generation int64 `json:"-" v10:"generation,omitempty,quoted"`
 }
 
 // DecodeEvent decodes one stream item by its kind.

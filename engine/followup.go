@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -67,10 +68,25 @@ func (s *sendCall) checkAppend(ctx context.Context, t *store.Task) error {
 	if record != nil {
 		return &duplicateError{record: record}
 	}
+	if want := s.ifGenerationMatch(); want != nil && *want != t.Seq {
+		return &a2a.Error{
+			Code:    a2a.CodeGenerationMismatch,
+			Message: fmt.Sprintf("configuration.ifGenerationMatch is %d, but task %s has the generation %d; read the task and decide again", *want, a2a.Quote(m.TaskID), t.Seq),
+			Data:    map[string]any{"taskId": m.TaskID, "expectedGeneration": *want, "currentGeneration": t.Seq},
+		}
+	}
 	if state := t.Status.State; state.Terminal() {
 		return a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no more messages; send the message without taskId to start a new task in its context", a2a.Quote(m.TaskID), state)
 	}
 	return nil
+}
+
+// ifGenerationMatch returns the generation that the task must have, or nil.
+func (s *sendCall) ifGenerationMatch() *int64 {
+	if s.params.Configuration == nil {
+		return nil
+	}
+	return s.params.Configuration.IfGenerationMatch
 }
 
 // appendedBefore returns a record, without a key, of an earlier append of the message to the

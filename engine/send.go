@@ -322,6 +322,30 @@ func (h *hub) wait(ctx context.Context, l *live, seq int64) (*store.Task, error)
 	}
 }
 
+// AwaitGeneration waits until a task of the principal has a later generation than the given one: the
+// number of its newest event. It also returns when the task has finished or ctx is done. Errors:
+// task_not_found.
+func (e *Engine) AwaitGeneration(ctx context.Context, p a2a.Principal, id string, generation int64) error {
+	if a2a.CheckID("id", id) != nil {
+		return a2a.TaskNotFound(id)
+	}
+	l := e.hub.acquire(store.Key{Owner: p.ID, ID: id})
+	defer e.hub.release(l)
+	if _, err := e.hub.refresh(ctx, l); err != nil {
+		return taskError(id, err)
+	}
+	for {
+		at, _, changed := l.versionAndTask()
+		if at.Seq > generation || at.state.Terminal() || l.isDeleted() {
+			return nil
+		}
+		l.dropPaused() // do not hold content while waiting for the client
+		if e.hub.await(ctx, l, changed) {
+			return nil
+		}
+	}
+}
+
 // latestTask returns the known task, or reads it from the store if its content is not known.
 func (h *hub) latestTask(ctx context.Context, l *live) (*store.Task, error) {
 	if t, _ := l.snapshot(); t != nil {

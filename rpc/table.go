@@ -20,7 +20,9 @@ type Call struct {
 	Codec Codec
 	// Version is the protocol version that the client announces with the request; "" if it
 	// announces none. It must be set before Lookup or Select.
-	Version   string
+	Version string
+	// Minor is the minor version of A2A 1 that the client announces, 0 for other versions.
+	Minor     int
 	Method    *a2a.Method
 	Principal a2a.Principal
 	// IdempotencyKey is the client's key that makes the call safe to repeat; "" if it sent
@@ -208,7 +210,7 @@ func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
 // Call returns a call without a method. version is the one that the client announces; it
 // determines the codec.
 func (t *Table) Call(version string) Call {
-	c := Call{Version: version, Codec: t.codecFor(version)}
+	c := Call{Version: version, Minor: minor(version), Codec: t.codecFor(version)}
 	if c.Codec == nil {
 		c.Codec = t.codecs[0]
 	}

@@ -41,9 +41,29 @@ func (t *Table) checkVersion(c *Call, name string) error {
 	return nil
 }
 
-// parseVersion returns the numbers of a version that matter: [0 minor] before 1.0, otherwise
+// minor returns the minor version of a version of A2A 1, 0 for other versions.
+func minor(version string) int {
+	if numbers := parseNumbers(version); len(numbers) > 1 && numbers[0] == 1 {
+		return numbers[1]
+	}
+	return 0
+}
+
+// parseVersion returns the numbers of a version that select a codec: [0 minor] before 1.0, otherwise
 // [major]. It returns nil if the version is invalid.
 func parseVersion(version string) []int {
+	numbers := parseNumbers(version)
+	if len(numbers) == 0 {
+		return nil
+	}
+	if numbers[0] > 0 {
+		return numbers[:1]
+	}
+	return numbers[:min(2, len(numbers))]
+}
+
+// parseNumbers returns the up to three numbers of a version, nil if it is invalid.
+func parseNumbers(version string) []int {
 	parts := strings.Split(version, ".")
 	if len(parts) > 3 {
 		return nil
@@ -56,8 +76,5 @@ func parseVersion(version string) []int {
 		}
 		numbers[i] = int(n)
 	}
-	if numbers[0] > 0 {
-		return numbers[:1]
-	}
-	return numbers[:min(2, len(numbers))]
+	return numbers
 }

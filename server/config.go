@@ -91,8 +91,8 @@ type Config struct {
 	WriteTimeout time.Duration `default:"30s" min:"1ns"`
 	// IdleTimeout is how long a connection without requests stays open. Default 2 min.
 	IdleTimeout time.Duration `default:"2m" min:"1ns"`
-	// BlockingTimeout is how long a blocking message/send may wait for its task. After that
-	// it returns the task in its current state. Default 5 min.
+	// BlockingTimeout is how long a blocking message/send may wait for its task, and a GetTask of A2A
+	// 1.1 for a later generation. After that it returns the task in its current state. Default 5 min.
 	BlockingTimeout time.Duration `default:"5m" min:"1ns"`
 	// MessageWait is how long a stream that starts a task waits, before its first item, for a
 	// handler that answers with a message alone; see [engine.Turn.Say]. Default 0: streams start

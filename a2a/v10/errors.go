@@ -49,8 +49,11 @@ type violation struct {
 	Description string `json:"description"`
 }
 
-// unauthenticated is the JSON-RPC number of [a2a.CodeUnauthenticated]. A2A 1.1 has the number of 0.3 for another error.
-const unauthenticated = -32054
+// The JSON-RPC numbers that A2A 1.1 has for another error than 0.3.
+const (
+	generationMismatch = -32010
+	unauthenticated    = -32054
+)
 
 // number returns the JSON-RPC number of a code.
 func number(code a2a.Code) int {
@@ -59,6 +62,8 @@ func number(code a2a.Code) int {
 		return a2a.CodeTaskNotFound.JSONRPC()
 	case a2a.CodeUnauthenticated:
 		return unauthenticated
+	case a2a.CodeGenerationMismatch:
+		return generationMismatch
 	default:
 		return code.JSONRPC()
 	}
@@ -69,8 +74,8 @@ func codeOf(number int) a2a.Code {
 	switch number {
 	case unauthenticated:
 		return a2a.CodeUnauthenticated
-	case a2a.CodeUnauthenticated.JSONRPC():
-		return a2a.CodeInternal
+	case generationMismatch:
+		return a2a.CodeGenerationMismatch
 	}
 	return a2a.CodeOfJSONRPC(number)
 }

@@ -52,11 +52,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestNumbersOfA2A11AreFree(t *testing.T) {
+func TestOnlyOneErrorHasTheNumberOfA2A11(t *testing.T) {
 	t.Parallel()
 	for _, code := range a2a.Codes() {
-		if got := string(v10.Codec{}.AppendError(nil, &a2a.Error{Code: code}, "", "")); strings.Contains(got, "-32010") {
-			t.Errorf("AppendError(%s) = %s, with the number of TASK_GENERATION_MISMATCH", code, got)
+		got := string(v10.Codec{}.AppendError(nil, &a2a.Error{Code: code}, "", ""))
+		if strings.Contains(got, "-32010") != (code == a2a.CodeGenerationMismatch) {
+			t.Errorf("AppendError(%s) = %s, want -32010 for task_generation_mismatch only", code, got)
 		}
 	}
 }
@@ -75,9 +76,8 @@ func TestDecodeErrorReversesAppendError(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]*a2a.Error{
-		`{"code":-32054,"message":"m"}`: {Code: a2a.CodeUnauthenticated, Message: "m", Data: map[string]any{}},
-		// A2A 1.1 has it for an error that A2A 1.0 does not have.
-		`{"code":-32010,"message":"m"}`:                    {Code: a2a.CodeInternal, Message: "m", Data: map[string]any{"jsonrpc": -32010.0}},
+		`{"code":-32054,"message":"m"}`:                    {Code: a2a.CodeUnauthenticated, Message: "m", Data: map[string]any{}},
+		`{"code":-32010,"message":"m"}`:                    {Code: a2a.CodeGenerationMismatch, Message: "m", Data: map[string]any{}},
 		`{"code":-32001,"message":""}`:                     {Code: a2a.CodeTaskNotFound, Message: "task not found", Data: map[string]any{}},
 		`{"code":-32001,"message":"m","data":{"k":1}}`:     {Code: a2a.CodeTaskNotFound, Message: "m", Data: map[string]any{"data": map[string]any{"k": 1.0}}},
 		`{"code":-1,"message":"m","data":[{"@type":"x"}]}`: {Code: a2a.CodeInternal, Message: "m", Data: map[string]any{"jsonrpc": -1.0}},

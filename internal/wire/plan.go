@@ -52,6 +52,7 @@ type field struct {
 	ext      bool // a member of an extension
 	inline   bool // the members of the struct are those of its owner
 	hidden   bool // only for decoding
+	quoted   bool // the number is written as a string
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
@@ -246,6 +247,9 @@ func (p *structPlan) addFields(t reflect.Type, as *Form, outer int) {
 		case f.constant == "":
 			f.codec = codecFor(sf.Type, as)
 		}
+		if f.quoted {
+			f.codec = f.codec.inQuotes()
+		}
 		f.bit = 1 << len(p.fields)
 		f.key = append(appendString(nil, f.spelled(as)), ':')
 		p.add(f, aliases)
@@ -306,6 +310,8 @@ func (f *field) options(tag string) (aliases []string) {
 			f.inline = true
 		case "nullable":
 			f.nullable = true
+		case "quoted":
+			f.quoted = true
 		case "literal":
 			f.literal = true
 		case "text":

@@ -16,6 +16,7 @@ import (
 //	key:",optional"  not required
 //	key:",inline"    a struct whose members are those of its owner, for one level
 //	key:",null"      null is a value of the member
+//	key:",quoted"    the number is written as a string, as an int64 is in ProtoJSON
 //
 // and other options of json and wire tags. A changed member loses its aliases, and constant
 // members are omitted. Members of extensions are encoded only if extended is set. Numbers may be
@@ -165,6 +166,16 @@ func (f *Form) Members(t reflect.Type) map[string]reflect.Kind {
 		}
 	}
 	return all
+}
+
+// inQuotes returns a codec that writes a string with the text of c.
+func (c *codec) inQuotes() *codec {
+	quoted := *c
+	quoted.append = func(dst []byte, v reflect.Value) ([]byte, error) {
+		out, err := c.append(append(dst, '"'), v)
+		return append(out, '"'), err
+	}
+	return &quoted
 }
 
 // orQuoted returns a decoder of numbers that accepts them as strings too, if the form does.

@@ -12,6 +12,15 @@ import (
 	"github.com/holdfast-dev/holdfast/server/grpc/internal/message"
 )
 
+// The numbers of fields of A2A 1.1, which the messages of A2A 1.0 lack.
+const (
+	taskGeneration     = 7
+	statusGeneration   = 5
+	artifactGeneration = 7
+	currentGeneration  = 4 // of GetTaskRequest
+	ifGenerationMatch  = 5 // of SendMessageConfiguration
+)
+
 func protoName(m *a2a.Method) protoreflect.Name { return protoreflect.Name(m.NameV10) }
 
 func sendParams(m *pb.SendMessageRequest, p *a2a.MessageSendParams) (err error) {
@@ -30,6 +39,7 @@ func sendParams(m *pb.SendMessageRequest, p *a2a.MessageSendParams) (err error) 
 			config := pushConfig(push)
 			p.Configuration.PushNotificationConfig = &config
 		}
+		p.Configuration.IfGenerationMatch = message.LaterInt64(c, ifGenerationMatch)
 	}
 	p.Metadata, err = message.Map(m.GetMetadata())
 	return message.At("metadata", err)
@@ -37,6 +47,7 @@ func sendParams(m *pb.SendMessageRequest, p *a2a.MessageSendParams) (err error) 
 
 func queryParams(m *pb.GetTaskRequest, p *a2a.TaskQueryParams) error {
 	p.ID, p.HistoryLength = m.GetId(), message.Int(m.HistoryLength)
+	p.CurrentGeneration = message.LaterInt64(m, currentGeneration)
 	return nil
 }
 

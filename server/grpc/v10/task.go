@@ -48,6 +48,7 @@ func fromTask(t *a2a.Task) (*pb.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	message.SetLaterInt64(out, taskGeneration, t.Generation)
 	out.Artifacts, err = message.List("artifacts", len(t.Artifacts), func(i int) (*pb.Artifact, error) { return fromArtifact(&t.Artifacts[i]) })
 	return out, err
 }
@@ -73,6 +74,7 @@ func fromArtifact(a *a2a.Artifact) (*pb.Artifact, error) {
 
 func fromStatusUpdate(e *a2a.TaskStatusUpdateEvent) (*pb.TaskStatusUpdateEvent, error) {
 	out := &pb.TaskStatusUpdateEvent{TaskId: e.TaskID, ContextId: e.ContextID}
+	message.SetLaterInt64(out, statusGeneration, e.Generation)
 	status, metadata := e.Status, e.Metadata
 	jsonv10.EncodeState(&status.State, &metadata)
 	var err error
@@ -85,6 +87,7 @@ func fromStatusUpdate(e *a2a.TaskStatusUpdateEvent) (*pb.TaskStatusUpdateEvent, 
 
 func fromArtifactUpdate(e *a2a.TaskArtifactUpdateEvent) (*pb.TaskArtifactUpdateEvent, error) {
 	out := &pb.TaskArtifactUpdateEvent{TaskId: e.TaskID, ContextId: e.ContextID, Append: e.Append, LastChunk: e.LastChunk}
+	message.SetLaterInt64(out, artifactGeneration, e.Generation)
 	var err error
 	if out.Metadata, err = message.FromMap(e.Metadata); err != nil {
 		return nil, err

@@ -5,12 +5,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // convertTask converts a task to A2A with its newest historyLength messages, or all if that is
 // nil. The history is not nil, even if empty, when the client requested a length.
-func convertTask(t *store.Task, historyLength *int) *a2a.Task {
+func convertTask(c *rpc.Call, t *store.Task, historyLength *int) *a2a.Task {
 	entries := t.History
 	if historyLength != nil && len(entries) > *historyLength {
 		entries = entries[len(entries)-*historyLength:]
@@ -22,27 +23,38 @@ func convertTask(t *store.Task, historyLength *int) *a2a.Task {
 	for i := range entries {
 		messages[i] = entries[i].Message
 	}
-	out := &a2a.Task{ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata, History: messages}
+	out := &a2a.Task{ID: t.Key.ID, ContextID: t.ContextID, Status: t.Status, Metadata: t.Metadata, History: messages, Generation: generation(c, t.Seq)}
 	if len(t.Artifacts) > 0 {
 		out.Artifacts = t.Artifacts
 	}
 	return out
 }
 
+// hasGenerations reports whether the client knows generations: from A2A 1.1 on.
+func hasGenerations(c *rpc.Call) bool { return c.Minor >= 1 }
+
+// generation returns the generation after an event, or 0 if the client does not know generations.
+func generation(c *rpc.Call, seq int64) int64 {
+	if !hasGenerations(c) {
+		return 0
+	}
+	return seq
+}
+
 // convertUpdate converts an item of a task's stream to A2A.
-func convertUpdate(u *engine.Update, id, contextID string, historyLength *int) a2a.Event {
+func convertUpdate(c *rpc.Call, u *engine.Update, contextID string, historyLength *int) a2a.Event {
 	e := u.Event
 	switch {
 	case u.Task != nil:
-		return convertTask(u.Task, historyLength)
+		return convertTask(c, u.Task, historyLength)
 	case e.Artifact != nil:
 		return &a2a.TaskArtifactUpdateEvent{
-			TaskID: id, ContextID: contextID, Artifact: *e.Artifact,
-			Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
+			TaskID: c.TaskID, ContextID: contextID, Artifact: *e.Artifact,
+			Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata, Generation: generation(c, e.Seq),
 		}
 	}
 	return &a2a.TaskStatusUpdateEvent{
-		TaskID: id, ContextID: contextID, Final: u.Last, Metadata: statusMetadata(e),
+		TaskID: c.TaskID, ContextID: contextID, Final: u.Last, Metadata: statusMetadata(e), Generation: generation(c, e.Seq),
 		Status: a2a.TaskStatus{State: e.State, Message: e.Message, Timestamp: e.Time},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -29,7 +30,7 @@ func TestConvertTaskLimitsTheHistory(t *testing.T) {
 		if test.n >= 0 {
 			n = &test.n
 		}
-		got := convertTask(&store.Task{History: test.have}, n).History
+		got := convertTask(new(rpc.Call), &store.Task{History: test.have}, n).History
 		var ids []string
 		for _, m := range got {
 			ids = append(ids, m.ID)

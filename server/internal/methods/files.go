@@ -31,7 +31,7 @@ func (m *Methods) base(c *rpc.Call) string {
 
 // viewTask converts a task to A2A with its files.
 func (m *Methods) viewTask(ctx context.Context, c *rpc.Call, t *store.Task, historyLength *int) (*a2a.Task, error) {
-	out := convertTask(t, historyLength)
+	out := convertTask(c, t, historyLength)
 	return out, m.view(c).Task(ctx, out)
 }
 

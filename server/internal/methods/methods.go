@@ -24,7 +24,8 @@ type Config struct {
 	ExtendedCard func(ctx context.Context, c *rpc.Call) (json.RawMessage, error)
 	// StreamingOff turns the streaming methods off.
 	StreamingOff bool
-	// BlockingTimeout is the maximum duration of a blocking message/send.
+	// BlockingTimeout is the maximum duration of a blocking message/send, and of a tasks/get that
+	// waits for a generation.
 	BlockingTimeout time.Duration
 	// MessageWait is how long a stream that starts a task waits for a message that answers in
 	// place of the task, before its first item.
@@ -110,18 +111,32 @@ func allowsMessage(p *a2a.MessageSendParams) bool {
 	return p.Message.TaskID == "" && (p.Configuration == nil || p.Configuration.PushNotificationConfig == nil)
 }
 
-func (m *Methods) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (a2a.SendMessageResult, error) {
+// prepareSend returns the options of a send.
+func (m *Methods) prepareSend(ctx context.Context, c *rpc.Call, p *a2a.MessageSendParams) (engine.SendOptions, error) {
 	c.TaskID = p.Message.TaskID
-	opts, err := m.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
+	if p.Configuration != nil && !hasGenerations(c) {
+		p.Configuration.IfGenerationMatch = nil
+	}
+	return m.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
+}
+
+// limitWait returns a context that ends when a blocking call must return.
+func (m *Methods) limitWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.BlockingTimeout)
+	stop := context.AfterFunc(m.cfg.GraceEnded, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func (m *Methods) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (a2a.SendMessageResult, error) {
+	opts, err := m.prepareSend(ctx, c, &p)
 	if err != nil {
 		return nil, err
 	}
 	if p.Configuration != nil && p.Configuration.Blocking {
 		opts.Wait = true
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.cfg.BlockingTimeout)
+		ctx, cancel = m.limitWait(ctx)
 		defer cancel()
-		defer context.AfterFunc(m.cfg.GraceEnded, cancel)()
 	}
 	length, alone := historyLength(p.Configuration), allowsMessage(&p)
 	sent, err := m.cfg.Engine.Send(ctx, c.Principal, p, opts) // p may be large and must not be used after this
@@ -136,8 +151,7 @@ func (m *Methods) send(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams
 }
 
 func (m *Methods) sendStream(ctx context.Context, c *rpc.Call, p a2a.MessageSendParams) (rpc.Stream, error) {
-	c.TaskID = p.Message.TaskID
-	opts, err := m.addWebhook(ctx, c.Principal, p.Configuration, sendOptions(c))
+	opts, err := m.prepareSend(ctx, c, &p)
 	if err != nil {
 		return rpc.Stream{}, err
 	}
@@ -194,7 +208,7 @@ func (m *Methods) items(ctx context.Context, c *rpc.Call, updates iter.Seq2[engi
 		for u, err := range updates {
 			item := rpc.Item{Seq: u.Seq, More: u.More}
 			if err == nil {
-				item.Event, err = viewEvent(ctx, view, convertUpdate(&u, c.TaskID, contextID, historyLength))
+				item.Event, err = viewEvent(ctx, view, convertUpdate(c, &u, contextID, historyLength))
 			}
 			if err != nil {
 				yield(rpc.Item{}, err)

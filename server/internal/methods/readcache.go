@@ -35,6 +35,11 @@ type cacheKey struct {
 	codec rpc.Codec
 	task  store.Key
 	extent
+	generation bool // the text has the task's generation
+}
+
+func keyOf(c *rpc.Call, task store.Key, e extent) cacheKey {
+	return cacheKey{codec: c.Codec, task: task, extent: e, generation: hasGenerations(c)}
 }
 
 // extent describes which parts of a task a response contains.
@@ -127,13 +132,13 @@ func (m *Methods) CacheInfo() CacheInfo {
 }
 
 // appendCacheable appends the encoding of a task, and caches it.
-func (m *Methods) appendCacheable(codec rpc.Codec, dst []byte, t *store.Task, read store.TaskOptions, historyLength *int) ([]byte, error) {
-	out, err := codec.AppendResult(dst, &methodGet, convertTask(t, historyLength))
+func (m *Methods) appendCacheable(c *rpc.Call, dst []byte, t *store.Task, read store.TaskOptions, historyLength *int) ([]byte, error) {
+	out, err := c.Codec.AppendResult(dst, &methodGet, convertTask(c, t, historyLength))
 	if err != nil {
 		return dst, err
 	}
 	m.cache.put(&cachedTask{
-		key: cacheKey{codec, t.Key, extentOf(read, historyLength)}, version: t.Version(),
+		key: keyOf(c, t.Key, extentOf(read, historyLength)), version: t.Version(),
 		text: bytes.Clone(out[len(dst):]), content: t.Size(),
 	})
 	return out, nil
@@ -145,8 +150,15 @@ var methodGet, _ = a2a.MethodByName(a2a.MethodGet)
 // getTask returns an [*a2a.Task], or its encoding as [json.RawMessage].
 func (m *Methods) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParams) (any, error) {
 	c.TaskID = p.ID
+	if p.CurrentGeneration != nil && hasGenerations(c) {
+		wait, cancel := m.limitWait(ctx)
+		defer cancel()
+		if err := m.cfg.Engine.AwaitGeneration(wait, c.Principal, p.ID, *p.CurrentGeneration); err != nil {
+			return nil, err
+		}
+	}
 	read := store.TaskOptions{History: p.HistoryLength}
-	cached := m.cache.get(cacheKey{c.Codec, store.Key{Owner: c.Principal.ID, ID: p.ID}, extentOf(read, p.HistoryLength)})
+	cached := m.cache.get(keyOf(c, store.Key{Owner: c.Principal.ID, ID: p.ID}, extentOf(read, p.HistoryLength)))
 	if cached != nil {
 		now, err := m.cfg.Engine.Version(ctx, c.Principal, p.ID)
 		if err == nil && now.Same(cached.version) {
@@ -159,7 +171,7 @@ func (m *Methods) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParam
 		return nil, err
 	}
 	if m.cache.cacheable(t) {
-		text, err := m.appendCacheable(c.Codec, make([]byte, 0, 1<<10), t, read, p.HistoryLength)
+		text, err := m.appendCacheable(c, make([]byte, 0, 1<<10), t, read, p.HistoryLength)
 		return json.RawMessage(text), err
 	}
 	return m.viewTask(ctx, c, t, p.HistoryLength)
@@ -168,7 +180,7 @@ func (m *Methods) getTask(ctx context.Context, c *rpc.Call, p a2a.TaskQueryParam
 func (m *Methods) listTasks(ctx context.Context, c *rpc.Call, p a2a.ListTasksParams) (*a2a.TasksPage[json.RawMessage], error) {
 	cached := make(map[string]*cachedTask)
 	list, err := m.cfg.Engine.ListUncached(ctx, c.Principal, p, func(outline *store.Task, read store.TaskOptions) (int, bool) {
-		e := m.cache.get(cacheKey{c.Codec, outline.Key, extentOf(read, p.HistoryLength)})
+		e := m.cache.get(keyOf(c, outline.Key, extentOf(read, p.HistoryLength)))
 		if e == nil || !outline.Version().Same(e.version) {
 			return 0, false
 		}
@@ -207,9 +219,9 @@ func (m *Methods) encodeList(ctx context.Context, c *rpc.Call, list *engine.List
 			item = append(item, cached[t.Key.ID].text...)
 			m.cache.hits.Add(1)
 		case m.cache.cacheable(t):
-			item, err = m.appendCacheable(codec, item, t, list.Options, historyLength)
+			item, err = m.appendCacheable(c, item, t, list.Options, historyLength)
 		default:
-			shown := convertTask(t, historyLength)
+			shown := convertTask(c, t, historyLength)
 			if err = view.Task(ctx, shown); err == nil {
 				item, err = codec.AppendResult(item, &methodGet, shown)
 			}

@@ -20,10 +20,10 @@ import (
 // [Value] checks its depth.
 const recursionLimit = 3*wire.MaxDepth + 32
 
-// Unmarshal decodes the params of a method. Unknown fields are ignored. The error is an
-// [a2a.Error].
+// Unmarshal decodes the params of a method. Unknown fields are kept for [LaterInt64]. The error is
+// an [a2a.Error].
 func Unmarshal(raw []byte, m proto.Message) error {
-	err := proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: recursionLimit}.Unmarshal(raw, m)
+	err := proto.UnmarshalOptions{RecursionLimit: recursionLimit}.Unmarshal(raw, m)
 	if err != nil {
 		return a2a.Errorf(a2a.CodeParse, "the request is not a valid %s", m.ProtoReflect().Descriptor().FullName())
 	}
@@ -72,6 +72,30 @@ func Append(dst []byte, m proto.Message) ([]byte, error) {
 		return dst, err
 	}
 	return out, nil
+}
+
+// LaterInt64 returns the value of a field that a later version of A2A adds to m, nil if it is absent.
+func LaterInt64(m proto.Message, number protowire.Number) (value *int64) {
+	raw := m.ProtoReflect().GetUnknown() // it is valid
+	for len(raw) > 0 {
+		n, kind, size := protowire.ConsumeTag(raw)
+		raw = raw[size:]
+		if n == number && kind == protowire.VarintType {
+			v, _ := protowire.ConsumeVarint(raw)
+			value = new(int64(v))
+		}
+		raw = raw[protowire.ConsumeFieldValue(n, kind, raw):]
+	}
+	return value
+}
+
+// SetLaterInt64 sets a field that a later version of A2A adds to m, unless the value is 0.
+func SetLaterInt64(m proto.Message, number protowire.Number, value int64) {
+	if value == 0 {
+		return
+	}
+	raw := protowire.AppendTag(m.ProtoReflect().GetUnknown(), number, protowire.VarintType)
+	m.ProtoReflect().SetUnknown(protowire.AppendVarint(raw, uint64(value))) //nolint:gosec // two's complement, as in Protocol Buffers
 }
 
 // Canonical returns an encoding of the request of a method, by its full name such as
