@@ -183,7 +183,8 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.t
 // same ones, without the output of interrupted attempts. Callers must not modify them.
 func (t *Turn) Artifacts() []a2a.Artifact { return t.turn.Artifacts() }
 
-// Metadata returns the task's metadata at the start of the turn. Callers must not modify it.
+// Metadata returns the task's metadata at the start of the turn, without changes of interrupted
+// attempts. Callers must not modify it.
 func (t *Turn) Metadata() map[string]any { return t.turn.Metadata() }
 
 // SetMetadata applies a JSON merge patch (RFC 7396) to the task's metadata: nil removes a

@@ -2,8 +2,12 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -105,4 +109,41 @@ func TestMetadataThatContainsItselfIsRejected(t *testing.T) {
 	}})
 	sendWait(t, e, message("x"))
 	wantError(t, "SetMetadata()", got, a2a.CodeInvalid, "nested deeper than 128 levels")
+}
+
+// A later attempt of a turn does not see what an interrupted attempt changed, so that it changes the same.
+func TestMetadataIsTheSameInEveryAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[string][]map[string]any{} // by turn
+		e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+			m := turn.Metadata()
+			id := fmt.Sprint("turn ", turn.Number())
+			seen[id] = append(seen[id], m)
+			n, _ := m["n"].(float64)
+			patch := map[string]any{"n": n + 1, "made": "here", "sent": nil}
+			if err := errors.Join(turn.SetMetadata(patch), turn.Flush()); err != nil {
+				return err
+			}
+			if turn.Attempt() < 3 {
+				return engine.Retry(errors.New("again"))
+			}
+			return turn.RequireInput()
+		}})
+		params := message("a")
+		params.Metadata = map[string]any{"n": 10.0, "sent": "a", "client": 1.0}
+		task := sendWait(t, e, params)
+		params = messageTo(task.Key.ID, "b")
+		params.Metadata = map[string]any{"sent": "b", "client": 2.0}
+		task = sendWait(t, e, params)
+		first := map[string]any{"n": 10.0, "sent": "a", "client": 1.0}
+		second := map[string]any{"n": 11.0, "sent": "b", "client": 2.0, "made": "here"}
+		want := map[string][]map[string]any{"turn 1": {first, first, first}, "turn 2": {second, second, second}}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("metadata of attempts (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]any{"n": 12.0, "client": 2.0, "made": "here"}, task.Metadata); diff != "" {
+			t.Errorf("metadata of the task (-want +got):\n%s", diff)
+		}
+	})
 }

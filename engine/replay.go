@@ -24,6 +24,10 @@ type earlierAttempts struct {
 	replaced map[generation]*store.Task
 	// startArtifacts are the task's artifacts at the start of the turn.
 	startArtifacts []a2a.Artifact
+	// startMetadata is the task's metadata without the changes of these attempts. metadataChanged
+	// is set if there are such changes.
+	startMetadata   map[string]any
+	metadataChanged bool
 }
 
 // doneStep is a recorded step.
@@ -57,7 +61,7 @@ func (r *run) readEarlier(ctx context.Context, task *store.Task) (e *earlierAtte
 }
 
 func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
-	e := &earlierAttempts{steps: make(map[string]*doneStep), calls: make(map[string][]callRecord), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts}
+	e := &earlierAttempts{steps: make(map[string]*doneStep), calls: make(map[string][]callRecord), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts, startMetadata: task.Metadata}
 	steps, err := r.e.cfg.Store.Steps(ctx, task.Key, r.queue.Turn)
 	if err != nil {
 		return nil, fmt.Errorf("read steps: %w", err)
@@ -77,7 +81,7 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAtt
 		}
 		e.steps[s.Name] = done
 	}
-	if err := r.scanArtifacts(ctx, r.queue.StartSeq, task.Seq, e.add); err != nil {
+	if err := r.scan(ctx, r.queue.StartSeq, task.Seq, e.add); err != nil {
 		return nil, err
 	}
 	for i := range task.Artifacts {
@@ -91,8 +95,12 @@ func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAtt
 	return e, r.readReplaced(ctx, e, task)
 }
 
-// add records an artifact event of the turn.
+// add records an event of the turn.
 func (e *earlierAttempts) add(event *store.Event) {
+	if event.Artifact == nil {
+		e.metadataChanged = e.metadataChanged || len(event.Metadata) > 0 && event.Received == nil
+		return
+	}
 	id := event.Artifact.ID
 	earlier := e.artifacts[id]
 	if earlier == nil {
@@ -107,17 +115,26 @@ func (e *earlierAttempts) add(event *store.Event) {
 	earlier.complete = earlier.complete || event.LastChunk
 }
 
-// readStart reads the artifacts that earlier attempts wrote as they were before the turn.
+// readStart reads the metadata and the artifacts that earlier attempts changed as they were before
+// the turn. Metadata of messages of the turn counts as before it.
 func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Task) error {
-	if len(e.artifacts) == 0 {
+	if len(e.artifacts) == 0 && !e.metadataChanged {
 		return nil
 	}
+	start := r.queue.StartSeq
 	var before store.Task
-	err := r.scanArtifacts(ctx, 0, r.queue.StartSeq, func(event *store.Event) {
-		if e.artifacts[event.Artifact.ID] != nil {
+	var metadata map[string]any
+	err := r.scan(ctx, 0, task.Seq, func(event *store.Event) {
+		if event.Seq <= start || event.Received != nil {
+			metadata = store.MergePatch(metadata, event.Metadata)
+		}
+		if event.Seq <= start && event.Artifact != nil && e.artifacts[event.Artifact.ID] != nil {
 			before.Apply(*event)
 		}
 	})
+	if e.metadataChanged {
+		e.startMetadata = metadata
+	}
 	for i := range before.Artifacts {
 		e.artifacts[before.Artifacts[i].ID].atStart = &before.Artifacts[i]
 	}
@@ -149,7 +166,10 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 		return nil
 	}
 	at := make(map[string]int)
-	return r.scanArtifacts(ctx, r.queue.StartSeq, task.Seq, func(event *store.Event) {
+	return r.scan(ctx, r.queue.StartSeq, task.Seq, func(event *store.Event) {
+		if event.Artifact == nil {
+			return
+		}
 		id := event.Artifact.ID
 		if !event.Append {
 			at[id]++
@@ -160,14 +180,11 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 	})
 }
 
-// scanArtifacts calls visit for the task's artifact events whose sequence is above after and at
-// most until.
-func (r *run) scanArtifacts(ctx context.Context, after, until int64, visit func(*store.Event)) error {
+// scan calls visit for the task's events whose sequence is above after and at most until.
+func (r *run) scan(ctx context.Context, after, until int64, visit func(*store.Event)) error {
 	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
 		for i := range page {
-			if page[i].Artifact != nil {
-				visit(&page[i])
-			}
+			visit(&page[i])
 		}
 		return true
 	})

@@ -120,8 +120,14 @@ func (t *Turn) Number() int { return t.entry.Turn }
 // that were requeued because their process stopped are not counted.
 func (t *Turn) Attempt() int { return t.entry.Attempt }
 
-// Metadata returns the task's metadata at the start of the turn. It must not be modified.
-func (t *Turn) Metadata() map[string]any { return t.task.Metadata }
+// Metadata returns the task's metadata at the start of the turn, without changes of interrupted
+// attempts. It must not be modified.
+func (t *Turn) Metadata() map[string]any {
+	if t.earlier != nil {
+		return t.earlier.startMetadata
+	}
+	return t.task.Metadata
+}
 
 // Messages returns the client's messages that this turn must answer, oldest first. It contains
 // at least one message.
