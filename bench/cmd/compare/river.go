@@ -17,9 +17,12 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/loadgen"
 )
 
-// riverWorkers is the number of concurrent jobs, which equals Holdfast's number of concurrent
-// turns.
-const riverWorkers = 256
+// Settings of River's own benchmark, for throughput.
+const (
+	riverFetchCooldown = 2 * time.Millisecond
+	riverPoll          = 20 * time.Millisecond
+	riverWorkers       = river.QueueNumWorkersMax
+)
 
 // riverQueue measures River, a job queue on PostgreSQL, in this process. Callers insert a job that
 // records its output, and wait until it is completed.
@@ -76,7 +79,7 @@ func startRiver(ctx context.Context, db *database, callers int) (_ *riverQueue, 
 	workers := river.NewWorkers()
 	river.AddWorker(workers, echoWorker{})
 	q.client, err = river.NewClient(driver, &river.Config{
-		Schema: schema, Logger: quiet, Workers: workers, FetchCooldown: river.FetchCooldownMin,
+		Schema: schema, Logger: quiet, Workers: workers, FetchCooldown: riverFetchCooldown, FetchPollInterval: riverPoll,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}},
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 const (
 	inserts  = "pgbench, inserts"
 	jobs     = "River, in this process"
+	allJobs  = "River, 2048 callers"
 	replica  = "1 replica"
 	replicas = "3 replicas"
 	insert   = "pgbench, inserts, 1 client"
@@ -28,7 +29,10 @@ const (
 	// insertLatency is the maximum ratio between the p99 at half load and the p99 of an insert by
 	// one client.
 	insertLatency = 5
-	// jobTimes is the minimum ratio between messages per second and River's jobs per second.
+	// jobCallers is the number of callers that saturate River: it reports completed jobs in batches, for
+	// which each caller waits up to a quarter of a second.
+	jobCallers = 2048
+	// jobTimes is the minimum ratio between messages per second and the jobs per second of a saturated River.
 	jobTimes = 2.5
 	// tolerance is the minimum ratio of two rates that count as equal.
 	tolerance = 0.9
@@ -42,7 +46,7 @@ func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 		out.failed = append(out.failed, fmt.Errorf("pgbench: %w", err))
 		return nil
 	}
-	queue, err := startRiver(ctx, b.db, b.concurrency)
+	queue, err := startRiver(ctx, b.db, jobCallers)
 	if err != nil {
 		return fmt.Errorf("river: %w", err)
 	}
@@ -64,6 +68,7 @@ func (b *bench) shared(ctx context.Context, out *outcome) (err error) {
 	}{
 		{inserts, func() (sample, error) { return bencher.run(ctx, b.concurrency, b.duration/5, b.duration) }},
 		{jobs, func() (sample, error) { return queue.run(ctx, b.concurrency, b.payload, b.duration/5, b.duration) }},
+		{allJobs, func() (sample, error) { return queue.run(ctx, jobCallers, b.payload, b.duration/5, b.duration) }},
 		{replica, func() (sample, error) {
 			s, err := b.sample(ctx, loadgen.Send, alone...)
 			full = s.PerSecond
@@ -144,7 +149,7 @@ func (o outcome) writeShared(w io.Writer) {
 	if len(o.Shared) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\none database: blocking message/send concurrently with pgbench, which inserts a row per commit, and River, whose callers wait for a job\n")
+	fmt.Fprintf(w, "\none database: blocking message/send concurrently with pgbench, which inserts a row per commit, and River, with callers that wait for a job\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "  load\treq/s\tp50\tp99\terrors\tcpu/req\tcommits/s\tx pgbench\tWAL/req\tgoal\n")
 	base := median(o.load(inserts).Samples, rate)
@@ -177,12 +182,12 @@ func (o outcome) loadGoal(name string) string {
 	}
 	switch name {
 	case replica:
-		river := median(o.load(jobs).Samples, rate)
+		river := max(median(o.load(jobs).Samples, rate), median(o.load(allJobs).Samples, rate))
 		if river == 0 {
 			return ""
 		}
 		times := median(o.load(replica).Samples, rate) / river
-		return met(fmt.Sprintf(">= %gx River, is %.2fx", jobTimes, times), times >= jobTimes)
+		return met(fmt.Sprintf(">= %gx the rate of River, is %.2fx", jobTimes, times), times >= jobTimes)
 	case replicas:
 		one, all := o.load(replica).Samples, o.load(replicas).Samples
 		same := median(all, rate) >= tolerance*median(one, rate)
