@@ -23,6 +23,11 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 	}
 }
 
+func TestTutorialShowsTheExample(t *testing.T) {
+	t.Parallel()
+	wantExamples(t, "docs/tutorial.md", "examples/orders/main.go")
+}
+
 func TestMemoryPageShowsTheExamples(t *testing.T) {
 	t.Parallel()
 	wantExamples(t, "docs/memory.md", "example_state_test.go", "examples/librarian/main.go")
