@@ -123,9 +123,16 @@ func execute(ctx context.Context, url, text string) error {
 	return err
 }
 
-// private starts a database server for one test.
+// ownDatabase is held by the test that has a database server of its own. Such a test stops or suspends
+// the server under load, after which all replicas open their connections again: two at once need
+// more than a slow machine has.
+var ownDatabase sync.Mutex
+
+// private starts a database server for one test, after other tests have ended theirs.
 func private(t *testing.T, cfg pgtest.Config) *pgtest.Server {
 	t.Helper()
+	ownDatabase.Lock()
+	t.Cleanup(ownDatabase.Unlock)
 	db, err := pgtest.Start(cfg)
 	if err != nil {
 		t.Fatal(err)

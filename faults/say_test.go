@@ -24,7 +24,7 @@ func TestMessageAnswerSurvivesKill(t *testing.T) {
 		},
 		"PostgreSQL": func(t *testing.T) (*site, func() *process) {
 			c := newEmptyCluster(t, pgtest.URL(t), 1)
-			c.args = []string{"-message-wait", "1m", "-lease", "1s"}
+			c.args = []string{"-message-wait", "1m", "-lease", "5s"}
 			return c.site, func() *process {
 				c.start(0, c.db)
 				return c.replicas[0]
