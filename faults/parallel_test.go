@@ -6,16 +6,17 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// starting lets one test start after the other. running counts those that have started.
+// starting lets one test start after the other. running has the names of those that have started,
+// except those that only wait for their subtests.
 var (
 	starting sync.Mutex
-	running  atomic.Int32
+	running  sync.Map
 )
 
 // parallel runs a test beside others, once the machine has time for it: no other test runs, or
@@ -24,12 +25,24 @@ var (
 func parallel(t *testing.T) {
 	t.Helper()
 	t.Parallel()
+	name := t.Name()
+	if i := strings.LastIndex(name, "/"); i >= 0 {
+		running.Delete(name[:i]) // at once: the test with the lock may wait for it
+	}
 	starting.Lock()
 	defer starting.Unlock()
-	for running.Load() > 0 && starved(t) {
+	for othersRun() && starved(t) {
 	}
-	running.Add(1)
-	t.Cleanup(func() { running.Add(-1) })
+	running.Store(name, true)
+	t.Cleanup(func() { running.Delete(name) })
+}
+
+func othersRun() (found bool) {
+	running.Range(func(any, any) bool {
+		found = true
+		return false
+	})
+	return found
 }
 
 // starved measures for half a second. It reports whether some process waited for a processor in
