@@ -5,6 +5,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func pagesOf(t *testing.T, s *Store, query string) int {
 	return plans[0].Plan.Hit + plans[0].Plan.Read
 }
 
-func TestClaimsPassFewEntriesWhileASnapshotIsHeld(t *testing.T) {
+func TestCallsPassFewEntriesWhileASnapshotIsHeld(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.Start(pgtest.Config{Settings: map[string]string{"shared_buffers": "16MB"}}) // the snapshot would delay other tests
 	must(t, err)
@@ -104,17 +105,32 @@ func TestClaimsPassFewEntriesWhileASnapshotIsHeld(t *testing.T) {
 	s.eras.shortest.Store(256)
 	s.eras.started(0)
 	holdSnapshot(t, s)
+	wantFewPages := func(what, query, all, now string) {
+		t.Helper()
+		if all, now := pagesOf(t, s, fmt.Sprintf(query, all)), pagesOf(t, s, fmt.Sprintf(query, now)); now*4 > all {
+			t.Errorf("%s: a walk reads %d pages, of all entries %d, want a fourth of these at most", what, now, all)
+		}
+	}
 	const batch = 64
 	for round := range 60 {
 		runQueued(t, s, batch*round, batch)
 	}
 	for _, phase := range []string{"{ready}", "{leased}"} {
-		const query = `SELECT owner FROM {s}.task_rows WHERE phase = %s AND %s ORDER BY era, owner COLLATE "ucs_basic" LIMIT 1`
-		all, now := pagesOf(t, s, fmt.Sprintf(query, phase, "era >= 0")), pagesOf(t, s, fmt.Sprintf(query, phase, "era = {era}"))
-		if now*4 > all {
-			t.Errorf("entries with the phase %s: a walk of the newest era reads %d pages, of all eras %d, want a fourth of these at most", phase, now, all)
+		wantFewPages("claims of "+phase, `SELECT owner FROM {s}.task_rows WHERE phase = `+phase+` AND %s ORDER BY era, owner COLLATE "ucs_basic" LIMIT 1`, "era >= 0", "era = {era}")
+	}
+	const records, swept = 4_000, 200
+	_, err = s.pool.Exec(bg, s.qualify(`INSERT INTO {s}.records (owner, namespace, key, version, value, expires_at)
+		SELECT 'alice', 'n', n::text, 1, '', n FROM generate_series(1, $1::integer) n`), records)
+	must(t, err)
+	for range records/swept - 1 {
+		n, err := s.ExpireRecords(bg, testStart, swept)
+		must(t, err)
+		if n != swept {
+			t.Fatalf("a batch removes %d records, want %d", n, swept)
 		}
 	}
+	wantFewPages("sweeps", `SELECT owner FROM {s}.records WHERE expires_at > 0 AND expires_at >= %s ORDER BY expires_at LIMIT 1`,
+		"0", strconv.FormatInt(s.sweptRecords.from.Load(), 10))
 }
 
 // A transaction adds entries to an era that ends before it commits.

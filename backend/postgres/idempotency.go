@@ -14,9 +14,12 @@ const (
 	sqlReadKey = `SELECT owner, key, hash, task_id, seq, created_at FROM {s}.idempotency_keys
 		WHERE owner = $1::text COLLATE "POSIX" AND key = $2::text COLLATE "POSIX" FOR KEY SHARE`
 	sqlExpireKeys = `WITH u AS MATERIALIZED (
-			SELECT owner, key FROM {s}.idempotency_keys WHERE created_at < $1::bigint ORDER BY created_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+			SELECT owner, key FROM {s}.idempotency_keys WHERE created_at < $1::bigint AND created_at >= $3::bigint
+			ORDER BY created_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		), removed AS (
+			DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX" RETURNING k.created_at
 		)
-		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner COLLATE "POSIX" AND k.key = u.key COLLATE "POSIX"`
+		SELECT count(*), coalesce(max(created_at), 0) FROM removed`
 )
 
 // Idempotency implements [store.Tasks].
@@ -49,12 +52,6 @@ func scanKey(r record) store.IdempotencyRecord {
 }
 
 // ExpireIdempotency implements [store.Maintenance].
-func (s *taskStore) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	err = s.read(ctx, "expire idempotency keys", func(ctx context.Context, c *pgx.Conn) (err error) {
-		if limit > 0 {
-			n, err = s.exec(ctx, c, sqlExpireKeys, millis(before), limit)
-		}
-		return err
-	})
-	return n, err
+func (s *taskStore) ExpireIdempotency(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.sweep(ctx, "expire idempotency keys", sqlExpireKeys, &s.sweptKeys, millis(before), limit)
 }

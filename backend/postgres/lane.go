@@ -42,6 +42,8 @@ type webhookStore struct {
 	*taskStore
 	// laneDepth is the largest number of lanes of one owner in the last claim.
 	laneDepth atomic.Int64
+
+	sweptLanes, sweptLongLanes, sweptDeadLetters, sweptAttempts sweepBound
 }
 
 // scanLane reads a lane. scanWebhook reads the rest of its webhook.

@@ -58,6 +58,8 @@ type taskStore struct {
 	taskBatches    readBatcher
 	versionBatches readBatcher // reads of versions
 	pageReads      listReads
+
+	sweptKeys, sweptRecords sweepBound
 }
 
 // inlineContents returns the expression for a column of task_log l with its large values

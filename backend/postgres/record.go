@@ -25,10 +25,12 @@ const (
 	sqlRecords = `SELECT namespace, key, version, value, expires_at FROM {s}.records
 		WHERE owner = $1::text AND %s ORDER BY namespace, key LIMIT $2::bigint`
 	sqlExpireRecords = `WITH u AS MATERIALIZED (
-			SELECT owner, namespace, key FROM {s}.records WHERE expires_at > 0 AND expires_at < $1::bigint
+			SELECT owner, namespace, key FROM {s}.records WHERE expires_at > 0 AND expires_at < $1::bigint AND expires_at >= $3::bigint
 			ORDER BY expires_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+		), removed AS (
+			DELETE FROM {s}.records r USING u WHERE r.owner = u.owner AND r.namespace = u.namespace AND r.key = u.key RETURNING r.expires_at
 		)
-		DELETE FROM {s}.records r USING u WHERE r.owner = u.owner AND r.namespace = u.namespace AND r.key = u.key`
+		SELECT count(*), coalesce(max(expires_at), 0) FROM removed`
 )
 
 // stmtRecords changes records, each at most once. It fails if a record does not have the
@@ -288,12 +290,6 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 }
 
 // ExpireRecords implements [store.Maintenance].
-func (s *taskStore) ExpireRecords(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	err = s.read(ctx, "expire records", func(ctx context.Context, c *pgx.Conn) (err error) {
-		if limit > 0 {
-			n, err = s.exec(ctx, c, sqlExpireRecords, millis(before), limit)
-		}
-		return err
-	})
-	return n, err
+func (s *taskStore) ExpireRecords(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.sweep(ctx, "expire records", sqlExpireRecords, &s.sweptRecords, millis(before), limit)
 }

@@ -37,33 +37,35 @@ var (
 )
 
 const (
-	sqlOldAttempts = `SELECT id, data, owner FROM {s}.delivery_attempts
-		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
+	sqlOldAttempts = `SELECT id, data, owner, last_at FROM {s}.delivery_attempts
+		WHERE last_at < $1::bigint + 60000 AND first_at < $1::bigint AND last_at >= $3::bigint ORDER BY last_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED`
 	// sqlExpireDeadLetters deletes the oldest dead letters first. Idle lanes that lose one
 	// are done, so that the next pass checks them again.
 	sqlExpireDeadLetters = `WITH d AS MATERIALIZED (
-			SELECT owner, task_id, config_id, seq FROM {s}.dead_letters WHERE (-at) > -$1::bigint ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+			SELECT owner, task_id, config_id, seq FROM {s}.dead_letters WHERE (-at) > -$1::bigint AND (-at) <= -$3::bigint
+			ORDER BY (-at) DESC LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 		), removed AS (
 			DELETE FROM {s}.dead_letters p USING d WHERE p.owner = d.owner COLLATE "POSIX" AND p.task_id = d.task_id COLLATE "POSIX"
 				AND p.config_id = d.config_id COLLATE "POSIX" AND p.seq = d.seq
-			RETURNING p.owner, p.task_id, p.config_id
+			RETURNING p.owner, p.task_id, p.config_id, p.at
 		), u AS MATERIALIZED (
 			SELECT DISTINCT owner, task_id, config_id AS id FROM removed ORDER BY 1, 2, 3
 		), again AS (
 			UPDATE {s}.webhook_lanes l SET phase = {done} FROM u WHERE ` + sqlLaneKey + ` AND l.phase + 0 = {idle}
 		)
-		SELECT count(*) FROM removed`
+		SELECT count(*), coalesce(max(at), 0) FROM removed`
 
 	// sqlDoneLanes locks old lanes that are done and before them their tasks. It skips locked rows.
 	sqlDoneLanes = `WITH old AS MATERIALIZED (
 			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
-			WHERE l.phase = {done} AND l.long_running = $1::boolean AND l.updated_at < $2::bigint ORDER BY l.updated_at LIMIT $3::bigint
+			WHERE l.phase = {done} AND l.long_running = $1::boolean AND l.updated_at < $2::bigint AND l.updated_at >= $4::bigint
+			ORDER BY l.updated_at LIMIT $3::bigint
 		), held AS MATERIALIZED (
 			SELECT u.* FROM old u JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.task_id COLLATE "POSIX"
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		SELECT l.* FROM held u CROSS JOIN LATERAL (
-			SELECT l.owner, l.task_id, l.id FROM {s}.webhook_lanes l
+			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
 			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = {done} AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
 
 	// sqlExpireLanes deletes the locked lanes of terminal tasks without dead letters. The others
@@ -98,7 +100,7 @@ func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry
 	if limit <= 0 {
 		return 0, nil
 	}
-	removed, deadLetters := 0, 0
+	removed := 0
 	if !p.Attempts.IsZero() {
 		n, err := s.expireAttempts(ctx, p.Attempts, limit)
 		if err != nil {
@@ -107,16 +109,11 @@ func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry
 		removed += n
 	}
 	if !p.Dead.IsZero() {
-		err := s.transact(ctx, "expire dead letters", func(ctx context.Context, tx pgx.Tx) error {
-			return s.eachRow(ctx, tx, sqlExpireDeadLetters, func(r record) error {
-				deadLetters = int(r.int(0))
-				return nil
-			}, ceilMillis(p.Dead), limit)
-		})
+		n, err := s.sweep(ctx, "expire dead letters", sqlExpireDeadLetters, &s.sweptDeadLetters, ceilMillis(p.Dead), limit)
 		if err != nil {
 			return 0, err
 		}
-		removed += deadLetters
+		removed += n
 	}
 	var terminalStates []string
 	for _, state := range a2a.States() {
@@ -128,11 +125,12 @@ func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry
 	for _, kind := range []struct {
 		long   bool
 		before time.Time
-	}{{false, p.Finished}, {true, p.LongRunning}} {
+		bound  *sweepBound
+	}{{false, p.Finished, &s.sweptLanes}, {true, p.LongRunning, &s.sweptLongLanes}} {
 		if kind.before.IsZero() || lanes == limit {
 			continue
 		}
-		n, err := s.expireLanes(ctx, kind.long, kind.before, terminalStates, limit-lanes)
+		n, err := s.expireLanes(ctx, kind.long, kind.before, kind.bound, terminalStates, limit-lanes)
 		if err != nil {
 			return 0, err
 		}
@@ -143,28 +141,33 @@ func (s *webhookStore) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry
 
 // expireLanes removes up to limit webhooks that have nothing left to send. Each batch needs
 // two statements: the second sees changes that were committed before the first got its locks.
-func (s *webhookStore) expireLanes(ctx context.Context, long bool, before time.Time, terminalStates []string, limit int) (removed int, err error) {
+func (s *webhookStore) expireLanes(ctx context.Context, long bool, before time.Time, bound *sweepBound, terminalStates []string, limit int) (removed int, err error) {
 	for range maxLaneBatches {
-		var owners, tasks, ids []string
-		n, batch := 0, limit-removed
-		err := s.transact(ctx, "expire webhooks", func(ctx context.Context, tx pgx.Tx) error {
-			owners, tasks, ids, n = nil, nil, nil, 0
-			err := s.eachRow(ctx, tx, sqlDoneLanes, func(r record) error {
-				owners, tasks, ids = append(owners, r.text(0)), append(tasks, r.text(1)), append(ids, r.text(2))
-				return nil
-			}, long, ceilMillis(before), batch)
-			if err != nil || len(ids) == 0 {
-				return err
-			}
-			return s.eachRow(ctx, tx, sqlExpireLanes, func(r record) error {
-				n = int(r.int(0))
-				return nil
-			}, owners, tasks, ids, terminalStates)
+		batch := limit - removed
+		done, err := bound.batch(batch, func(from int64, limit int) (done int, last int64, err error) {
+			n := 0
+			err = s.transact(ctx, "expire webhooks", func(ctx context.Context, tx pgx.Tx) error {
+				var owners, tasks, ids []string
+				n, last = 0, 0
+				err := s.eachRow(ctx, tx, sqlDoneLanes, func(r record) error {
+					owners, tasks, ids, last = append(owners, r.text(0)), append(tasks, r.text(1)), append(ids, r.text(2)), max(last, r.int(3))
+					return nil
+				}, long, ceilMillis(before), limit, from)
+				if done = len(ids); err != nil || done == 0 {
+					return err
+				}
+				return s.eachRow(ctx, tx, sqlExpireLanes, func(r record) error {
+					n = int(r.int(0))
+					return nil
+				}, owners, tasks, ids, terminalStates)
+			})
+			removed += n
+			return done, last, err
 		})
 		if err != nil {
 			return 0, err
 		}
-		if removed += n; removed == limit || len(ids) < batch {
+		if removed == limit || done < batch {
 			break
 		}
 	}
@@ -172,8 +175,14 @@ func (s *webhookStore) expireLanes(ctx context.Context, long bool, before time.T
 }
 
 // expireAttempts removes attempts before a time. It rewrites rows that also contain later ones.
-func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	cut := ceilMillis(before)
+func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.sweptAttempts.batch(limit, func(from int64, limit int) (removed int, last int64, err error) {
+		return s.expireAttemptsFrom(ctx, from, ceilMillis(before), limit)
+	})
+}
+
+// expireAttemptsFrom removes attempts of rows that end at or after a time. It returns this time of the last row.
+func (s *webhookStore) expireAttemptsFrom(ctx context.Context, from, cut int64, limit int) (removed int, last int64, err error) {
 	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
 		removed = 0
 		var dropped []attemptRowKey
@@ -188,6 +197,7 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 				n++
 				removed++
 			}
+			last = r.int(3)
 			key := attemptRowKey{Owner: r.text(2), ID: r.int(0)}
 			switch b = slices.Clone(b[n:]); {
 			case len(b) == 0:
@@ -200,7 +210,7 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 				kept = append(kept, keptAttempts{attemptRowKey: key, FirstAt: b[0].At, LastAt: b[len(b)-1].At, Data: string(data)})
 			}
 			return nil
-		}, cut, limit)
+		}, cut, limit, from)
 		if err == nil && len(dropped) > 0 {
 			_, err = s.exec(ctx, tx, sqlDeleteAttempts, attemptKeyRows.args(dropped)...)
 		}
@@ -209,5 +219,5 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 		}
 		return err
 	})
-	return removed, err
+	return removed, last, err
 }

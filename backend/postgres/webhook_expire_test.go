@@ -25,7 +25,7 @@ func laneRowsRead(t *testing.T, s *Store) (read int) {
 		return n
 	}
 	before := counted()
-	_, err = tx.Exec(bg, s.qualify(sqlDoneLanes), false, ceilMillis(testStart.Add(100*time.Hour)), 1000)
+	_, err = tx.Exec(bg, s.qualify(sqlDoneLanes), false, ceilMillis(testStart.Add(100*time.Hour)), 1000, 0)
 	must(t, err)
 	return counted() - before
 }
