@@ -25,6 +25,7 @@ func (s *Store) BlobRefs() blob.Refs { return s.blobs }
 
 // blobRefs implements blob.Refs. It has a lock of its own.
 type blobRefs struct {
+	db       *database // that the effects belong to
 	mu       sync.RWMutex
 	closed   bool
 	owners   map[string]*blobOwner
@@ -67,8 +68,8 @@ type blobContent struct {
 
 func (c *blobContent) compare(d *blobContent) int { return strings.Compare(c.Object, d.Object) }
 
-func newBlobRefs() *blobRefs {
-	return &blobRefs{owners: make(map[string]*blobOwner), objects: make(map[string]bool)}
+func newBlobRefs(db *database) *blobRefs {
+	return &blobRefs{db: db, owners: make(map[string]*blobOwner), objects: make(map[string]bool)}
 }
 
 func (b *blobRefs) close() {

@@ -20,18 +20,9 @@ func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) 
 	return err
 }
 
-// UpdateIn implements [blob.TransactionalRefs].
-func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) error {
-	t, ok := tx.(*effectTx)
-	if !ok || t.blobs != b {
-		return store.ErrForeignEffect
-	}
-	t.lock(&b.mu)
-	undo, err := b.update(owner, f)
-	if err == nil {
-		t.undo = append(t.undo, undo)
-	}
-	return err
+// Effect implements [blob.TransactionalRefs].
+func (b *blobRefs) Effect(owner string, f func(tx blob.Tx) error) store.Effect {
+	return &effect{db: b.db, lock: &b.mu, apply: func() (undo func(), err error) { return b.update(owner, f) }}
 }
 
 // update calls f and returns how to undo its changes. It undoes them if f fails. The caller holds the

@@ -10,8 +10,7 @@ import (
 // effectTx is the transaction of the effects of a change. Effects change the data at once, under the
 // lock of the database.
 type effectTx struct {
-	db    *database
-	blobs *blobRefs
+	db *database
 	// undo are the functions that undo the effects, in their order.
 	undo   []func()
 	locked []sync.Locker
@@ -56,7 +55,7 @@ func (s *taskStore) applyEffects(c *store.Change) error {
 	if len(c.Effects) == 0 {
 		return nil
 	}
-	tx := &effectTx{db: s.database, blobs: s.blobs}
+	tx := &effectTx{db: s.database}
 	err := c.ApplyEffects(tx)
 	if err != nil {
 		for _, undo := range slices.Backward(tx.undo) {

@@ -32,7 +32,7 @@ var _ store.Store = (*Store)(nil)
 func New() *Store {
 	db := &database{owners: make(map[string]*owner)}
 	feedbacks, webhooks := &feedbackStore{database: db}, &webhookStore{database: db, webhookState: newWebhookState()}
-	blobs := newBlobRefs()
+	blobs := newBlobRefs(db)
 	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks, blobs: blobs}
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{

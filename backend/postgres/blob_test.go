@@ -3,14 +3,21 @@
 package postgres
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -87,6 +94,152 @@ func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
 	must(t, err)
 	if want := []string{"another", "task"}; plans != 2 || !slices.Equal(info.Holders, want) || usage != (blob.Usage{Blobs: 1, Bytes: 5}) {
 		t.Errorf("after %d plans the holders are %q and the usage is %+v, want 2, %q and the first blob", plans, info.Holders, usage, want)
+	}
+}
+
+// A replica that is suspended while it commits a task that pins blobs blocks no change of the owner. The effects
+// of a commit are planned together, and again on top of those changes.
+func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
+	t.Parallel()
+	suspended := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	other := open(storetest.Wrap(t), suspended.cfg)
+	blobs := other.Blobs(blob.Config{})
+	put := func(text string) blob.Info {
+		t.Helper()
+		info, err := blobs.Put(bg, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
+		must(t, err)
+		return info
+	}
+	first, second := put("first"), put("second")
+	planned, resume := make(chan struct{}), make(chan struct{})
+	plans := 0
+	refs := suspended.BlobRefs().(blob.TransactionalRefs)
+	pinSecond, err := suspended.Blobs(blob.Config{}).PinEffect("alice", second.Ref, "task")
+	must(t, err)
+	change := submitted(1)
+	change.Effects = []store.Effect{
+		refs.Effect("alice", func(tx blob.Tx) error {
+			row, err := tx.Ref(first.Ref)
+			if err != nil {
+				return err
+			}
+			if plans++; plans == 1 {
+				close(planned)
+				<-resume
+			}
+			return tx.SetHolders(&row, append(row.Holders, "task"), time.Time{})
+		}),
+		pinSecond,
+	}
+	done := make(chan error, 1)
+	go func() { done <- commitOne(suspended, change) }()
+	<-planned
+	third := put("third")
+	must(t, blobs.Pin(bg, "alice", first.Ref, "another"))
+	must(t, blobs.Delete(bg, "alice", third.Ref))
+	close(resume)
+	must(t, <-done)
+	for ref, want := range map[string][]string{first.Ref: {"another", "task"}, second.Ref: {"task"}} {
+		if info, err := blobs.Stat(bg, "alice", ref); err != nil || !slices.Equal(info.Holders, want) {
+			t.Errorf("after %d plans the holders are %q, %v, want %q", plans, info.Holders, err, want)
+		}
+	}
+	usage, err := blobs.Usage(bg, "alice")
+	must(t, err)
+	if want := (blob.Usage{Blobs: 2, Bytes: 11}); plans != 2 || usage != want {
+		t.Errorf("after %d plans the usage is %+v, want 2 and %+v", plans, usage, want)
+	}
+	wantEvents(t, suspended, 1, 2)
+}
+
+// pinChildVariable makes the test binary a replica that pins blobs: a URL, a schema and the ref of a blob.
+const pinChildVariable = "HOLDFAST_TEST_PINS_BLOBS"
+
+// writePins commits tasks until it is killed. Each moves the pin of the earlier task to itself. It prints the
+// number of each acknowledged task.
+func writePins(arg string) error {
+	words := strings.Fields(arg)
+	s, err := Open(bg, Config{URL: words[0], Schema: words[1], PoolMax: 4})
+	if err != nil {
+		return err
+	}
+	blobs := s.Blobs(blob.Config{})
+	for n := 1; ; n++ {
+		change := submitted(n)
+		pin, err := blobs.PinEffect("alice", words[2], taskID(n))
+		if err != nil {
+			return err
+		}
+		unpin, err := blobs.UnpinEffect("alice", words[2], taskID(n-1))
+		if err != nil {
+			return err
+		}
+		change.Effects = []store.Effect{pin, unpin}
+		if err := commitOne(s, change); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+}
+
+// A replica that is suspended at any moment of commits that pin blobs blocks no blob of the owner. One that is
+// killed there leaves the pin of its last task.
+func TestStoppedProcessThatPinsBlocksNoOther(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
+	blobs := s.Blobs(blob.Config{})
+	put := func(ctx context.Context, text string) string {
+		t.Helper()
+		info, err := blobs.Put(ctx, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
+		must(t, err)
+		return info.Ref
+	}
+	ref := put(bg, "pinned")
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", pinChildVariable, s.cfg.URL, s.cfg.Schema, ref))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	acknowledged := 0
+	next := func() {
+		if lines.Scan() {
+			acknowledged, err = strconv.Atoi(lines.Text())
+			must(t, err)
+		}
+	}
+	for round := range 20 {
+		for range 3 {
+			next()
+		}
+		time.Sleep(time.Duration(round) * time.Millisecond / 4) // at each step of a commit
+		must(t, cmd.Process.Signal(syscall.SIGSTOP))
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second) // half of the time after which a lock's holder is ended
+		must(t, blobs.Pin(ctx, "alice", ref, "other"))
+		must(t, blobs.Delete(ctx, "alice", put(ctx, fmt.Sprint("other ", round))))
+		must(t, blobs.Unpin(ctx, "alice", ref, "other"))
+		cancel()
+		must(t, cmd.Process.Signal(syscall.SIGCONT))
+	}
+	must(t, cmd.Process.Kill())
+	for before := 0; before != acknowledged; next() {
+		before = acknowledged
+	}
+	_ = cmd.Wait()
+	last := acknowledged
+	await.True(t, "the pin of the last task", func() bool {
+		for ; ; last++ {
+			if _, err := s.Task(bg, taskKey(last+1), store.TaskOptions{}); err != nil {
+				break
+			}
+		}
+		info, err := blobs.Stat(bg, "alice", ref)
+		must(t, err)
+		return slices.Equal(info.Holders, []string{taskID(last)})
+	})
+	if last > acknowledged+1 {
+		t.Errorf("the last task is %d, %d was acknowledged", last, acknowledged)
 	}
 }
 

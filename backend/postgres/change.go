@@ -88,10 +88,7 @@ func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]s
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	err := errUngrouped
-	if s.prepareEffects(r) {
-		err = s.submit(ctx, r)
-	}
+	err := s.commitInGroup(ctx, r)
 	if errors.Is(err, errUngrouped) {
 		err = s.commitWithEffects(ctx, r)
 	}

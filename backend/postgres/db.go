@@ -36,6 +36,7 @@ type database struct {
 	// markedStatements are those of markedStatement, by the statement without a mark.
 	markedStatements sync.Map
 	groups           callGroups
+	plans            runtime.Locks[string] // see kit.LockPlan
 	clock            clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
 	vectorSchema string

@@ -28,17 +28,55 @@ type effectCalls struct {
 	calls []*call
 }
 
+// mostPlans is the number of times that the effects of a request are planned before it locks their rows.
+const mostPlans = 10
+
+// commitInGroup submits a request with the statements of its effects. It returns errUngrouped if an effect has
+// none, or if a guard of one fails. Effects that are planned are planned again then.
+func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
+	planned := r.plannedRows()
+	for _, rows := range planned {
+		unlock, err := s.plans.Lock(ctx, rows)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	for try := 0; s.prepareEffects(ctx, r); try++ {
+		r.ungrouped = false
+		r.state.Store(requestQueued)
+		if err := s.submit(ctx, r); !errors.Is(err, errUngrouped) || len(planned) == 0 || try == mostPlans {
+			return err
+		}
+	}
+	return errUngrouped
+}
+
+// plannedRows returns the names of the rows that effects of the request read, in their order.
+func (r *request) plannedRows() (all []string) {
+	for i := range r.changes {
+		for _, e := range r.changes[i].Effects {
+			if p, ok := e.(sqlkit.PipelinedEffect); ok && p.Planned() != "" {
+				all = append(all, p.Planned())
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // prepareEffects sets the statements of the effects of a request. It returns false if an effect has none.
-func (s *changeWriter) prepareEffects(r *request) bool {
+func (s *changeWriter) prepareEffects(ctx context.Context, r *request) bool {
 	k := &kit{s.database}
 	for i := range r.changes {
 		ch := &r.changes[i]
-		for _, e := range ch.Effects {
+		ch.effects = nil
+		for _, e := range sqlkit.JoinEffects(ch.Effects, k.in) {
 			p, ok := e.(sqlkit.PipelinedEffect)
 			if !ok {
 				return false
 			}
-			order, calls := p.Calls(k.in)
+			order, calls := p.Calls(ctx, k.in)
 			if len(calls) == 0 {
 				return false
 			}
@@ -138,7 +176,7 @@ func (s *changeWriter) commitWithEffects(ctx context.Context, r *request) error 
 // transactCalls runs the statements and the effects of changes in one transaction. If the statements of the
 // effects are among them, this is one round trip.
 func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*change) error {
-	if !slices.ContainsFunc(changes, func(c *change) bool { return len(c.Effects) > len(c.effects) }) {
+	if !slices.ContainsFunc(changes, func(c *change) bool { return len(c.Effects) > 0 && len(c.effects) == 0 }) {
 		return s.pipeline(ctx, calls)
 	}
 	return s.withConn(ctx, func(c *pgx.Conn) error {

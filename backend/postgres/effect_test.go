@@ -23,7 +23,7 @@ func effectRequest(t *testing.T, s *Store, n int, effects ...store.Effect) *requ
 	c.Effects = effects
 	r := &request{changes: make([]change, 1), done: make(chan error, 1)}
 	must(t, r.changes[0].prepare(&c))
-	if !s.prepareEffects(r) {
+	if !s.prepareEffects(t.Context(), r) {
 		t.Errorf("the effects of request %d have no statements", n)
 	}
 	return r
@@ -124,7 +124,7 @@ func TestRefusedChangeInAGroupHasNoEffect(t *testing.T) {
 	stale.Effects = []store.Effect{textEffect(t, s, "stale", history.AppendParams{})}
 	r := &request{changes: make([]change, 1), done: make(chan error, 1)}
 	must(t, r.changes[0].prepare(&stale))
-	s.prepareEffects(r)
+	s.prepareEffects(t.Context(), r)
 	group := []*request{effectRequest(t, s, 2, textEffect(t, s, "valid", history.AppendParams{})), r}
 	s.newCommitter().run(group)
 	must(t, <-group[0].done)
@@ -212,7 +212,7 @@ func TestEffectsThatReadAreNotGrouped(t *testing.T) {
 		c.Effects = []store.Effect{textEffect(t, s, "s", history.AppendParams{}), e}
 		r := &request{changes: make([]change, 1)}
 		must(t, r.changes[0].prepare(&c))
-		if s.prepareEffects(r) {
+		if s.prepareEffects(t.Context(), r) {
 			t.Errorf("%s: the effect has statements", name)
 		}
 	}

@@ -112,6 +112,11 @@ func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) err
 	return err
 }
 
+// LockPlan implements sqlkit.Pipeliner.
+func (k *kit) LockPlan(ctx context.Context, rows string) (unlock func(), err error) {
+	return k.plans.Lock(ctx, rows)
+}
+
 // commit adds a mark to the transaction of a connection and commits it, in one round trip.
 func (s *database) commit(ctx context.Context, conn *pgconn.PgConn, mark int64) error {
 	return s.exchange(ctx, conn, true, markCall(mark), newCall(stmtCommit))

@@ -35,13 +35,13 @@ var harness = storetest.Harness{
 }
 
 func TestMain(m *testing.M) {
-	if arg := os.Getenv(childVariable); arg != "" {
-		fmt.Fprintln(os.Stderr, writeVectors(arg))
-		os.Exit(1)
-	}
-	if arg := os.Getenv(graphChildVariable); arg != "" {
-		fmt.Fprintln(os.Stderr, writeGraphs(arg))
-		os.Exit(1)
+	for variable, write := range map[string]func(arg string) error{
+		childVariable: writeVectors, graphChildVariable: writeGraphs, pinChildVariable: writePins,
+	} {
+		if arg := os.Getenv(variable); arg != "" {
+			fmt.Fprintln(os.Stderr, write(arg))
+			os.Exit(1)
+		}
 	}
 	// Opening a store takes the time of many calls: run fewer series than by default, each four times
 	// as long. The command line overrides it.

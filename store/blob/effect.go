@@ -22,17 +22,8 @@ type Transactional interface {
 
 var _ Transactional = (*Blobs)(nil)
 
-// effect is a change of the rows of an owner. It implements store.Effect.
-type effect struct {
-	refs  TransactionalRefs
-	owner string
-	apply func(tx Tx) error
-}
-
-// Apply implements store.Effect.
-func (e *effect) Apply(tx any) error { return e.refs.UpdateIn(tx, e.owner, e.apply) }
-
-func (b *Blobs) effect(owner, ref string, f func(tx Tx, row *RefRow, now time.Time) error) (*effect, error) {
+// effect returns an effect on a blob. With ifExists it does nothing if the blob does not exist.
+func (b *Blobs) effect(owner, ref string, ifExists bool, f func(tx Tx, row *RefRow, now time.Time) error) (store.Effect, error) {
 	refs, ok := b.refs.(TransactionalRefs)
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeUnsupported, "blob: rows cannot be changed with a task")
@@ -40,7 +31,14 @@ func (b *Blobs) effect(owner, ref string, f func(tx Tx, row *RefRow, now time.Ti
 	if err := checkRef(owner, ref); err != nil {
 		return nil, err
 	}
-	return &effect{refs, owner, b.onRef(ref, f)}, nil
+	apply := b.onRef(ref, f)
+	return refs.Effect(owner, func(tx Tx) error {
+		err := apply(tx)
+		if ifExists && errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	}), nil
 }
 
 // PinEffect implements Transactional.
@@ -48,7 +46,7 @@ func (b *Blobs) PinEffect(owner, ref, holder string) (store.Effect, error) {
 	if err := checkHolder(holder); err != nil {
 		return nil, err
 	}
-	return b.effect(owner, ref, pin(holder))
+	return b.effect(owner, ref, false, pin(holder))
 }
 
 // UnpinEffect implements Transactional.
@@ -56,28 +54,10 @@ func (b *Blobs) UnpinEffect(owner, ref, holder string) (store.Effect, error) {
 	if err := checkHolder(holder); err != nil {
 		return nil, err
 	}
-	e, err := b.effect(owner, ref, unpin(holder))
-	return e.ignoreNotFound(), err
+	return b.effect(owner, ref, true, unpin(holder))
 }
 
 // DeleteEffect implements Transactional.
 func (b *Blobs) DeleteEffect(owner, ref string) (store.Effect, error) {
-	e, err := b.effect(owner, ref, removeRef)
-	return e.ignoreNotFound(), err
-}
-
-// ignoreNotFound returns an effect that does nothing if the blob does not exist.
-func (e *effect) ignoreNotFound() store.Effect {
-	if e == nil {
-		return nil
-	}
-	apply := e.apply
-	e.apply = func(tx Tx) error {
-		err := apply(tx)
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-	return e
+	return b.effect(owner, ref, true, removeRef)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Refs stores the rows of blobs. It is implemented by backends with transactions. It does not
@@ -37,9 +39,9 @@ type Refs interface {
 // TransactionalRefs is implemented by Refs whose rows can be changed in the transaction of a change
 // of a task; see [store.Effect].
 type TransactionalRefs interface {
-	// UpdateIn is Update in a transaction of the store. If f returns an error, the store undoes the
-	// transaction.
-	UpdateIn(tx any, owner string, f func(tx Tx) error) error
+	// Effect returns an effect that is like Update. f may be called several times. If it returns an
+	// error, the change of the task fails with it.
+	Effect(owner string, f func(tx Tx) error) store.Effect
 }
 
 // Tx reads and changes the rows of one owner. It sees its own changes.

@@ -5,19 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // blobRefs implements blob.Refs.
-type blobRefs struct {
-	db    DB
-	locks runtime.Locks[string] // by owner, of planned changes
-}
+type blobRefs struct{ db DB }
 
 // BlobRefs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
 // blob_pins, blob_contents and blob_chunks.
-func BlobRefs(db DB) blob.Refs { return &blobRefs{db: db} }
+func BlobRefs(db DB) blob.Refs { return &blobRefs{db} }
 
 // refColumns are the columns of scanRef.
 const refColumns = `r.ref, r.digest, r.size, r.content_type, r.name, r.created_at, r.expires_at, r.ttl, r.holders, r.idempotency_key`

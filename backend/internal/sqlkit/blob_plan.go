@@ -34,7 +34,7 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 	if !ok {
 		return ErrGuard
 	}
-	unlock, err := b.locks.Lock(ctx, owner) // changes of this process wait for each other
+	unlock, err := db.LockPlan(ctx, plannedBlobs(owner))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 				return err
 			}
 		}
-		calls, err := b.plan(ctx, owner, f)
+		calls, err := b.plan(ctx, owner, false, f)
 		if err != nil || len(calls) == 0 {
 			return err
 		}
@@ -61,8 +61,12 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 	return ErrGuard
 }
 
-// plan returns the statements of a change, none if it changes nothing.
-func (b *blobRefs) plan(ctx context.Context, owner string, f func(tx blob.Tx) error) (calls []Call, err error) {
+// plannedBlobs returns the name of an owner's rows for Pipeliner.LockPlan.
+func plannedBlobs(owner string) string { return "blobs\x00" + owner }
+
+// plan returns the statements of a change. A change of nothing has none; with guarded it has statements that
+// fail if the owner's blobs have changed since.
+func (b *blobRefs) plan(ctx context.Context, owner string, guarded bool, f func(tx blob.Tx) error) (calls []Call, err error) {
 	err = b.db.Read(ctx, func(q Querier) error {
 		calls = nil
 		p := &blobPlan{blobTx: blobTx{Tx: &plannedCalls{q, &calls}, owner: owner}, refs: make(map[string]blob.RefRow), contents: make(map[blob.Digest]blob.ContentRow)}
@@ -74,8 +78,8 @@ func (b *blobRefs) plan(ctx context.Context, owner string, f func(tx blob.Tx) er
 		if err == nil {
 			err = f(p)
 		}
-		if err == nil && len(calls) > 0 {
-			calls = append(calls, p.guard(version)) // last, since it locks the row
+		if err == nil && (guarded || len(calls) > 0) {
+			calls = append(calls, p.guard(version)...) // last, since they lock the row
 		}
 		return err
 	})
@@ -85,15 +89,20 @@ func (b *blobRefs) plan(ctx context.Context, owner string, f func(tx blob.Tx) er
 // newBlobVersion returns a version that no row has had, since a row that was removed may be added again.
 func newBlobVersion() int64 { return 1 + rand.Int64N(1<<62) } //nolint:gosec // identifies a change, needs no secrecy
 
-// guard returns the statement that changes the owner's row, if it has a version, 0 for no row.
-func (p *blobPlan) guard(version int64) Call {
-	switch {
-	case version == 0:
-		return Call{Text: sqlAddBlobUsage, Args: []any{p.owner, newBlobVersion(), p.usage.Blobs, p.usage.Bytes}}
-	case p.usage == blob.Usage{}:
-		return Call{Text: sqlRemoveBlobUsage, Args: []any{p.owner, version}}
+// guard returns the statements that change the owner's row, if it has a version, 0 for no row. An owner without
+// blobs has no row.
+func (p *blobPlan) guard(version int64) (calls []Call) {
+	if version != 0 && p.usage != (blob.Usage{}) {
+		return []Call{{Text: sqlMoveBlobUsage, Args: []any{p.owner, version, newBlobVersion(), p.usage.Blobs, p.usage.Bytes}}}
 	}
-	return Call{Text: sqlMoveBlobUsage, Args: []any{p.owner, version, newBlobVersion(), p.usage.Blobs, p.usage.Bytes}}
+	if version == 0 {
+		version = newBlobVersion()
+		calls = append(calls, Call{Text: sqlAddBlobUsage, Args: []any{p.owner, version, p.usage.Blobs, p.usage.Bytes}})
+	}
+	if p.usage == (blob.Usage{}) {
+		calls = append(calls, Call{Text: sqlRemoveBlobUsage, Args: []any{p.owner, version}})
+	}
+	return calls
 }
 
 // plannedCalls is a Tx that collects the statements that write.

@@ -18,15 +18,6 @@ func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) 
 	return b.db.Write(ctx, func(tx Tx) error { return updateBlobs(tx, owner, f) })
 }
 
-// UpdateIn implements blob.TransactionalRefs.
-func (b *blobRefs) UpdateIn(tx any, owner string, f func(tx blob.Tx) error) error {
-	t, err := effectTx(tx, b.db)
-	if err != nil {
-		return err
-	}
-	return updateBlobs(t, owner, f)
-}
-
 // updateBlobs applies a change while it locks the owner. It writes the usage at the end.
 func updateBlobs(tx Tx, owner string, f func(tx blob.Tx) error) error {
 	t := &blobTx{Tx: tx, owner: owner}

@@ -1,6 +1,10 @@
 package sqlkit
 
-import "github.com/holdfast-dev/holdfast/store"
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
 
 // EffectTx is the transaction of a change of a task, in which the effects of contracts are applied.
 type EffectTx interface {
@@ -13,7 +17,10 @@ type EffectTx interface {
 type PipelinedEffect interface {
 	// Calls returns the statements and their order, see Pipeliner. in reports whether they will run in a
 	// database. If Calls returns none, or if a guard of one fails, the caller uses Apply.
-	Calls(in func(db DB) bool) (order string, calls []Call)
+	Calls(ctx context.Context, in func(db DB) bool) (order string, calls []Call)
+	// Planned returns a name of the rows that Calls reads, "" if it reads none. Changes of these rows make the
+	// statements obsolete. So callers of one process wait for each other, and call Calls again if a guard fails.
+	Planned() string
 }
 
 // effect implements store.Effect and PipelinedEffect.
@@ -36,12 +43,15 @@ func (e *effect) Apply(tx any) error {
 }
 
 // Calls implements PipelinedEffect.
-func (e *effect) Calls(in func(db DB) bool) (order string, calls []Call) {
+func (e *effect) Calls(_ context.Context, in func(db DB) bool) (order string, calls []Call) {
 	if e.calls == nil || !in(e.db) {
 		return "", nil
 	}
 	return e.calls()
 }
+
+// Planned implements PipelinedEffect.
+func (*effect) Planned() string { return "" }
 
 // effectTx returns the transaction in which an effect is applied, or store.ErrForeignEffect.
 func effectTx(tx any, db DB) (Tx, error) {

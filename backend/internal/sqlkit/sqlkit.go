@@ -41,6 +41,8 @@ type Pipeliner interface {
 	// it has committed the transaction but not received all rows. If order is not empty, the
 	// transaction may be that of other callers. The first statement locks the row that order names.
 	Pipeline(ctx context.Context, order string, calls ...Call) error
+	// LockPlan waits until no other caller of this process plans statements that read rows of this name.
+	LockPlan(ctx context.Context, rows string) (unlock func(), err error)
 }
 
 // ErrGuard is the error of Pipeline if a condition of its statements is not met.
