@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,20 +41,21 @@ func chaosTime(t *testing.T) time.Duration {
 }
 
 // TestChaos injects random faults while clients send messages, lose responses, repeat requests
-// and continue tasks. Afterwards every message must have taken effect once, every artifact must
+// and continue tasks. Each turn uses every contract. Afterwards every message must have taken effect once, every artifact must
 // equal that of an uninterrupted run, and the receiver of the webhooks must have every event in
 // order.
 func TestChaos(t *testing.T) {
 	parallel(t)
 	t.Run("sqlite", func(t *testing.T) {
 		parallel(t)
-		f := onSQLite(t)
+		f := onSQLite(t, "-contracts")
 		newChaos(f, nil).run(chaosTime(t))
 	})
 	t.Run("three replicas", func(t *testing.T) {
 		parallel(t)
-		db := private(t, pgtest.Config{Fsync: true})
-		f := onPostgres(t, db.URL(), "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
+		pgtest.URL(t) // has made a server with extensions
+		db := private(t, pgtest.Config{Fsync: true, Extensions: true})
+		f := onPostgres(t, db.URL(), "-contracts", "-command-timeout", "3s", "-pool-timeout", "2s", "-retry-delay", "100ms")
 		f.r.zombies = true // a suspended replica may still be sending
 		newChaos(f, db).run(chaosTime(t))
 	})
@@ -65,6 +67,7 @@ type chaos struct {
 	db      *pgtest.Server // nil on SQLite
 	random  *rand.Rand
 	counts  map[string]int // faults by name
+	shared  [4]string      // contexts of several tasks, by client
 	mu      sync.Mutex
 	replies []a2a.Message // follow-ups that the server has acknowledged
 }
@@ -73,7 +76,11 @@ type chaos struct {
 var drafts = []string{"draft 4 15ms", "chunks 20 5ms", "ask", "steps 3 20ms", "draft 8 40ms", "chunks 50 20ms", "work 100ms"}
 
 func newChaos(f *fleet, db *pgtest.Server) *chaos {
-	return &chaos{fleet: f, db: db, random: seed(f.t), counts: make(map[string]int)}
+	c := &chaos{fleet: f, db: db, random: seed(f.t), counts: make(map[string]int)}
+	for n := range c.shared {
+		c.shared[n] = newID()
+	}
+	return c
 }
 
 func (c *chaos) run(d time.Duration) {
@@ -82,7 +89,7 @@ func (c *chaos) run(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), d)
 	defer cancel()
 	var clients sync.WaitGroup
-	for n := range 4 {
+	for n := range c.shared {
 		clients.Go(func() { c.client(ctx, n) })
 	}
 	for ctx.Err() == nil {
@@ -125,7 +132,7 @@ func (c *chaos) client(ctx context.Context, n int) {
 			s.message.ID = newID()
 		case 1:
 			s.message = client.Text(text)
-			s.message.ID = newID()
+			s.message.ID, s.message.ContextID = newID(), c.shared[n]
 		default:
 			s.message, s.key = client.Text(text), newID()
 			s.message.ID = "msg-1"
@@ -287,12 +294,54 @@ func (c *chaos) verify(within time.Duration) {
 			c.t.Errorf("follow task %s: %v", id, err)
 		}
 	})
+	audits := c.audit(ids)
 	report := c.finish(ids, within)
 	wantNoneDead(c.t, report)
 	wantDrafts(c.t, report)
 	c.wantReplies(report)
+	c.wantTurns(report, audits)
 	wantRecordedOnce(c.t, c.site.done())
 	c.t.Logf("faults: %v; %d messages, %d acknowledged at first, %d tasks, %d replies", c.counts, len(c.sends.sent), c.sends.answered(), len(report.States), len(c.replies))
+}
+
+// audit returns what a turn of each shared context finds in it. It adds the tasks to ids.
+func (c *chaos) audit(ids map[string]bool) (found [4]string) {
+	c.t.Helper()
+	for n, id := range c.shared {
+		s := sentTask{message: client.Text("audit")}
+		s.message.ID, s.message.ContextID = newID(), id
+		if err := s.send(c.any); err != nil {
+			c.t.Fatalf("audit: %v", err)
+		}
+		ids[s.id] = true
+		found[n] = said(c.any.awaitEnd(s.id))
+	}
+	return found
+}
+
+// wantTurns asserts that the transcript of each shared context has each turn once, and that all turns have removed
+// their entries of its state and its board.
+func (c *chaos) wantTurns(report *check.Report, audits [4]string) {
+	c.t.Helper()
+	for n, id := range c.shared {
+		var turns []string
+		for task, events := range report.Logs {
+			turn := 0
+			for _, e := range events {
+				if e.Received == nil {
+					continue
+				}
+				if turn++; e.Received.ContextID == id && e.Received.Text() != "audit" {
+					turns = append(turns, fmt.Sprintf("%s-%d", task, turn))
+				}
+			}
+		}
+		slices.Sort(turns)
+		if want := "0 values, 0 tasks, turns " + strings.Join(turns, " "); audits[n] != want {
+			c.t.Errorf("context %d of %d turns has %q, want %q", n, len(turns), audits[n], want)
+		}
+		c.t.Logf("context %d: %d turns", n, len(turns))
+	}
 }
 
 // wantReplies asserts that the history of its task contains each reply once.

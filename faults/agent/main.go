@@ -31,6 +31,7 @@ func run(args []string) (err error) {
 	var cfg holdfast.Config
 	var db postgres.Config
 	var addr, effects string
+	var contracts bool
 	set := flag.NewFlagSet("agent", flag.ContinueOnError)
 	set.StringVar(&addr, "addr", "127.0.0.1:0", "where to listen")
 	set.StringVar(&effects, "effects", "", "file to add a line to for everything that is done")
@@ -62,6 +63,7 @@ func run(args []string) (err error) {
 	set.DurationVar(&cfg.Webhooks.Timeout, "webhook-timeout", 0, "longest that a webhook may take")
 	set.DurationVar(&cfg.Webhooks.Lease, "webhook-lease", 0, "how long a lease of a webhook lasts")
 	set.IntVar(&cfg.Webhooks.PerMinute, "webhook-per-minute", 0, "most webhooks a principal saves in a minute")
+	set.BoolVar(&contracts, "contracts", false, "use every contract in each turn")
 	set.Func("owner", "principal, who is also the token", func(name string) error {
 		cfg.Tokens = append(cfg.Tokens, holdfast.Token{Token: name, Principal: a2a.Principal{ID: name}})
 		return nil
@@ -77,7 +79,7 @@ func run(args []string) (err error) {
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	cfg.Limits = engine.Limits{Queued: cfg.Limits.Queued}
 	if db.URL != "" {
-		db.Migrate, db.Logger = true, cfg.Logger
+		db.Migrate, db.Logger, db.Vectors = true, cfg.Logger, contracts
 		s, openErr := postgres.Open(context.Background(), db)
 		if openErr != nil {
 			return openErr
@@ -85,7 +87,7 @@ func run(args []string) (err error) {
 		defer func() { err = errors.Join(err, s.Close()) }()
 		cfg.Store, cfg.DataDir = s, ""
 	}
-	return serve(cfg, addr, &script{effects: file})
+	return serve(cfg, addr, &script{effects: file, contracts: contracts})
 }
 
 // serve runs the agent until SIGTERM. A second SIGTERM ends the process at once.

@@ -18,7 +18,10 @@ import (
 // script is a handler that executes the text of the message: a verb and its arguments. Each
 // action appends a line to the file of effects: action, task, turn, attempt, detail, process,
 // time in milliseconds. Each line is one write, so that a kill never leaves a part of a line.
-type script struct{ effects *os.File }
+type script struct {
+	effects   *os.File
+	contracts bool // each turn uses all of them first
+}
 
 // Handle runs one turn.
 func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
@@ -27,13 +30,19 @@ func (s *script) Handle(ctx context.Context, t *holdfast.Turn) error {
 	verbs := map[string]func(context.Context) error{
 		"steps": a.steps, "work": a.work, "until": a.until, "chunks": a.chunks, "panic": a.panic, "block": a.block,
 		"deaf": a.deaf, "leak": a.leak, "retry": a.retry, "ask": a.ask, "length": a.length, "kill": a.kill, "draft": a.draft,
-		"say": a.say, "keep": a.keep, "learn": a.learn, "files": a.files,
+		"say": a.say, "keep": a.keep, "learn": a.learn, "files": a.files, "audit": a.audit,
 	}
 	verb, ok := verbs[a.word(0)]
 	if !ok {
 		return t.Reject("unknown verb")
 	}
-	err := verb(ctx)
+	var err error
+	if s.contracts && a.word(0) != "audit" {
+		err = a.useContracts(ctx)
+	}
+	if err == nil {
+		err = verb(ctx)
+	}
 	a.note("end", "-")
 	if errors.Is(err, holdfast.ErrLeaseLost) || errors.Is(context.Cause(ctx), holdfast.ErrLeaseLost) {
 		a.note("lost", "-")

@@ -42,7 +42,7 @@ func (s *Server) Pooler() (_ *Pooler, err error) {
 		}
 	}
 	p := &Pooler{}
-	dir, cred, err := privateDir(s.cfg.Dir)
+	dir, cred, err := privateDir("", "")
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Server) Pooler() (_ *Pooler, err error) {
 	if err = os.WriteFile(file, fmt.Appendf(nil, poolerConfig, s.port, p.port), 0o644); err != nil { //nolint:gosec // no secrets; read as another user
 		return nil, err
 	}
-	if err = p.run(dir, cred, program, file); err == nil {
+	if err = p.run(dir, &syscall.SysProcAttr{Credential: cred}, program, file); err == nil {
 		err = p.await(p.URL())
 	}
 	if err != nil {

@@ -35,8 +35,9 @@ wait $pid`
 // logFile is where the program of a directory writes its log.
 func logFile(dir string) string { return filepath.Join(dir, "server.log") }
 
-// run starts a program in a directory, which is removed with it if this process dies.
-func (p *process) run(dir string, cred *syscall.Credential, args ...string) error {
+// run starts a program in a directory, which is removed with it if this process dies. as says as which user, and in
+// which file system.
+func (p *process) run(dir string, as *syscall.SysProcAttr, args ...string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -47,7 +48,8 @@ func (p *process) run(dir string, cred *syscall.Credential, args ...string) erro
 	cmd.Env = append(os.Environ(), "LOG="+logFile(dir), "REMOVE="+dir)
 	cmd.ExtraFiles = []*os.File{r}
 	// A group of its own: an interrupt at the keyboard is not for the server.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setpgid: true}
+	as.Setpgid = true
+	cmd.SysProcAttr = as
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -6,9 +6,9 @@ import "errors"
 
 // Config says what kind of server to start.
 type Config struct {
-	Fsync    bool
-	Dir      string
-	Settings map[string]string
+	Fsync, Extensions bool
+	Dir               string
+	Settings          map[string]string
 }
 
 // Server is a PostgreSQL of this process.

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +26,9 @@ type Config struct {
 	Dir string
 	// Settings are those of postgresql.conf, by name.
 	Settings map[string]string
+	// Extensions requires a server with pgvector: one of this system or, if it has none, the one that
+	// scripts/services has made. Dir is ignored then.
+	Extensions bool
 }
 
 // Server is a PostgreSQL of this process, for a test. Its methods are not safe
@@ -33,6 +36,7 @@ type Config struct {
 type Server struct {
 	process
 	bin, dir string
+	root     string // of the file system that has bin and dir, "" for this system's
 	port     int
 	cfg      Config
 	cred     *syscall.Credential
@@ -57,12 +61,12 @@ func (s *Server) Standby() (*Server, error) {
 
 // start starts a server on the data that a program of PostgreSQL makes.
 func start(cfg Config, program string, args ...string) (*Server, error) {
-	bin, err := programs()
+	s := &Server{cfg: cfg}
+	err := s.find()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, cfg: cfg}
-	if s.dir, s.cred, err = privateDir(cfg.Dir); err != nil {
+	if s.dir, s.cred, err = privateDir(s.cfg.Dir, s.root); err != nil {
 		return nil, err
 	}
 	if err = s.make(program, args...); err == nil {
@@ -79,42 +83,84 @@ func start(cfg Config, program string, args ...string) (*Server, error) {
 
 // privateDir makes a directory for a server and returns the user it runs as: not
 // root, which PostgreSQL and PgBouncer refuse.
-func privateDir(parent string) (dir string, cred *syscall.Credential, err error) {
+func privateDir(parent, root string) (dir string, cred *syscall.Credential, err error) {
 	if dir, err = os.MkdirTemp(parent, "holdfast-pgtest-"); err != nil || os.Geteuid() != 0 {
 		return dir, nil, err
 	}
-	u, err := user.Lookup("postgres")
+	id, group, err := postgresUser(root)
 	if err != nil {
 		return dir, nil, errors.Join(fmt.Errorf("%s: %w", install, err), os.RemoveAll(dir))
 	}
-	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
-	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	uid, _ := strconv.ParseUint(id, 10, 32)
+	gid, _ := strconv.ParseUint(group, 10, 32)
 	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid)) //nolint:gosec // ids fit
 }
 
 // make runs a program of PostgreSQL that fills the data directory.
+// postgresUser returns the ids of the user postgres and of its group in a file system, "" for this system.
+func postgresUser(root string) (id, group string, err error) {
+	if root == "" {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return "", "", err
+		}
+		return u.Uid, u.Gid, nil
+	}
+	users, err := os.ReadFile(filepath.Join(root, "etc/passwd"))
+	if err != nil {
+		return "", "", err
+	}
+	for line := range strings.Lines(string(users)) {
+		if f := strings.Split(line, ":"); f[0] == "postgres" && len(f) > 3 {
+			return f[2], f[3], nil
+		}
+	}
+	return "", "", errors.New("there is no user postgres in " + root)
+}
+
 func (s *Server) make(program string, args ...string) error {
 	//nolint:gosec,noctx // the programs of the server
 	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"-D", s.data()}, args...)...)
-	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
+	cmd.Dir = s.inside()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Chroot: s.root}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", program, err, out)
 	}
 	return nil
 }
 
-// programs returns the folder of the newest PostgreSQL there is.
-func programs() (string, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	sort.Slice(found, func(i, j int) bool { return version(found[i]) < version(found[j]) })
-	if len(found) > 0 {
-		return filepath.Dir(found[len(found)-1]), nil
+// find finds the folder of the newest PostgreSQL there is, and its file system.
+func (s *Server) find() error {
+	if s.bin = newest(""); s.bin == "" {
+		if p, err := exec.LookPath("initdb"); err == nil {
+			s.bin = filepath.Dir(p)
+		}
 	}
-	if p, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(p), nil
+	const extension = "/usr/share/postgresql/*/extension/vector.control"
+	if found, _ := filepath.Glob(extension); s.cfg.Extensions && found == nil {
+		cache, err := cacheDir()
+		if err != nil {
+			return err
+		}
+		root := filepath.Join(cache, "trixie")
+		if found, _ := filepath.Glob(root + extension); found == nil {
+			return errors.New("a PostgreSQL with pgvector is needed: run ./scripts/services install")
+		}
+		s.root, s.bin, s.cfg.Dir = root, strings.TrimPrefix(newest(root), root), filepath.Join(root, "var/tmp")
 	}
-	return "", errors.New(install)
+	if s.bin == "" {
+		return errors.New(install)
+	}
+	return nil
+}
+
+// newest returns the folder of the newest PostgreSQL of a file system, "" if it has none.
+func newest(root string) string {
+	found, _ := filepath.Glob(root + "/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
 }
 
 func version(initdb string) int {
@@ -122,7 +168,10 @@ func version(initdb string) int {
 	return n
 }
 
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+// inside returns the path of the server's directory in its file system.
+func (s *Server) inside() string { return strings.TrimPrefix(s.dir, s.root) }
+
+func (s *Server) data() string { return filepath.Join(s.inside(), "data") }
 
 // URL names the server, over TCP on the loopback interface.
 func (s *Server) URL() string {
@@ -144,7 +193,7 @@ func (s *Server) Start() error {
 	for k, v := range s.cfg.Settings {
 		args = append(args, "-c", k+"="+v)
 	}
-	err := s.run(s.dir, s.cred, args...)
+	err := s.run(s.inside(), &syscall.SysProcAttr{Credential: s.cred, Chroot: s.root}, args...)
 	if err == nil {
 		err = s.await(s.URL())
 	}

@@ -16,23 +16,28 @@ import (
 func Program(t T, name string) string {
 	t.Helper()
 	os.Getenv(versionsVariable) // see variable
-	cache := os.Getenv("HOLDFAST_SERVICES_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		cache = filepath.Join(user, "holdfast")
+	cache, err := cacheDir()
+	if err != nil {
+		t.Fatalf("%v", err)
 	}
 	path := filepath.Join(cache, "bin", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	path, err := exec.LookPath(name)
+	path, err = exec.LookPath(name)
 	if err != nil {
 		t.Fatalf("%s is missing: run ./scripts/prerequisites (%v)", name, err)
 	}
 	return path
+}
+
+// cacheDir returns where scripts/services keeps what it makes.
+func cacheDir() (string, error) {
+	if cache := os.Getenv("HOLDFAST_SERVICES_CACHE"); cache != "" {
+		return cache, nil
+	}
+	user, err := os.UserCacheDir()
+	return filepath.Join(user, "holdfast"), err
 }
 
 // leash keeps the servers of services running: they end when it is closed, at the latest with this process.
