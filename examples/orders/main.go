@@ -97,10 +97,11 @@ func serve(ctx context.Context) error {
 	return errors.Join(err, closeData())
 }
 
-// open opens the store: PostgreSQL if DATABASE_URL is set, otherwise SQLite in a folder.
+// open opens the store: PostgreSQL if DATABASE_URL is set, otherwise SQLite in a folder. Each process of the
+// database applies missing migrations; they wait for each other.
 func open(ctx context.Context) (data store.Store, closeData func() error, err error) {
 	if url := os.Getenv("DATABASE_URL"); url != "" {
-		s, err := postgres.Open(ctx, postgres.Config{URL: url})
+		s, err := postgres.Open(ctx, postgres.Config{URL: url, Migrate: true})
 		if err != nil {
 			return nil, nil, err
 		}
