@@ -152,6 +152,28 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 	wantEvents(t, suspended, 1, 2)
 }
 
+// Two changes of one call that pin blobs of an owner are applied together.
+func TestChangesOfACallThatPinAreApplied(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
+	blobs := s.Blobs(blob.Config{})
+	info, err := blobs.Put(bg, strings.NewReader("pinned"), blob.PutParams{Owner: "alice", TTL: time.Hour})
+	must(t, err)
+	changes := []store.Change{submitted(1), submitted(2)}
+	for i := range changes {
+		pin, err := blobs.PinEffect("alice", info.Ref, fmt.Sprint("task ", i))
+		must(t, err)
+		changes[i].Effects = []store.Effect{pin}
+	}
+	results, err := s.Commit(bg, changes...)
+	must(t, err)
+	info, err = blobs.Stat(bg, "alice", info.Ref)
+	must(t, err)
+	if want := []string{"task 0", "task 1"}; results[0].Err != nil || results[1].Err != nil || !slices.Equal(info.Holders, want) {
+		t.Errorf("Commit() = %+v with the holders %q, want %q", results, info.Holders, want)
+	}
+}
+
 // pinChildVariable makes the test binary a replica that pins blobs: a URL, a schema and the ref of a blob.
 const pinChildVariable = "HOLDFAST_TEST_PINS_BLOBS"
 

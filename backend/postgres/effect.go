@@ -35,6 +35,9 @@ const mostPlans = 10
 // none, or if a guard of one fails. Effects that are planned are planned again then.
 func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
 	planned := r.plannedRows()
+	if len(planned) > 0 && len(r.changes) > 1 {
+		return errUngrouped // one plan would make another obsolete
+	}
 	for _, rows := range planned {
 		unlock, err := s.plans.Lock(ctx, rows)
 		if err != nil {
@@ -42,12 +45,14 @@ func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
 		}
 		defer unlock()
 	}
+	size := r.bytes
 	for try := 0; s.prepareEffects(ctx, r); try++ {
 		r.ungrouped = false
 		r.state.Store(requestQueued)
 		if err := s.submit(ctx, r); !errors.Is(err, errUngrouped) || len(planned) == 0 || try == mostPlans {
 			return err
 		}
+		r.bytes = size
 	}
 	return errUngrouped
 }
