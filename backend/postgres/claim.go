@@ -124,7 +124,7 @@ func (c *claim) round(ctx context.Context, limit, depth, perContext int) error {
 		if err == nil {
 			break
 		}
-		if try >= c.s.cfg.MaxRetries || !isConflict(err) && !guardFailed(err) || !c.s.backoff(ctx, try, err) {
+		if try >= c.s.cfg.MaxRetries || !isConflict(err) && !guardFailed(err) && !isStrayCancel(err) || !c.s.backoff(ctx, try, err) {
 			return err
 		}
 	}

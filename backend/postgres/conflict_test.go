@@ -42,7 +42,7 @@ func changesSeen(t *testing.T, s *Store) (n int) {
 
 func TestConflictsAreRetried(t *testing.T) {
 	t.Parallel()
-	for _, state := range []string{"40001", stateDeadlock} {
+	for _, state := range []string{"40001", stateDeadlock, stateQueryCanceled} {
 		for _, kind := range []struct {
 			name, table string
 			call        func(s *Store) error
@@ -67,6 +67,13 @@ func TestConflictsAreRetried(t *testing.T) {
 				}
 				return err
 			}, 2},
+			{"ClaimLanes", "webhook_lanes", func(s *Store) error {
+				lanes, err := s.ClaimLanes(bg, claimParams("w", 1))
+				if err == nil && len(lanes) != 1 {
+					err = fmt.Errorf("claimed %v", lanes)
+				}
+				return err
+			}, 2},
 			{"AddFeedback", "feedback_rows", func(s *Store) error {
 				return s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: "f", Rating: 4, CreatedAt: testStart})
 			}, 2},
@@ -75,6 +82,8 @@ func TestConflictsAreRetried(t *testing.T) {
 				t.Parallel()
 				s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 				must(t, commitOne(s, submitted(1)))
+				_, err := s.SaveWebhook(bg, webhook(1, "p", "http://x"), store.WebhookCursor{}, testStart)
+				must(t, err)
 				failNextChange(t, s, kind.table, state)
 				if err := kind.call(s); err != nil {
 					t.Errorf("%s() = %v, want the second attempt to succeed", kind.name, err)

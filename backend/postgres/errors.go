@@ -185,7 +185,19 @@ func indeterminate(err error) bool {
 // nothing was stored, because nothing was sent or the server rolled it back.
 func rolledBack(err error) bool {
 	var commit commitError
-	return isConflict(err) || sqlState(err) == stateReadOnly || transient(err) && !errors.As(err, &commit)
+	return isConflict(err) || isStrayCancel(err) || sqlState(err) == stateReadOnly || transient(err) && !errors.As(err, &commit)
+}
+
+// strayCancel is the error of commands that the server canceled before their context ended: the cancel request
+// was for an earlier command of the session and arrived late. The server has rolled them back.
+type strayCancel struct{ error }
+
+// Unwrap returns the error of the server.
+func (e strayCancel) Unwrap() error { return e.error }
+
+func isStrayCancel(err error) bool {
+	var stray strayCancel
+	return errors.As(err, &stray)
 }
 
 var errConnectionLost = errors.New("connection lost")

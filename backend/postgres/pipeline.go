@@ -146,7 +146,11 @@ func (k *call) result(r record) {
 func (s *database) pipelined(ctx context.Context, calls []*call) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
-	return s.pipeline(ctx, calls)
+	err := s.pipeline(ctx, calls)
+	if sqlState(err) == stateQueryCanceled && ctx.Err() == nil {
+		err = strayCancel{err}
+	}
+	return err
 }
 
 // pkSource assigns task numbers from blocks that it reserves in the database.
