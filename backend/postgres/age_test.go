@@ -63,16 +63,15 @@ func TestGraphInAGE(t *testing.T) {
 }
 
 // asRole returns a configuration with a user of its own, who is no superuser.
-func asRole(t *testing.T, cfg Config, rights string) Config {
+func asRole(t *testing.T, cfg Config, rights ...string) Config {
 	t.Helper()
-	s := open(storetest.Wrap(t), Config{URL: cfg.URL, Schema: cfg.Schema, Migrate: true})
-	role := cfg.Schema + "_role"
-	if _, err := s.pool.Exec(bg, strings.NewReplacer("ROLE", role).Replace(`CREATE USER ROLE; `+rights), pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
+	open(storetest.Wrap(t), Config{URL: cfg.URL, Schema: cfg.Schema, Migrate: true})
+	role, server := cfg.Schema+"_role", cfg.URL
+	administer(t, server, "CREATE USER "+role)
+	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP USER "+role) })
+	for _, right := range rights {
+		administer(t, server, "GRANT "+right+" TO "+role)
 	}
-	t.Cleanup(func() {
-		_, _ = s.pool.Exec(bg, strings.NewReplacer("ROLE", role).Replace(`DROP OWNED BY ROLE CASCADE; DROP USER ROLE`), pgx.QueryExecModeSimpleProtocol)
-	})
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func asRole(t *testing.T, cfg Config, rights string) Config {
 
 func TestAGENeedsNoSuperuser(t *testing.T) {
 	t.Parallel()
-	cfg := asRole(t, withAGE(storetest.Wrap(t)), `GRANT CREATE ON DATABASE postgres TO ROLE; GRANT USAGE ON SCHEMA ag_catalog TO ROLE`)
+	cfg := asRole(t, withAGE(storetest.Wrap(t)), "CREATE ON DATABASE postgres", "USAGE ON SCHEMA ag_catalog")
 	a := open(storetest.Wrap(t), cfg).Graph(nil).(*AGE)
 	k := graph.Key{Owner: "o"}
 	if _, err := a.AddEntities(t.Context(), k, []graph.Entity{{ID: "a", Label: "Person"}}); err != nil {
@@ -111,7 +110,7 @@ func TestAGENamesWhatIsMissing(t *testing.T) {
 			t.Errorf("Open() = %v, want ErrNoAGE with %q", err, remedy)
 		}
 	}
-	cfg := asRole(t, withAGE(storetest.Wrap(t)), `GRANT CREATE ON DATABASE postgres TO ROLE`)
+	cfg := asRole(t, withAGE(storetest.Wrap(t)), "CREATE ON DATABASE postgres")
 	failure(cfg, `GRANT USAGE ON SCHEMA ag_catalog TO "`)
 	cfg = withAGE(storetest.Wrap(t))
 	admin := open(storetest.Wrap(t), cfg)

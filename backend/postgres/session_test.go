@@ -30,22 +30,12 @@ func newRole(t *testing.T, settings ...string) (role, roleURL string, admin *pgx
 	role = pgtest.Schema(storetest.Wrap(t), own) + "_r"
 	u, err := url.Parse(own)
 	must(t, err)
-	run := func(text string) {
-		_, err := admin.Exec(bg, text)
-		must(t, err)
-	}
 	database := pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
-	run("CREATE ROLE " + role + " LOGIN PASSWORD 'x'")
-	t.Cleanup(func() {
-		for _, text := range []string{"DROP OWNED BY " + role + " CASCADE", "DROP ROLE " + role} {
-			if _, err := admin.Exec(bg, text); err != nil {
-				t.Errorf("%s = %v", text, err)
-			}
-		}
-	})
-	run("GRANT CREATE ON DATABASE " + database + " TO " + role)
+	administer(t, own, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'")
+	t.Cleanup(func() { administer(t, own, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
+	administer(t, own, "GRANT CREATE ON DATABASE "+database+" TO "+role)
 	for _, s := range settings {
-		run("ALTER ROLE " + role + " SET " + s)
+		administer(t, own, "ALTER ROLE "+role+" SET "+s)
 	}
 	u.User = url.UserPassword(role, "x")
 	return role, u.String(), admin
