@@ -14,7 +14,6 @@ type taskStore struct {
 	*database
 	feedbacks *feedbackStore
 	webhooks  *webhookStore
-	blobs     *blobRefs // changed by effects
 	queue     queue
 	empty     emptyContexts
 }

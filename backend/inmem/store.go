@@ -33,7 +33,7 @@ func New() *Store {
 	db := &database{owners: make(map[string]*owner)}
 	feedbacks, webhooks := &feedbackStore{database: db}, &webhookStore{database: db, webhookState: newWebhookState()}
 	blobs := newBlobRefs(db)
-	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks, blobs: blobs}
+	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks}
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,

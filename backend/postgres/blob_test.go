@@ -52,6 +52,14 @@ func TestBlobs(t *testing.T) {
 	blobtest.Run(t, blobHarness(func(t storetest.T) Config { return emptyConfig(t, Config{}) }))
 }
 
+// putBlob stores a blob of alice.
+func putBlob(ctx context.Context, t *testing.T, blobs *blob.Blobs, text string) blob.Info {
+	t.Helper()
+	info, err := blobs.Put(ctx, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
+	must(t, err)
+	return info
+}
+
 // A replica that is suspended during a change, which reads before it writes, blocks no change of the owner. Its own
 // change is planned again, on top of those.
 func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
@@ -59,13 +67,7 @@ func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
 	suspended := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	other := open(storetest.Wrap(t), suspended.cfg)
 	blobs := other.Blobs(blob.Config{})
-	put := func(text string) blob.Info {
-		t.Helper()
-		info, err := blobs.Put(bg, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
-		must(t, err)
-		return info
-	}
-	first := put("first")
+	first := putBlob(bg, t, blobs, "first")
 	planned, resume := make(chan struct{}), make(chan struct{})
 	plans := 0
 	done := make(chan error, 1)
@@ -83,7 +85,7 @@ func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
 		})
 	}()
 	<-planned
-	second := put("second")
+	second := putBlob(bg, t, blobs, "second")
 	must(t, blobs.Pin(bg, "alice", first.Ref, "another"))
 	must(t, blobs.Delete(bg, "alice", second.Ref))
 	close(resume)
@@ -104,13 +106,7 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 	suspended := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	other := open(storetest.Wrap(t), suspended.cfg)
 	blobs := other.Blobs(blob.Config{})
-	put := func(text string) blob.Info {
-		t.Helper()
-		info, err := blobs.Put(bg, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
-		must(t, err)
-		return info
-	}
-	first, second := put("first"), put("second")
+	first, second := putBlob(bg, t, blobs, "first"), putBlob(bg, t, blobs, "second")
 	planned, resume := make(chan struct{}), make(chan struct{})
 	plans := 0
 	refs := suspended.BlobRefs().(blob.TransactionalRefs)
@@ -134,7 +130,7 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- commitOne(suspended, change) }()
 	<-planned
-	third := put("third")
+	third := putBlob(bg, t, blobs, "third")
 	must(t, blobs.Pin(bg, "alice", first.Ref, "another"))
 	must(t, blobs.Delete(bg, "alice", third.Ref))
 	close(resume)
@@ -157,8 +153,7 @@ func TestChangesOfACallThatPinAreApplied(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	blobs := s.Blobs(blob.Config{})
-	info, err := blobs.Put(bg, strings.NewReader("pinned"), blob.PutParams{Owner: "alice", TTL: time.Hour})
-	must(t, err)
+	info := putBlob(bg, t, blobs, "pinned")
 	changes := []store.Change{submitted(1), submitted(2)}
 	for i := range changes {
 		pin, err := blobs.PinEffect("alice", info.Ref, fmt.Sprint("task ", i))
@@ -210,13 +205,7 @@ func TestStoppedProcessThatPinsBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	blobs := s.Blobs(blob.Config{})
-	put := func(ctx context.Context, text string) string {
-		t.Helper()
-		info, err := blobs.Put(ctx, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
-		must(t, err)
-		return info.Ref
-	}
-	ref := put(bg, "pinned")
+	ref := putBlob(bg, t, blobs, "pinned").Ref
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", pinChildVariable, s.cfg.URL, s.cfg.Schema, ref))
 	cmd.Stderr = os.Stderr
@@ -239,7 +228,7 @@ func TestStoppedProcessThatPinsBlocksNoOther(t *testing.T) {
 		must(t, cmd.Process.Signal(syscall.SIGSTOP))
 		ctx, cancel := context.WithTimeout(bg, 30*time.Second) // half of the time after which a lock's holder is ended
 		must(t, blobs.Pin(ctx, "alice", ref, "other"))
-		must(t, blobs.Delete(ctx, "alice", put(ctx, fmt.Sprint("other ", round))))
+		must(t, blobs.Delete(ctx, "alice", putBlob(ctx, t, blobs, fmt.Sprint("other ", round)).Ref))
 		must(t, blobs.Unpin(ctx, "alice", ref, "other"))
 		cancel()
 		must(t, cmd.Process.Signal(syscall.SIGCONT))

@@ -28,9 +28,6 @@ type effectCalls struct {
 	calls []*call
 }
 
-// mostPlans is the number of times that the effects of a request are planned before it locks their rows.
-const mostPlans = 10
-
 // commitInGroup submits a request with the statements of its effects. It returns errUngrouped if an effect has
 // none, or if a guard of one fails. Effects that are planned are planned again then.
 func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
@@ -49,7 +46,7 @@ func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
 	for try := 0; s.prepareEffects(ctx, r); try++ {
 		r.ungrouped = false
 		r.state.Store(requestQueued)
-		if err := s.submit(ctx, r); !errors.Is(err, errUngrouped) || len(planned) == 0 || try == mostPlans {
+		if err := s.submit(ctx, r); !errors.Is(err, errUngrouped) || len(planned) == 0 || try+1 == sqlkit.MostPlans {
 			return err
 		}
 		r.bytes = size

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sweepBound is the time from which on a sweep looks for entries to remove. So it does not walk index entries of
-// those that it has removed, which PostgreSQL keeps while a session holds a snapshot.
+// sweepBound is the time from which on a sweep looks for entries to remove. So it does not walk the index entries of
+// removed rows, which PostgreSQL keeps while a session holds a snapshot.
 type sweepBound struct{ from atomic.Int64 }
 
 // batch calls remove with a time in milliseconds. remove removes up to limit entries from this time on, the oldest
@@ -32,8 +32,8 @@ func (b *sweepBound) batch(limit int, remove func(from int64, limit int) (n int,
 	return removed, nil
 }
 
-// sweep removes up to limit entries with a statement whose arguments are a time, the limit and a bound. It returns
-// the number of removed entries and the time of the last one.
+// sweep removes up to limit entries that are older than a time. The statement gets this time, the limit and the
+// bound, and returns the number of removed entries and the time of the last one.
 func (s *database) sweep(ctx context.Context, op, text string, bound *sweepBound, before int64, limit int) (int, error) {
 	return bound.batch(limit, func(from int64, limit int) (n int, last int64, err error) {
 		err = s.transact(ctx, op, func(ctx context.Context, tx pgx.Tx) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-// useContracts writes one entry with each contract and reads it back. The state, the board and the transcript may be
-// those of other turns too; the turn removes its entries of the state and the board.
+// useContracts writes one entry with each contract and reads it back. Other turns of the context use the same state,
+// board and transcript; the turn removes its entries of the state and the board.
 func (a *act) useContracts(ctx context.Context) error {
 	entry := fmt.Sprintf("%s-%d", a.t.TaskID(), a.t.Number())
 	root, err := a.t.Board().OpenRoot(ctx, holdfast.BoardParams{Label: "shared"})

@@ -24,8 +24,8 @@ const (
 	sqlAddBlobUsage = `INSERT INTO {s}.blob_owners (owner, version, blobs, bytes) VALUES ($1::text, $2::bigint, $3::bigint, $4::bigint)`
 )
 
-// mostPlans is the number of plans that other processes may make obsolete before a change locks the owner.
-const mostPlans = 10
+// MostPlans is the number of plans that other processes may make obsolete before a change locks the rows.
+const MostPlans = 10
 
 // updatePlanned applies a change without a lock. It returns ErrGuard if the DB has no pipelines, or if other
 // processes change the owner's blobs too often.
@@ -39,7 +39,7 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 		return err
 	}
 	defer unlock()
-	for try := range mostPlans {
+	for try := range MostPlans {
 		if try > 0 {
 			pause := rand.Int64N(int64(try) * int64(5*time.Millisecond)) //nolint:gosec // a pause needs no secrecy
 			if err := runtime.Sleep(ctx, time.Duration(pause)); err != nil {
