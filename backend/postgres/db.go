@@ -30,7 +30,7 @@ type database struct {
 	hosts      *hosts       // nil if the URL names one server
 	callSlots  slots        // connections for client calls, lists included
 	listSlots  slots        // connections for lists
-	lastReset  atomic.Int64 // Unix nanoseconds; when the pool was last reset after a terminated session
+	generation atomic.Int64 // number of resets of the pool; a connection stores it when it is opened
 	sqlCache   sync.Map     // statements by their text without the schema name
 	statements sync.Map     // *statement of sqlkit, by their text
 	// markedStatements are those of markedStatement, by the statement without a mark.
@@ -99,21 +99,15 @@ func (s slots) acquire(ctx context.Context, timeout time.Duration) error {
 
 func (s slots) release() { <-s }
 
-// resetInterval is the minimum time between two resets of the pool: sessions that end
-// together reset it once, and do not close the new connections.
-const resetInterval = 200 * time.Millisecond
+const generationKey = "holdfast.generation"
 
-// release returns a connection to the pool. It closes all connections if the server was
-// read-only, because another server may be the primary now. It also does so if the session
-// was terminated: the other sessions probably were too, and each would fail one attempt.
-func (s *database) release(ctx context.Context, c *pgxpool.Conn, err error) {
-	switch sqlState(err) {
-	case stateReadOnly:
-		_ = c.Conn().Close(ctx)
-		s.pool.Reset()
-	case stateAdminShutdown, stateCrashShutdown:
-		now := time.Now().UnixNano()
-		if last := s.lastReset.Load(); now-last > int64(resetInterval) && s.lastReset.CompareAndSwap(last, now) {
+// release returns a connection to the pool. If the server was read-only or the session was lost, it closes all
+// connections that are as old: another server may be the primary now, or the other sessions were
+// probably lost too, and each would fail one attempt.
+func (s *database) release(c *pgxpool.Conn, err error) {
+	if sqlState(err) == stateReadOnly || sessionLost(err) {
+		g, _ := c.Conn().PgConn().CustomData()[generationKey].(int64)
+		if s.generation.CompareAndSwap(g, g+1) {
 			s.pool.Reset()
 		}
 	}
@@ -284,7 +278,7 @@ func (s *database) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err
 	if err != nil {
 		return err
 	}
-	defer func() { s.release(ctx, c, err) }()
+	defer func() { s.release(c, err) }()
 	err = f(c.Conn())
 	if e := replicated(c.Conn()); err == nil {
 		err = e

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -169,6 +170,17 @@ func unanswered(err error) bool {
 	return errors.As(err, &netErr) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, errConnectionLost) || errors.Is(err, errUnreplicated) || pgconn.Timeout(err) ||
 		strings.Contains(err.Error(), "conn closed")
+}
+
+// sessionLost reports whether the server or the network ended the session of a command.
+func sessionLost(err error) bool {
+	switch sqlState(err) {
+	case stateAdminShutdown, stateCrashShutdown:
+		return true
+	case "":
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	}
+	return false
 }
 
 // indeterminate reports whether the outcome of a commit is unknown after the failure.
