@@ -27,8 +27,8 @@ type Config struct {
 	// agents at one address. It appears on the agent card. The agent accepts requests with any
 	// tenant or none: data belongs to principals, not to tenants. Default: none.
 	Tenant string
-	// Interfaces are further addresses of the agent on its card, such as that of a gRPC server.
-	// Default: none.
+	// Interfaces are further addresses of the agent on its card, such as the address of a gRPC
+	// server. Default: none.
 	Interfaces []a2a.AgentInterface
 	// Provider appears on the agent card. The card has no provider if it is nil.
 	Provider *a2a.AgentProvider
@@ -195,7 +195,7 @@ type Webhooks struct {
 	// Everyone who can send a message can cause requests to them, so New logs a warning.
 	// Default: none.
 	AllowNets, AllowHosts []string
-	// RequireHTTPS rejects URLs whose scheme is not https.
+	// RequireHTTPS rejects URLs with a scheme other than https.
 	RequireHTTPS bool
 	// NAT64 are prefixes of IPv6 addresses that embed IPv4 addresses (RFC 6052) in the network
 	// of the agent. The embedded address is checked. Default: none.
@@ -213,9 +213,9 @@ type Webhooks struct {
 	// unencrypted.
 	Keys [][]byte
 
-	// Format is the format of the requests to webhooks whose registration names none, and to
-	// URL: "event", "task" (the task, as A2A 0.3 describes it) or "stream-response" (A2A 1.0).
-	// Registrations by A2A 1.0 get "stream-response" in any case. Default "event".
+	// Format is the format of the requests to URL, and to webhooks without a format in their
+	// registration: "event", "task" (the task, as A2A 0.3 describes it) or "stream-response"
+	// (A2A 1.0). Registrations by A2A 1.0 get "stream-response" in any case. Default "event".
 	Format a2a.PayloadFormat
 	// PerTask is the maximum number of webhooks of a task, default 10. PerMinute is the
 	// number of webhooks that a principal may save per minute, default 100.
@@ -241,7 +241,7 @@ type Webhooks struct {
 type Files struct {
 	// Off disables fetching.
 	Off bool
-	// AllowNets and AllowHosts have the format of those of [Webhooks]. They are separate
+	// AllowNets and AllowHosts have the same format as in [Webhooks]. They are separate
 	// because they risk more: the content of a file may reach the client that named it. New
 	// logs a warning if they are set. Default: none.
 	AllowNets, AllowHosts []string

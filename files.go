@@ -55,11 +55,11 @@ func newFileReader(cfg Config) (*fileReader, error) {
 }
 
 // ReadFile returns the content of a file and its media type, which may be "". The content is
-// part of the message, stored by the agent as that of a file above 64 KiB, or fetched from the
-// file's URI, as [Config.Files] configures. [Turn.OpenFile] reads a file in constant memory.
-// Only hosts on the public internet can be reached, and redirects are not followed. Every
-// call fetches again: use [Step] if later attempts must see the same content. Use
-// [a2a.File.Info] for the name.
+// part of the message, or the agent stored it because it has more than 64 KiB, or ReadFile
+// fetches it from the file's URI, as [Config.Files] configures. [Turn.OpenFile] reads a file
+// in constant memory. Only hosts on the public internet can be reached, and redirects are not
+// followed. Every call fetches again: use [Step] if later attempts must see the same content.
+// Use [a2a.File.Info] for the name.
 //
 // The text of the error is meant for the client. Its code is one of:
 //   - [a2a.CodeInvalid]: the URI is not allowed or does not name a file

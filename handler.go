@@ -41,7 +41,7 @@ var (
 	ErrLeaseLost = engine.ErrLeaseLost
 )
 
-// ErrEnded is returned by the methods of a [Turn] whose handler has returned.
+// ErrEnded is returned by the methods of a [Turn] after its handler has returned.
 var ErrEnded = engine.ErrEnded
 
 // Retry marks an error as temporary. The turn runs again after a delay that grows with each
@@ -150,7 +150,7 @@ func (t *Turn) Data() []a2a.DataPart {
 
 // History returns up to limit of the newest messages of the task's context before this turn,
 // oldest first. They are the messages of the context's earlier tasks, in the order in which
-// the tasks were created, followed by those of this task. If limit is 0, it is 100. The
+// the tasks were created, followed by the messages of this task. If limit is 0, it is 100. The
 // result has at most 1,000 messages and about 8 MiB ([engine.Limits.PageBytes]).
 //
 // Each call reads the store. The memory for the largest result counts toward
@@ -160,8 +160,8 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 }
 
 // TaskHistory returns the messages of this task before this turn, oldest first. As in
-// [Turn.History] and [Turn.Artifacts], files above 64 KiB are references, whose content
-// [Turn.ReadFile] and [Turn.OpenFile] read.
+// [Turn.History] and [Turn.Artifacts], files above 64 KiB are references; [Turn.ReadFile]
+// and [Turn.OpenFile] read their content.
 func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
 
 // Context returns the task's context: its name, status, tags, metadata

@@ -35,7 +35,15 @@ var discouraged = regexp.MustCompile(strings.Join([]string{
 	`(^|[.:;!?] )(What|Whose)\b[^?]*$`,
 }, "|"))
 
-// messageFuncs are the functions whose first string literal is a log message, an error or a test failure.
+// shorthand are forms that refer to a noun instead of repeating it, and how often they may occur in 10,000 words of
+// comments and documents. Some uses have no better form.
+var shorthand = map[*regexp.Regexp]int{
+	regexp.MustCompile(`(?i)\b(that|those)\s+of\b`): 2,
+	regexp.MustCompile(`(?i)\bwhose\b`):             4,
+}
+
+// messageFuncs are the functions with a log message, an error or a test failure as first string
+// literal.
 var messageFuncs = []string{
 	"Debug", "Info", "Warn", "Error", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
 	"New", "Errorf", "Fatalf", "Logf", "Skip", "Skipf", "Invalid", "Wrap", "usagef",
@@ -44,7 +52,14 @@ var messageFuncs = []string{
 // TestTextsUsePlainEnglish finds discouraged words in comments, documents, help texts, errors, log messages and test failures.
 func TestTextsUsePlainEnglish(t *testing.T) {
 	t.Parallel()
-	found := 0
+	found, words := 0, 0
+	uses := make(map[*regexp.Regexp]int)
+	count := func(text string) {
+		words += len(strings.Fields(text))
+		for form := range shorthand {
+			uses[form] += len(form.FindAllString(text, -1))
+		}
+	}
 	report := func(place, text string) {
 		for line := range strings.SplitSeq(text, "\n") {
 			if m := discouraged.FindString(strings.TrimLeft(line, "/*-|# \t")); m != "" && !slices.Contains(plainEnglishAllowed, strings.TrimSpace(line)) {
@@ -76,12 +91,15 @@ func TestTextsUsePlainEnglish(t *testing.T) {
 		switch kind {
 		case ".go":
 			files++
-			eachText(t, path, report)
+			eachText(t, path, report, count)
 		case ".md", ".sql", ".txt", ".txtar", ".yml", ".yaml":
 			files++
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
+			}
+			if kind == ".md" {
+				count(string(text))
 			}
 			for i, line := range strings.Split(string(text), "\n") {
 				statement := filepath.Ext(path) == ".sql" && !strings.HasPrefix(strings.TrimSpace(line), "--")
@@ -102,11 +120,19 @@ func TestTextsUsePlainEnglish(t *testing.T) {
 	if len(plainEnglishAllowed) > 20 {
 		t.Errorf("%d lines are allowed, want at most 20", len(plainEnglishAllowed))
 	}
-	t.Logf("%d lines in %d files", found, files)
+	for form, limit := range shorthand {
+		if uses[form]*10_000 > limit*words {
+			t.Errorf("%s occurs %d times in %d words, want at most %d in 10,000: repeat the noun, or use the possessive", form, uses[form], words, limit)
+		}
+	}
+	if words < 200_000 {
+		t.Errorf("counted %d words, want at least 200,000", words)
+	}
+	t.Logf("%d lines in %d files; %v", found, files, uses)
 }
 
-// eachText reports the comments, help texts and messages of a Go file.
-func eachText(t *testing.T, path string, report func(place, text string)) {
+// eachText reports the comments, help texts and messages of a Go file, and counts groups of comments.
+func eachText(t *testing.T, path string, report func(place, text string), count func(text string)) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
 	if err != nil {
@@ -114,6 +140,7 @@ func eachText(t *testing.T, path string, report func(place, text string)) {
 	}
 	at := func(p token.Pos) string { q := fset.Position(p); return fmt.Sprintf("%s:%d", path, q.Line) }
 	for _, group := range f.Comments {
+		count(group.Text())
 		for _, c := range group.List {
 			report(at(c.Pos()), c.Text)
 		}

@@ -113,8 +113,8 @@ type AgentExtension struct {
 	Params      map[string]any `json:"params,omitzero"`
 }
 
-// AgentSkill is a capability of an agent (A2A 0.3 section 5.5.4). Empty modes mean those of
-// the card. The members from DocumentationPath on are an extension.
+// AgentSkill is a capability of an agent (A2A 0.3 section 5.5.4). If its modes are empty,
+// the modes of the card apply. The members from DocumentationPath on are an extension.
 type AgentSkill struct {
 	ID          string   `json:"id" wire:"required"`
 	Name        string   `json:"name" wire:"required"`

@@ -195,8 +195,8 @@ var lenient = map[string]string{
 // extendedReason is the reason for members that ValidateExtended requires.
 const extendedReason = "an extension: A2A cards lack it, and the catalogue does not require it for cards of peers"
 
-// defaults are members whose value here means the same as their absence. Either form may be
-// written.
+// defaults are the values of members that mean the same as an absent member. Either form
+// may be written.
 var defaults = map[string]any{
 	"Artifact.parts":                              []any{},
 	"Artifact.append":                             false,

@@ -111,7 +111,7 @@ type CreateContextParams struct {
 }
 
 // UpdateContextParams are the params of contexts/update, an extension. A field that is set
-// replaces that of the context; an empty value clears it; nil leaves it unchanged. Metadata
+// replaces the context's field; an empty value clears it; nil leaves it unchanged. Metadata
 // is instead applied as a JSON merge patch (RFC 7396).
 type UpdateContextParams struct {
 	ContextID    string          `json:"contextId" wire:"required"`

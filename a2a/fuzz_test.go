@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// roots are types whose documents contain all others. A fuzzed byte selects one. Append new
-// types at the end, so that the corpus keeps its meaning.
+// roots are the types to fuzz, because their documents contain all other types. A fuzzed byte
+// selects one. Append new types at the end, so that the corpus keeps its meaning.
 var roots = []string{
 	"A2ARequest", "Part", "Message", "Task", "TaskStatusUpdateEvent", "TaskArtifactUpdateEvent", "AgentCard", "SecurityScheme",
 	"TaskPushNotificationConfig", "Context", "NegotiationContext", "ExecutionRequest", "ExecutionResponse", "AgentIdentity",

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// values returns values of all struct types: those of the catalogue, with all members and with
-// the required ones, and results that are not in the catalogue.
+// values returns values of all struct types: the types of the catalogue, with all members and
+// with the required ones, and results that are not in the catalogue.
 func values(t testing.TB) (all []reflect.Value) {
 	t.Helper()
 	c := readCatalogue(t)

@@ -22,7 +22,7 @@ type JSONRPCRequest struct {
 }
 
 // JSONRPCError is the error of a response (A2A 0.3 section 6.12). Code may be any number.
-// Those of the protocol are [ErrorCode] constants.
+// The codes of the protocol are [ErrorCode] constants.
 type JSONRPCError struct {
 	Code    int    `json:"code" wire:"required"`
 	Message string `json:"message" wire:"required"`

@@ -38,7 +38,7 @@ const (
 	SessionRejected  NegotiationSessionStatus = "rejected"
 )
 
-// sessionStatusOf maps statuses of proposals to those of sessions.
+// sessionStatusOf maps statuses of proposals to statuses of sessions.
 var sessionStatusOf = map[AnySessionStatus]NegotiationSessionStatus{
 	AnySessionStatus(ProposalProposed):  SessionInitiated,
 	AnySessionStatus(ProposalCountered): SessionOngoing,

@@ -9,8 +9,9 @@ type MessageSendParams struct {
 	Configuration *MessageSendConfiguration `json:"configuration,omitempty"`
 	// Metadata changes the task's metadata by a JSON merge patch (RFC 7396).
 	Metadata map[string]any `json:"metadata,omitzero"`
-	// ExistingTask rejects a message whose taskId names no task. Otherwise two UUIDs may start
-	// a task with these ids. Codecs set it: A2A 1.0 requires it.
+	// ExistingTask rejects a message if its taskId names no task. Otherwise a message with UUIDs
+	// as taskId and contextId may start a task with these ids. Codecs set it: A2A 1.0 requires
+	// it.
 	ExistingTask bool `json:"-"`
 }
 

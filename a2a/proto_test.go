@@ -9,8 +9,8 @@ import (
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 )
 
-// protoTypes are types whose documents contain all others of the ProtoJSON of A2A 0.3. Append new
-// types at the end, as with roots.
+// protoTypes are the types to fuzz in the ProtoJSON of A2A 0.3, because their documents contain
+// all its other types. Append new types at the end, as with roots.
 var protoTypes = []reflect.Type{
 	reflect.TypeFor[a2a.Event](), reflect.TypeFor[a2a.MessageSendParams](), reflect.TypeFor[a2a.ListTasksParams](), reflect.TypeFor[a2a.ListTasksResult](),
 	reflect.TypeFor[a2a.ListTaskPushNotificationConfigResult](), reflect.TypeFor[a2a.GetTaskPushNotificationConfigParams](), reflect.TypeFor[a2a.TaskQueryParams](),

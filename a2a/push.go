@@ -63,8 +63,8 @@ type PushDelivery struct {
 	// State is active, parked (all attempts failed) or disabled. Reason explains it.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Sequence is that of the last processed event, and Delivered the number of delivered
-	// events.
+	// Sequence is the sequence of the last processed event, and Delivered is the number of
+	// delivered events.
 	Sequence  int64 `json:"sequence"`
 	Delivered int64 `json:"delivered"`
 	// Pending reports whether events are waiting to be delivered.

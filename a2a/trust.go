@@ -43,7 +43,7 @@ func (l TrustLevel) AtLeast(need TrustLevel) bool {
 	return need.Rank() >= 0 && l.Rank() >= need.Rank()
 }
 
-// Lower returns the lower of two levels, such as that of a claimed level and a verified one.
+// Lower returns the lower of two levels, such as a claimed level and a verified one.
 func (l TrustLevel) Lower(other TrustLevel) TrustLevel {
 	if l.Rank() < other.Rank() {
 		return l

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// v10Types are types whose documents contain all others that A2A 1.0 has. Append new types at the
-// end, as with roots.
+// v10Types are the types to fuzz in A2A 1.0, because their documents contain all its other types.
+// Append new types at the end, as with roots.
 var v10Types = []reflect.Type{
 	reflect.TypeFor[a2a.Event](), reflect.TypeFor[a2a.MessageSendParams](), reflect.TypeFor[a2a.ListTasksParams](), reflect.TypeFor[a2a.ListTasksResult](),
 	reflect.TypeFor[a2a.AgentCard](), reflect.TypeFor[a2a.ListTaskPushNotificationConfigResult](), reflect.TypeFor[a2a.GetTaskPushNotificationConfigParams](),

@@ -21,7 +21,7 @@ func (t TextPart) Validate() error {
 	return p.Err()
 }
 
-// Validate reports all violated rules, including those of the file.
+// Validate reports all violated rules, including the rules of the file.
 func (f FilePart) Validate() error {
 	var p Problems
 	switch file := f.File.(type) {
@@ -147,7 +147,7 @@ func (i TaskIDParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports all violated rules, except those of paging, which the server checks.
+// Validate reports all violated rules, except the rules of paging, which the server checks.
 func (l ListTasksParams) Validate() error {
 	var p Problems
 	p.historyLength(l.HistoryLength)
@@ -240,8 +240,8 @@ func (c ClearContextParams) Validate() error {
 	return p.Err()
 }
 
-// Validate reports all violated rules. A response has either a result or an error, except that
-// of tasks/pushNotificationConfig/delete, which has a null result in A2A.
+// Validate reports all violated rules. A response has either a result or an error, except the
+// response to tasks/pushNotificationConfig/delete, which has a null result in A2A.
 func (r Response[R]) Validate() error {
 	var p Problems
 	empty := any(r.Result) == nil || isZero(r.Result)

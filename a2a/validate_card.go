@@ -68,7 +68,7 @@ func (p *Problems) flow(path string, urls map[string]string, refresh string) {
 	p.https(path+".refreshUrl", refresh)
 }
 
-// Validate reports all violated rules of A2A, and those of the extensions that the card has.
+// Validate reports all violated rules of A2A and of the extensions that the card has.
 func (c AgentCard) Validate() error {
 	var p Problems
 	p.notEmpty("name", c.Name)

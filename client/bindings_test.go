@@ -105,7 +105,7 @@ func TestDiscoverUsesThePreferredInterface(t *testing.T) {
 			t.Errorf("Interface() = %+v, want %s %s", got, cfg.Transport, cfg.Version)
 		}
 		if card, err := c.Card(t.Context()); err != nil || card.Name != "tester" || len(card.AdditionalInterfaces) < len(bindings) {
-			t.Errorf("Card() = %+v, %v, want that of the agent with all interfaces", card, err)
+			t.Errorf("Card() = %+v, %v, want the card of the agent with all interfaces", card, err)
 		}
 	})
 }
@@ -423,7 +423,7 @@ func TestExtendedCardReplacesTheCard(t *testing.T) {
 		c := discover(t, client.Config{URL: url, Token: "sesame-sesame-sesame", Version: b.version, Transport: b.transport})
 		card, err := c.ExtendedCard(t.Context())
 		if err != nil || card.Name != "tester of alice" {
-			t.Errorf("%s %s: ExtendedCard() = %+v, %v, want that of alice", b.transport, b.version, card, err)
+			t.Errorf("%s %s: ExtendedCard() = %+v, %v, want the card of alice", b.transport, b.version, card, err)
 		}
 		if card, err := c.Card(t.Context()); err != nil || card.Name != "tester of alice" {
 			t.Errorf("%s %s: Card() after it = %+v, %v, want the same", b.transport, b.version, card, err)

@@ -80,7 +80,7 @@ func (c *Client) checkCard(ctx context.Context, raw []byte) (*a2a.AgentCard, err
 
 // DecodeCard decodes an agent card of A2A 0.3 or 1.0, or one with the members of both. In the
 // result, AdditionalInterfaces are all interfaces of the agent in the order of preference, with
-// their versions. URL, PreferredTransport and ProtocolVersion are those of the first.
+// their versions. URL, PreferredTransport and ProtocolVersion describe the first.
 func DecodeCard(raw []byte) (*a2a.AgentCard, error) {
 	var head struct {
 		SupportedInterfaces json.RawMessage      `json:"supportedInterfaces"`
@@ -160,8 +160,8 @@ func (c *Client) ExtendedCard(ctx context.Context) (*a2a.AgentCard, error) {
 }
 
 // CardJSON fetches the agent's card and returns it unchanged. If the URL of the client ends with
-// .json, it is that of the card. Otherwise CardJSON tries the well-known paths relative to the URL
-// first, and then at the root of its host.
+// .json, it is the URL of the card. Otherwise CardJSON tries the well-known paths relative to the
+// URL first, and then at the root of its host.
 func (c *Client) CardJSON(ctx context.Context) (json.RawMessage, error) {
 	raw, _, err := c.findCard(ctx)
 	return raw, err
@@ -193,7 +193,7 @@ func noCard(err error) bool {
 	return e.Code == a2a.CodeInvalidAgentResponse && status >= 400
 }
 
-// isCardURL reports whether a URL is that of a card.
+// isCardURL reports whether u is the URL of a card.
 func isCardURL(u *url.URL) bool { return strings.HasSuffix(u.Path, ".json") }
 
 func (c *Client) cardURLs() (urls []*url.URL) {

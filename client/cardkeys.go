@@ -34,9 +34,10 @@ func ParseCardKeys(text []byte) (CardKeys, error) {
 	return CardKeys{keys}, err
 }
 
-// VerifyCard checks the signatures of an agent card of A2A 0.3 or 1.0, whose text must be as the
-// agent sent it. It returns the first signature that is valid for one of the keys. A valid
-// signature covers all members of the card, except empty strings, arrays and objects.
+// VerifyCard checks the signatures of an agent card of A2A 0.3 or 1.0. The text of the card
+// must be as the agent sent it. It returns the first signature that is valid for one of the
+// keys. A valid signature covers all members of the card, except empty strings, arrays and
+// objects.
 func VerifyCard(card []byte, keys CardKeys) (*CardSignature, error) { return keys.keys.Verify(card) }
 
 // CardKeys fetches a JSON Web Key Set. If keySet is "", its URL is /.well-known/jwks.json at the root

@@ -32,7 +32,7 @@ type Config struct {
 	// Transport the preferred transport, [TransportJSONRPC] or [TransportREST]. The
 	// client uses the first interface of the card that fits both, else one that fits
 	// Version, else Transport, else the first that it supports. Without a card they
-	// are those of the endpoint, by default 0.3 and JSON-RPC.
+	// describe the endpoint, by default 0.3 and JSON-RPC.
 	Version, Transport string
 	// VerifyCard is called with the JSON of every agent card before the client uses
 	// it, if set. An error rejects the card. [VerifyCard] checks its signatures.
@@ -73,7 +73,7 @@ type Reconnect struct {
 // concurrent use. It has many methods because it has one for each method of the protocol.
 type Client struct {
 	cfg     Config
-	url     *url.URL // Config.URL, or that of the endpoint
+	url     *url.URL // Config.URL, or the URL of the endpoint
 	binding *binding
 	card    atomic.Pointer[a2a.AgentCard] // nil before it is known
 }
@@ -252,9 +252,9 @@ func (c *Client) DeleteTask(ctx context.Context, p a2a.DeleteTaskParams) error {
 }
 
 // Invoke calls a method with params of package a2a and decodes the result into the value that
-// result points to. The name of the method is that of A2A 0.3, such as [a2a.MethodGet]. It
-// also returns the result as the agent sent it. For each method of A2A, Client has a more
-// specific function.
+// result points to. method is the name of the method in A2A 0.3, such as [a2a.MethodGet].
+// Invoke also returns the result as the agent sent it. For each method of A2A, Client has a
+// more specific function.
 func (c *Client) Invoke(ctx context.Context, method string, params, result any) (json.RawMessage, error) {
 	raw, err := c.encode(params)
 	if err != nil {

@@ -5,7 +5,7 @@
 //
 // [Discover] reads the agent's card and uses the first interface that this package supports.
 // [Config.Version] and [Config.Transport] prefer others. [New] sends nothing: it uses a card that
-// the caller has, or an endpoint whose version and transport the caller knows.
+// the caller has, or an endpoint if the caller knows its version and transport.
 //
 // [Client.Send] sends a message and returns the task that it started or
 // continued. [Client.Stream] does the same and yields the task's updates as
@@ -38,8 +38,8 @@
 //
 // # Errors
 //
-// Every error has an [a2a.Code], which [a2a.CodeOf] returns: that of the server's
-// error, or one for the HTTP status or network error (unauthenticated,
+// Every error has an [a2a.Code], which [a2a.CodeOf] returns: the code of the server's
+// error, or a code for the HTTP status or network error (unauthenticated,
 // too_large, unavailable, ...). If the context ended the call, the error also
 // wraps its cause. Methods that the agent does not have return method_not_found. No error
 // contains the token.

@@ -43,7 +43,7 @@ func withoutPosition(metadata map[string]any) map[string]any {
 	return metadata
 }
 
-// pages yields the items of all pages, starting with that of token.
+// pages yields the items of all pages, starting with the page of token.
 func pages[T any](token string, read func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -17,12 +17,12 @@ const (
 // size is bounded: of many separate gaps it keeps the newest 64, and events in others count as
 // processed. Of the events without a sequence, it has the newest 64.
 type Position struct {
-	// Sequence is that of the newest event, 0 if there is none with a sequence.
+	// Sequence is the sequence of the newest event, 0 if no event has a sequence.
 	Sequence int64 `json:"sequence,omitempty"`
 	// Missing are the ranges of sequences before it that were not processed, first and last
 	// included, in ascending order.
 	Missing [][2]int64 `json:"missing,omitempty"`
-	// IDs are those of the newest events without a sequence, oldest first.
+	// IDs are the ids of the newest events without a sequence, oldest first.
 	IDs []string `json:"ids,omitempty"`
 }
 

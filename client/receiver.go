@@ -43,8 +43,8 @@ type ReceiverConfig struct {
 	MaxBodyBytes int `default:"16MiB" min:"1"`
 	// MaxRequests is the maximum number of requests in progress; more get 503. Default 64.
 	MaxRequests int `default:"64" min:"1"`
-	// MaxTasks is the number of tasks whose positions are in memory, of those with the newest
-	// events. Default 10,000.
+	// MaxTasks is the maximum number of tasks with positions in memory. The tasks with the
+	// newest events remain there. Default 10,000.
 	MaxTasks int `default:"10000" min:"1"`
 	// OnDuplicate is called for an event that was processed before, if set.
 	OnDuplicate func(e WebhookEvent)

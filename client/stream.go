@@ -44,8 +44,8 @@ func (c *Client) Stream(ctx context.Context, p SendParams) iter.Seq2[Update, err
 	}
 }
 
-// CallStream calls any method whose response is a stream of a task's updates. If
-// the connection is lost it reconnects like Stream.
+// CallStream calls any method that responds with a stream of a task's updates. If the
+// connection is lost it reconnects like Stream.
 func (c *Client) CallStream(ctx context.Context, method string, params json.RawMessage) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		send := newRequest(method, params)

@@ -22,7 +22,7 @@ import (
 // exchange is a request that a script expects, and its response.
 type exchange struct {
 	method, lastID string
-	// stream is the body of a text/event-stream, body that of a JSON-RPC response.
+	// stream is the body of a text/event-stream, and body is the body of a JSON-RPC response.
 	stream, body string
 	// reset ends the body with an error.
 	reset bool

@@ -112,6 +112,6 @@ func TestDeadLettersReadsAllPages(t *testing.T) {
 		ids = append(ids, d.EventID)
 	}
 	if strings.Join(ids, " ") != "e1 e2" {
-		t.Errorf("DeadLetters() = %v, want those of both pages", ids)
+		t.Errorf("DeadLetters() = %v, want the dead letters of both pages", ids)
 	}
 }

@@ -31,7 +31,7 @@ type Config struct {
 	// model of the same name.
 	Name string
 	// Dimensions is the number of components that the server shall return. Embed fails if it returns
-	// another. Default: that of the model.
+	// another number. Default: the model's own number.
 	Dimensions int
 	// BatchTexts and BatchBytes are the maximum of a request. A longer text is a request of its
 	// own. Default 256 texts, 256 KiB.
@@ -45,7 +45,7 @@ type Config struct {
 	Timeout time.Duration
 	// CacheBytes is the memory for recent embeddings. Default 32 MiB; negative means none.
 	CacheBytes int
-	// RootCAs are the trusted authorities. Default: those of the system.
+	// RootCAs are the trusted authorities. Default: the system's authorities.
 	RootCAs *x509.CertPool
 }
 

@@ -1,5 +1,5 @@
 // Package embedding computes embeddings of texts with servers that have the API of OpenAI, such as
-// those of OpenAI, Ollama, vLLM and llama.cpp. A [Client] is a vector.Embedder.
+// OpenAI, Ollama, vLLM and llama.cpp. A [Client] is a vector.Embedder.
 //
 // The client splits texts into requests of bounded size, repeats requests that failed for the
 // moment, and remembers the embeddings of recent texts. It connects only to the host of its URL,

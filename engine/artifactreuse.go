@@ -39,7 +39,7 @@ func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
 }
 
 // countReplacement counts an event that replaces the artifact of w and returns the new
-// generation. In the first attempt, an artifact whose id is derived from its name is replaced
+// generation. In the first attempt, an artifact with an id derived from its name is replaced
 // only once, when it starts.
 func (t *Turn) countReplacement(w *ArtifactWriter) int {
 	if !w.explicit && t.earlier == nil {

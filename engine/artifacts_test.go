@@ -25,7 +25,7 @@ import (
 // reach the store. The leases of a killed process are void for the next one.
 type process struct {
 	store.Store
-	documents vector.Store // those of Store, if a test uses them
+	documents vector.Store // the documents of Store, if a test uses them
 
 	mu      sync.Mutex
 	commits int  // number of commits under a lease
@@ -90,7 +90,7 @@ func (p *process) Claim(ctx context.Context, params store.ClaimParams) ([]*store
 		return nil, nil
 	}
 	// Leases of the previous process are void until a claim returned a task. The first claim
-	// may return none: PostgreSQL skips tasks whose webhooks are locked.
+	// may return none: PostgreSQL skips tasks with locked webhooks.
 	params.Takeover = params.Takeover || !p.claimed
 	tasks, err := p.Store.Claim(ctx, params)
 	p.claimed = p.claimed || len(tasks) > 0
@@ -380,7 +380,7 @@ func TestUnwrittenArtifactIsRestored(t *testing.T) {
 			return errors.Join(add(turn, "first turn"), turn.RequireInput())
 		}
 		if got := turn.Artifacts(); len(got) != 1 || got[0].Text() != "first turn" {
-			t.Errorf("Artifacts() = %v in attempt %d, want that of the first turn", got, turn.Attempt())
+			t.Errorf("Artifacts() = %v in attempt %d, want the artifact of the first turn", got, turn.Attempt())
 		}
 		if turn.Attempt() == 1 {
 			return errors.Join(add(turn, "interrupted"), engine.Retry(errors.New("again")))

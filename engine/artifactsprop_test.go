@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// TestArtifactsEqualUninterruptedRun runs random handlers that ask for retries and whose
-// processes are killed at random commits. It compares the artifacts with those of the same
+// TestArtifactsEqualUninterruptedRun runs random handlers that ask for retries, and kills their
+// processes at random commits. It compares the artifacts with the artifacts of the same
 // handlers without interruption. A reader of the stream, a reader that resumes it, and the
 // receiver of a webhook must get the same artifacts.
 func TestArtifactsEqualUninterruptedRun(t *testing.T) {

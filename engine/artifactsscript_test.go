@@ -189,7 +189,7 @@ func onAllStores(t *testing.T, test func(t *testing.T, name string, s store.Stor
 	})
 }
 
-// webhookReceiver is a webhook service whose receiver applies the events.
+// webhookReceiver is a webhook service with a receiver that applies the events.
 type webhookReceiver struct {
 	store   store.Store
 	service *webhook.Service

@@ -47,8 +47,8 @@ func stateOf(t *testing.T, s store.Store, k store.Key) (a2a.TaskState, int) {
 	return task.Status.State, task.Queue.Attempt
 }
 
-// partialClaimStore is a store whose first claim of several tasks loses its answer after the
-// first task.
+// partialClaimStore is a store that loses the answer to the first claim of several tasks after
+// the first task.
 type partialClaimStore struct {
 	store.Store
 	mu   sync.Mutex
@@ -85,13 +85,13 @@ func TestLeasesOfLostClaimExpireOnSingleReplica(t *testing.T) {
 			attempts[attempt]++
 		}
 		if attempts[1] != 8-s.lost || attempts[2] != s.lost || s.lost == 0 {
-			t.Errorf("tasks by attempts = %v, want %d with 2 attempts: those whose lease was lost", attempts, s.lost)
+			t.Errorf("tasks by attempts = %v, want %d with 2 attempts, because their leases were lost", attempts, s.lost)
 		}
 	})
 }
 
-// A task whose log is damaged is tried once per lease period without counting attempts. It runs
-// after the log is repaired.
+// A task with a damaged log is tried once per lease period, and its attempts are not counted.
+// It runs after the log is repaired.
 func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

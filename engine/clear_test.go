@@ -269,7 +269,7 @@ func TestInterruptedDeletionIsFinished(t *testing.T) {
 					stop(t, e)
 					if nth == 1 && fault == storetest.FailBefore {
 						if _, err := s.Context(t.Context(), alice.ID, "c", 0); err != nil {
-							t.Errorf("Context() = %v, want a context whose deletion was never started", err)
+							t.Errorf("Context() = %v, want the context, because its deletion was never started", err)
 						}
 						return
 					}
@@ -288,7 +288,8 @@ func TestInterruptedDeletionIsFinished(t *testing.T) {
 	}
 }
 
-// A client that repeats a call whose deletion was interrupted completes it.
+// If a deletion is interrupted and the client repeats the call, the call completes the
+// deletion.
 func TestRepeatedClearCompletesAPendingDeletion(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
@@ -317,7 +318,7 @@ func TestRepeatedClearCompletesAPendingDeletion(t *testing.T) {
 	})
 }
 
-// Directly after a start, readers see nothing of a context whose deletion is pending.
+// Directly after a start, readers see nothing of a context with a pending deletion.
 func TestStartFinishesPendingDeletions(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// wallClock is a clock whose wall time can be set. The monotonic part of its readings is not
-// affected.
+// wallClock is a clock with a wall time that can be set. This does not change the monotonic
+// part of its readings.
 type wallClock struct{ offset atomic.Int64 } // in seconds
 
 func (c *wallClock) jump(d time.Duration) { c.offset.Add(int64(d / time.Second)) }
@@ -50,7 +50,7 @@ func TestWallClockJumpKeepsMonotonicReading(t *testing.T) {
 	}
 }
 
-// clockTest runs an engine whose clock is set while it works.
+// clockTest runs an engine and sets its clock while the engine works.
 type clockTest struct {
 	t     *testing.T
 	store store.Store

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// completeArtifacts sets the task's artifacts to those of this attempt, the last one of the
-// turn. It closes artifacts that the handler left open and reverts artifacts that only earlier
-// attempts wrote. It ignores errors, because the commit that ends the turn then fails for the
-// same reason.
+// completeArtifacts leaves the task with the artifacts of this attempt, which is the last one
+// of the turn. It closes artifacts that the handler left open and reverts artifacts that only
+// earlier attempts wrote. It ignores errors, because the commit that ends the turn then fails
+// for the same reason.
 func (t *Turn) completeArtifacts() {
 	t.mu.Lock()
 	writers := slices.Clone(t.writers)

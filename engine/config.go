@@ -52,9 +52,9 @@ type Config struct {
 	TaskTimeout time.Duration `default:"1h"`
 	// MaxAttempts is the maximum number of attempts of a turn before the task fails. Default 5.
 	MaxAttempts int `default:"5" min:"1"`
-	// RetryDelay is the pause before the second attempt of a turn whose handler returned an
-	// error made by Retry. It doubles with each attempt, up to RetryDelayMax. Defaults 1 s and
-	// 1 min.
+	// RetryDelay is the pause before the second attempt of a turn, after its handler returned
+	// an error made by Retry. It doubles with each attempt, up to RetryDelayMax. Defaults 1 s
+	// and 1 min.
 	RetryDelay    time.Duration `default:"1s" min:"0s"`
 	RetryDelayMax time.Duration `default:"1m"`
 	// HandlerGrace is how long the engine waits for a handler to return after its context is
@@ -82,7 +82,7 @@ type Config struct {
 	// Default: not checked.
 	InputModes []string
 	// OutputModes are the media types that the handler produces. The engine rejects a message
-	// whose client accepts none of them. Default: not checked.
+	// if its client accepts none of them. Default: not checked.
 	OutputModes []string
 
 	// Admit, if not nil, decides whether a message is accepted, before anything is stored. The

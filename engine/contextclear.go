@@ -23,8 +23,8 @@ const (
 	startDeletionTimeout = 3 * time.Second
 )
 
-// unfinished are the non-terminal states; active are those of them in which a task may be
-// queued or leased.
+// unfinished are the non-terminal states; active are the unfinished states in which a task may
+// be queued or leased.
 var (
 	unfinished = statesMatching(func(s a2a.TaskState) bool { return !s.Terminal() })
 	active     = statesMatching(func(s a2a.TaskState) bool { return !s.Final() })
@@ -224,7 +224,7 @@ func (d *deletions) remove(ctx context.Context, key store.ContextKey) (removed b
 	if err != nil {
 		return false, err
 	}
-	// The records that were read are those of this context if its deletion is still pending.
+	// If the deletion is still pending, the records that were read belong to this context.
 	if _, err := d.cfg.Store.FinishDelete(ctx, key.Owner, key.ID, 0); errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	} else if err != nil {

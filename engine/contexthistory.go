@@ -14,7 +14,7 @@ import (
 // messageOverhead is counted for each message in addition to its content, in bytes.
 const messageOverhead = 128
 
-// historyPage is the maximum number of tasks whose messages are read with one call.
+// historyPage is the maximum number of tasks for which one call reads the messages.
 const historyPage = 100
 
 // ContextWithHistory is a context with the messages of its tasks.
@@ -137,12 +137,12 @@ const (
 	maxHistory     = 1000
 )
 
-// History returns the messages before this turn: those of the context's tasks that were created
-// before this one, in creation order, then those of this task. It returns the newest limit
-// messages, oldest first, with at most Limits.PageBytes of content. A limit of 0 means 100; the
-// maximum is 1,000. It includes messages of earlier tasks that still run. Like Turn.Reserve it
-// holds Config.Memory: Limits.PageBytes during the call, then the size of the largest result
-// until the handler returns.
+// History returns the messages before this turn: first the messages of the context's tasks that
+// were created before this one, in creation order, then the messages of this task. It returns
+// the newest limit messages, oldest first, with at most Limits.PageBytes of content. A limit of
+// 0 means 100; the maximum is 1,000. It includes messages of earlier tasks that still run. Like
+// Turn.Reserve it holds Config.Memory: Limits.PageBytes during the call, then the size of the
+// largest result until the handler returns.
 func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	if err := t.usable(); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// historyTasks is the maximum number of a context's newest tasks whose messages are included in
-// a list.
+// historyTasks is the maximum number of tasks per context for which a list includes the
+// messages. The list takes the newest tasks.
 const historyTasks = 20
 
 // contextFilters are the filters that contexts/list accepts in its metadata.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Maximum number of task ids, those of the newest tasks, in each context of a list and in a
-// context that is read alone.
+// A context in a list has the ids of at most listedTaskIDs of its newest tasks. A context that
+// is read alone has at most shownTaskIDs.
 const (
 	listedTaskIDs = 100
 	shownTaskIDs  = 1000

@@ -22,8 +22,8 @@ const (
 	// rememberedContexts is the minimum number of contexts in a full cache: those that grew
 	// last. The cache has at most twice that number.
 	rememberedContexts = 10_000
-	// measuredTasks is the maximum number of tasks whose sizes are read with one call of the
-	// store.
+	// measuredTasks is the maximum number of tasks for which one call of the store reads the
+	// sizes.
 	measuredTasks = 1000
 )
 
@@ -74,9 +74,10 @@ func (s *contextSizes) add(key store.ContextKey, bytes int64) {
 	s.set(key, c)
 }
 
-// check rejects a message for a context whose tasks have reached Limits.ContextBytes. Writes of
-// handlers are not rejected, and growth through other processes is detected late. A context can
-// therefore exceed the limit by a 64th for each process and by the content of running tasks.
+// check rejects a message for a context if its tasks have reached Limits.ContextBytes. Writes
+// of handlers are not rejected, and growth through other processes is detected late. A context
+// can therefore exceed the limit by a 64th for each process and by the content of running
+// tasks.
 func (s *contextSizes) check(ctx context.Context, key store.ContextKey) error {
 	limit := int64(s.cfg.Limits.ContextBytes)
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 )
 
 // sessionRecords returns the changes that remove the state and the boards of a context as they
-// are now. They do not remove those of a later context with the same id.
+// are now. They do not remove the state and the boards of a later context with the same id.
 func (d *deletions) sessionRecords(ctx context.Context, key store.ContextKey) ([]store.RecordChange, error) {
 	records := store.NewUpdater(d.cfg.Store)
 	boards, err := board.New(board.Config{Records: records, Now: d.cfg.clock})

@@ -72,7 +72,7 @@ type ownContracts struct {
 	history history.Transactional
 	facts   memory.Transactional
 	blobs   blob.Transactional
-	// documents are those of t.Documents.
+	// documents is the store that Turn.Documents writes to.
 	documents vector.Transactional
 	graphs    graph.Transactional
 }
@@ -97,8 +97,8 @@ func (c Contracts) own(all Contracts) (own ownContracts) {
 	return own
 }
 
-// WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is that
-// of facts, graphs and blobs; nil means time.Now. State remains nil.
+// WithParts returns c with nil fields replaced by the parts of a store, as New does. clock is the
+// clock of facts, graphs and blobs; nil means time.Now. State remains nil.
 func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	if p, ok := s.(interface{ History() history.Provider }); ok && c.History == nil {
 		c.History = p.History()

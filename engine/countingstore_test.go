@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// countingStore is a store that counts the tasks returned in lists, and whose reads fail while
+// countingStore is a store that counts the tasks returned in lists. Its reads fail while
 // failing is set.
 type countingStore struct {
 	store.Store

@@ -29,7 +29,8 @@
 // # Guarantees
 //
 //   - Send, Cancel and updates return after their change is stored.
-//   - Interruptions do not change the artifacts of a turn: they are those of its last attempt.
+//   - Interruptions do not change the artifacts of a turn, because the turn keeps only the
+//     artifacts of its last attempt.
 //   - A task has one terminal event, and it is the last one. After a cancel, nothing that
 //     the handler writes is committed.
 //   - Only the run that holds the task's current lease can commit.

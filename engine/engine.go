@@ -54,9 +54,9 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Start starts the engine. It runs tasks that are due, tasks whose worker died, and tasks that
-// Send creates. Before it returns it reads the backlog from the store and finishes deletions of
-// contexts that an earlier process started, for up to a few seconds.
+// Start starts the engine. It runs tasks that are due, tasks of workers that died, and tasks
+// that Send creates. Before it returns it reads the backlog from the store and finishes
+// deletions of contexts that an earlier process started, for up to a few seconds.
 func (e *Engine) Start(ctx context.Context) error {
 	return e.lifecycle.Start(func() error { return e.startLoops(ctx) })
 }

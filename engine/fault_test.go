@@ -303,7 +303,7 @@ func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 		})
 		task := send(t, e, message("go"))
 		<-started
-		for range 3 { // from the second time on, this worker's ID differs from that of the run's lease
+		for range 3 { // from the second time on, this worker's ID differs from the worker ID of the run's lease
 			s.killed.Store(true)
 			time.Sleep(300 * time.Millisecond)
 			s.killed.Store(false)
@@ -316,7 +316,7 @@ func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 	})
 }
 
-// nilError is an error whose methods panic on a nil pointer.
+// nilError is an error with methods that panic on a nil pointer.
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
@@ -585,7 +585,7 @@ func (s *detailedErrorStore) Commit(ctx context.Context, changes ...store.Change
 	return s.Store.Commit(ctx, changes...)
 }
 
-// A run that has lost its lease and whose handler does not return must not end the run that now
+// If a run has lost its lease and its handler does not return, it must not end the run that now
 // holds the lease.
 func TestAbandonedRunDoesNotEndNewRun(t *testing.T) {
 	t.Parallel()

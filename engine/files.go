@@ -46,7 +46,7 @@ func (s *sendCall) storeFiles(ctx context.Context) error {
 }
 
 // storeFilesOfTask is storeFiles for a message to an existing task. It stores nothing if the task
-// accepts no messages, so the message is compared with those of the task or rejected.
+// accepts no messages, so the message is compared with the task's messages or rejected.
 func (s *sendCall) storeFilesOfTask(ctx context.Context) error {
 	if s.e.files == nil || !fileref.HasLarge(s.params.Message.Parts) {
 		return nil

@@ -122,7 +122,7 @@ func TestLargeFilesAreStoredOnceAndReferenced(t *testing.T) {
 		if _, err := e.Send(t.Context(), alice, second, engine.SendOptions{}); a2a.CodeOf(err) != a2a.CodeInvalid {
 			t.Errorf("another file under the same message id = %v, want an error", err)
 		}
-		if n := len(blobsOf(t, e)); n > 2 { // that of the rejected message expires
+		if n := len(blobsOf(t, e)); n > 2 { // the blob of the rejected message expires
 			t.Errorf("%d blobs are stored, want the file once", n)
 		}
 	})
@@ -260,7 +260,7 @@ func TestAttemptsThatWriteEqualFilesStoreThemOnce(t *testing.T) {
 			}
 		}
 		if chunks > 3 { // two of the first attempt, and one that replaces them
-			t.Errorf("the log has %d chunks with files, want those of the first attempt and a replacement", chunks)
+			t.Errorf("the log has %d chunks with files, want the chunks of the first attempt and a replacement", chunks)
 		}
 		parts := task.Artifacts[0].Parts
 		if len(parts) != 2 {
@@ -269,7 +269,7 @@ func TestAttemptsThatWriteEqualFilesStoreThemOnce(t *testing.T) {
 		for i, want := range [][]byte{a, c} {
 			ref, ok := fileref.Of(parts[i].(a2a.FilePart).File)
 			if got, err := e.Files().Read(t.Context(), alice.ID, ref); !ok || err != nil || !bytes.Equal(got, want) {
-				t.Errorf("file %d = %d bytes, %v, want that of the final attempt", i, len(got), err)
+				t.Errorf("file %d = %d bytes, %v, want the file of the final attempt", i, len(got), err)
 			}
 		}
 	})
@@ -317,7 +317,7 @@ func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
 	}
 }
 
-// withBlobs is a store whose blobs are those of the store that it wraps.
+// withBlobs is a store with the blobs of base, the store that it wraps.
 type withBlobs struct {
 	store.Store
 	base interface {
@@ -327,8 +327,8 @@ type withBlobs struct {
 
 func (s withBlobs) Blobs(cfg blob.Config) *blob.Blobs { return s.base.Blobs(cfg) }
 
-// A blob whose task was not committed is not pinned, so it expires. This holds for a failed commit,
-// and for a process that is killed before it.
+// If the task of a blob was not committed, the blob is not pinned, so it expires. The commit may
+// have failed, or the process may have been killed before the commit.
 func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
 	t.Parallel()
 	base := inmem.New()
@@ -391,7 +391,7 @@ func TestKillBetweenUploadAndCommitLosesNoFile(t *testing.T) {
 		pinned += len(b.Holders)
 	}
 	if pinned != 1 {
-		t.Errorf("%d pins, want that of the task", pinned)
+		t.Errorf("%d pins, want only the pin of the task", pinned)
 	}
 }
 
@@ -441,8 +441,8 @@ func TestFilesInAnotherStoreArePinned(t *testing.T) {
 	}
 }
 
-// A message that the store rejects leaves no pins in a store of blobs of its own, and one that is
-// sent again keeps those of its task.
+// A message that the store rejects leaves no pins in a separate store of blobs. A message that is
+// sent again keeps the pins of its task.
 func TestRejectedMessageUnpinsItsFiles(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
@@ -468,7 +468,7 @@ func TestRejectedMessageUnpinsItsFiles(t *testing.T) {
 			}
 		}
 		if len(blobs) != 2 {
-			t.Errorf("there are %d blobs, want those of both messages", len(blobs))
+			t.Errorf("there are %d blobs, want the blobs of both messages", len(blobs))
 		}
 		if err := setStatus(t.Context(), e, closed.Key.ID, a2a.ContextActive, false); err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ type filters struct {
 	err    error
 }
 
-// newFilters returns filters with the non-null members of metadata, whose names may be in
-// camelCase or snake_case. It records an error for a name that is not among known.
+// newFilters returns filters with the non-null members of metadata. The names of members may be
+// in camelCase or snake_case. It records an error for a name that is not among known.
 func newFilters(list string, known []string, metadata map[string]any) *filters {
 	f := &filters{values: make(map[string]any, len(metadata))}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
@@ -136,7 +136,7 @@ func (f *filters) texts(name string, limit int) []string {
 	return texts
 }
 
-// enum is like texts for a filter whose values must be in set.
+// enum is like texts, but the values of the filter must be in set.
 func (f *filters) enum(name string, set []string) []string {
 	values := f.texts(name, len(set))
 	for _, v := range values {

@@ -21,7 +21,7 @@ import (
 type ForgetParams struct {
 	// Store has the tasks. Required.
 	Store store.Store
-	// Contracts are those of [Config]. Default: those of Engine.
+	// Contracts are the contracts of [Config]. Default: the contracts of Engine.
 	Contracts Contracts
 	// Engine is the engine of this process that uses the store, nil if there is none.
 	Engine *Engine
@@ -29,7 +29,7 @@ type ForgetParams struct {
 	Owner string
 	// Cancel cancels tasks that are queued or run. Without it they are an error.
 	Cancel bool
-	// Now is the clock. Default: that of the store, else time.Now.
+	// Now is the clock. Default: the clock of the store, else time.Now.
 	Now func() time.Time
 }
 
@@ -42,16 +42,18 @@ type ForgetReport struct {
 	Canceled int64 `json:"canceled"`
 	Feedback int64 `json:"feedback"`
 	Webhooks int64 `json:"webhooks"`
-	// Records include session states and boards of the store. States are those of another store.
+	// Records include session states and boards of the store. States are session states in
+	// another store.
 	Records      int64 `json:"records"`
 	States       int64 `json:"states"`
 	Sessions     int64 `json:"sessions"`
 	Messages     int64 `json:"messages"`
 	Facts        int64 `json:"facts"`
 	FactVersions int64 `json:"factVersions"`
-	// Documents are those of package store/vector.
+	// Documents are documents of package store/vector.
 	Documents int64 `json:"documents"`
-	// Entities and Relationships are those of graphs. Versions of a relationship count once.
+	// Entities and Relationships are parts of graphs. All versions of a relationship count as
+	// one.
 	Entities      int64 `json:"entities"`
 	Relationships int64 `json:"relationships"`
 	Blobs         int64 `json:"blobs"`
@@ -219,8 +221,8 @@ func (f *forgetting) contexts(ctx context.Context) error {
 	}
 }
 
-// pendingDeletions completes the pending deletions of the owner. They are listed among those of
-// all owners.
+// pendingDeletions completes the pending deletions of the owner. The store lists them among the
+// deletions of all owners.
 func (f *forgetting) pendingDeletions(ctx context.Context) error {
 	for limit := 10 * forgetPage; ; limit *= 2 {
 		keys, err := f.Store.PendingDeletions(ctx, limit)
@@ -361,7 +363,7 @@ func (f *forgetting) endpoints(ctx context.Context) error {
 	return err
 }
 
-// states removes session states of another store than that of the tasks.
+// states removes session states that are in another store than the tasks.
 func (f *forgetting) states(ctx context.Context) error {
 	if f.Contracts.State == nil {
 		return nil

@@ -322,7 +322,7 @@ func TestForgetKeepsRemovalsOfDataThatRemains(t *testing.T) {
 	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: onlyProvider{s.History()}}, Owner: "alice"})
 	wantError(t, "Forget()", err, "")
 	if found, err := s.Removals(t.Context(), store.Removal{}, 10); err != nil || len(found) != 3 {
-		t.Errorf("Removals() = %d, %v, want those of the 3 tasks", len(found), err)
+		t.Errorf("Removals() = %d, %v, want the removals of the 3 tasks", len(found), err)
 	}
 	_, err = engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: "alice"})
 	wantError(t, "Forget()", err, "")

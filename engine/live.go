@@ -176,7 +176,7 @@ func (l *live) publish(t *store.Task, events []store.Event) {
 	l.setVersion(t.Version(), t.Status.State, events)
 }
 
-// publishVersion is publish for a task whose content is not needed in this process. The caller
+// publishVersion is publish for a task when this process does not need its content. The caller
 // holds l.commit.
 func (l *live) publishVersion(v store.TaskVersion, events []store.Event) {
 	l.mu.Lock()

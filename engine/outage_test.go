@@ -284,7 +284,7 @@ func TestStoreClockChangeVoidsNoLease(t *testing.T) {
 				o := newOutageTest(t, 3, 40*time.Second)
 				ids := o.send(5)
 				time.Sleep(12 * time.Second)
-				synctest.Wait() // no replica reads its clock while those of the others change
+				synctest.Wait() // no replica reads its clock while the other clocks change
 				for _, ahead := range o.clockOffsets {
 					ahead.Store(int64(test.by))
 					time.Sleep(test.apart)

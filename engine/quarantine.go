@@ -12,8 +12,8 @@ import (
 // next quarantined task may start. If the attempt ends earlier, the next one may start then.
 const quarantineInterval = 2 * time.Second
 
-// A task whose attempts were all interrupted may be a poison task, or it may only have run at
-// the same time as one. Therefore tasks that are about to start their last attempt are
+// If all attempts of a task were interrupted, it may be a poison task, or it may only have run
+// at the same time as one. Therefore tasks that are about to start their last attempt are
 // quarantined: they start one at a time. A quarantined task that waits is not charged an
 // attempt. Waiting tasks use at most half of the slots; the others are requeued with a delay.
 
@@ -107,7 +107,7 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 }
 
 // requeueQuarantined requeues a quarantined task that has not started, with a delay. It is not
-// charged an attempt: quarantine has subtracted that of its claim.
+// charged an attempt, because quarantine has subtracted the attempt that its claim counted.
 func (r *run) requeueQuarantined(after time.Duration) {
 	r.mu.Lock()
 	queue := r.queue

@@ -13,7 +13,7 @@ const (
 	// countPauseFactor limits the cost of counting a long queue: the pause after a count is at
 	// least this many times the duration of the count.
 	countPauseFactor = 20
-	// countedOwners is the maximum number of owners whose queue counts are cached.
+	// countedOwners is the maximum number of owners with cached queue counts.
 	countedOwners = 1000
 )
 

@@ -88,7 +88,7 @@ func (r *removals) forget(ctx context.Context, done []store.Removal) error {
 func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
 	defer cancel()
-	fence := store.FirstFence(r.cfg.clock()) // not above those of tasks that are created from now on
+	fence := store.FirstFence(r.cfg.clock()) // not above the fences of tasks that are created from now on
 	t, err := r.cfg.Store.Task(ctx, removal.Key, store.TaskOptions{Outline: true})
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -117,7 +117,7 @@ func (k *keptData) append(run string) {
 	}
 }
 
-// left returns the runs in the transcript, and the tasks whose blobs are pinned, and the number of
+// left returns the runs in the transcript, the tasks with pinned blobs, and the number of
 // removals.
 func (k *keptData) left() (runs, pinned []string, removals int) {
 	k.Helper()
@@ -201,8 +201,8 @@ func addOldTasksIn(t *testing.T, s store.Store, contextID string, ago time.Durat
 	}
 }
 
-// A process dies between the removal of tasks and that of their data, at each call of a store.
-// Another process completes it.
+// A process dies between the removal of tasks and the removal of their data, at each call of a
+// store. Another process completes the removal.
 func TestInterruptedRemovalIsCompleted(t *testing.T) {
 	t.Parallel()
 	faults := map[string]storetest.Plan{
@@ -437,7 +437,7 @@ func keepingHandler(ctx context.Context, turn *engine.Turn) error {
 	return err
 }
 
-// kept returns the number of messages in a transcript, and that of the pinned blobs.
+// kept returns the number of messages in a transcript, and the number of pinned blobs.
 func kept(t *testing.T, s dataStore, contextID string) (messages int64, pinned int) {
 	t.Helper()
 	messages, err := s.History().Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: contextID})

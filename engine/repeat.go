@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// answerRepeat answers a repeated request like the first one, whose record is first. The first
-// commit may not be durable yet, although its record can be read. Therefore, unless the store is
-// exclusive, answerRepeat first calls Ping, which writes: a database confirms a write only after
-// all earlier commits are durable.
+// answerRepeat answers a repeated request like the first one. The parameter first is the record
+// of the first request. The first commit may not be durable yet, although its record can be
+// read. Therefore, unless the store is exclusive, answerRepeat first calls Ping, which writes:
+// a database confirms a write only after all earlier commits are durable.
 func (e *Engine) answerRepeat(ctx context.Context, id *idempotency, first *store.IdempotencyRecord, opts SendOptions) (*Sent, error) {
 	if err := id.check(first); err != nil {
 		return nil, err

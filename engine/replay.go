@@ -180,7 +180,7 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 	})
 }
 
-// scan calls visit for the task's events whose sequence is above after and at most until.
+// scan calls visit for the task's events with a sequence above after and at most until.
 func (r *run) scan(ctx context.Context, after, until int64, visit func(*store.Event)) error {
 	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
 		for i := range page {

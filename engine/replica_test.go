@@ -26,7 +26,7 @@ func (s sharedStore) Info() store.Info {
 	return info
 }
 
-// renewBlocker is a replica's view of a store whose renewals fail while blocked is set.
+// renewBlocker is a replica's view of a store. Its renewals fail while blocked is set.
 type renewBlocker struct {
 	sharedStore
 	blocked atomic.Bool

@@ -210,7 +210,7 @@ func TestNonUniqueMessageIDsAreNotMatched(t *testing.T) {
 	}
 }
 
-// Clients whose ids are not unique use one id for several messages of a task.
+// Clients without unique ids use one id for several messages of a task.
 func TestReusedMessageIDIsANewMessage(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {

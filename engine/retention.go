@@ -130,9 +130,9 @@ type Expired struct {
 	Tasks              int64
 	Contexts           int64
 	IdempotencyRecords int64
-	// Records are those of [store.Records] whose expiry has passed.
+	// Records are expired records of [store.Records].
 	Records int64
-	// Transcripts, Facts and Blobs are those of [Contracts] whose expiry has passed.
+	// Transcripts, Facts and Blobs are expired data of the stores in [Contracts].
 	Transcripts, Facts, Blobs int64
 	// Orphans are contents of blobs that belong to no blob.
 	Orphans int64

@@ -54,8 +54,8 @@ type run struct {
 	// artifacts. It can only be the first turn of the run. It is 0 if there was no earlier
 	// attempt.
 	retriedTurn int
-	// currentTurn is the turn whose handler has been called and whose outcome is not yet
-	// committed.
+	// currentTurn is the turn in progress: its handler has been called, and its outcome is not
+	// yet committed.
 	currentTurn *Turn
 	// claimSeq is the task's version after the claim; 0 for a run that started with its
 	// message.
@@ -64,8 +64,8 @@ type run struct {
 	quarantined bool
 }
 
-// newRun prepares a run of t, whose lease this process holds. An older run of the task has lost
-// its lease and is aborted. newRun takes over the caller's reference to l.
+// newRun prepares a run of t. This process holds the lease of t. An older run of the task has
+// lost its lease and is aborted. newRun takes over the caller's reference to l.
 func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 	r := &run{
 		e: d.engine, l: l, contextID: t.ContextID, queue: t.Queue,

@@ -8,7 +8,7 @@ import (
 
 // runs is the set of runs in this process. It is safe for concurrent use.
 type runs struct {
-	active sync.WaitGroup // counts runs, and calls of add whose active.Done is pending
+	active sync.WaitGroup // counts runs, and calls of add until active.Done is called
 
 	mu       sync.Mutex
 	all      map[*run]struct{}

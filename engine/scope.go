@@ -38,8 +38,8 @@ const (
 
 type stepScopeKey struct{}
 
-// scopeOf returns the innermost step of this turn whose function received ctx, or nil if there is
-// none.
+// scopeOf returns the innermost step of this turn that passed ctx to its function, or nil if
+// there is none.
 func (t *Turn) scopeOf(ctx context.Context) *stepScope {
 	s, _ := ctx.Value(stepScopeKey{}).(*stepScope)
 	if s == nil || s.t != t {

@@ -47,13 +47,14 @@ type Sent struct {
 // waits for its client, or is added to the inbox of a running task. When Send returns without
 // an error, the message is stored.
 //
-// A message that is sent again changes nothing and gets the same answer. This applies to a
-// message whose id the task already has. It also applies to a message that starts a task and
-// whose id is a UUID, while Retention keeps its idempotency record.
+// A message that is sent again changes nothing and gets the same answer. This applies if the
+// task already has a message with the same id. It also applies to a message that starts a task
+// and has a UUID as its id, while Retention keeps its idempotency record.
 //
 // Errors: invalid_params naming the field, task_not_found, unsupported_operation for a finished
 // task, context_not_cancelable for a new task in a context that accepts none, conflict for an
-// idempotency key of another request, resource_exhausted, unavailable, and those of Config.Admit.
+// idempotency key of another request, resource_exhausted, unavailable, and the errors of
+// Config.Admit.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
 	if err := e.checkSend(&params, opts.Webhook != nil); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ type slots struct {
 
 	mu         sync.Mutex
 	free       int
-	unassigned int            // slots acquired for a claim whose owners are not known yet
+	unassigned int            // slots acquired for a claim before the owners of its tasks are known
 	busy       map[string]int // used slots by owner
 }
 

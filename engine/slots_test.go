@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
-// blockingTurns is a handler whose turns wait until the test finishes them.
+// blockingTurns is a handler with turns that wait until the test finishes them.
 type blockingTurns struct {
 	mu      sync.Mutex
 	running map[string]int // by owner

@@ -93,7 +93,7 @@ const (
 	sweepEmbeddings  = "embeddings of facts"
 )
 
-// embedBatch is the number of facts whose embeddings a call computes.
+// embedBatch is the number of facts for which one call computes embeddings.
 const embedBatch = 32
 
 // newSweeps returns the sweeps of the configured stores.

@@ -42,8 +42,8 @@ type Turn struct {
 	// the same as a set. Both are nil if there were no earlier attempts.
 	startedOrder []string
 	startedIDs   map[string]bool
-	// calls has the number of calls on records by scope, and boards that of created boards.
-	// The scope is the name of a step, or "" outside of steps.
+	// calls has the number of calls on records by scope, and boards has the number of created
+	// boards by scope. The scope is the name of a step, or "" outside of steps.
 	calls, boards map[string]int
 	// direct has the writes without a result that are made at once, by scope. nil means none.
 	direct map[string]*directWrite

@@ -40,7 +40,8 @@ type BlobParams struct {
 	// TTL is how long the blob is kept after its last holder, such as this task, has ended. 0 means the
 	// default of the store.
 	TTL time.Duration
-	// Size and Digest are those of the content, if they are known. Put returns an error for others.
+	// Size and Digest describe the content, if they are known. Put returns an error if the content
+	// does not match them.
 	Size   int64
 	Digest blob.Digest
 }

@@ -210,7 +210,7 @@ func TestContractsThatTheStoreLacksAreUnsupported(t *testing.T) {
 	}
 }
 
-// After a cancel, the transcript and the facts are those of the first calls of the turn.
+// After a cancel, the transcript and the facts have the data of the first calls of the turn.
 func TestCanceledTurnLeavesTheFirstWrites(t *testing.T) {
 	t.Parallel()
 	onAllStores(t, func(t *testing.T, _ string, s store.Store) {

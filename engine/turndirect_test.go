@@ -68,8 +68,8 @@ func put(ctx context.Context, turn *engine.Turn, content string, digest blob.Dig
 	return err
 }
 
-// After a write whose answer is lost, another call does not get its result: it is refused until the
-// call is repeated, or until the next attempt.
+// If the answer to a write is lost, another call does not get its result. The other call is refused
+// until the write is repeated, or until the next attempt.
 func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(ctx context.Context, turn *engine.Turn, text string) error{

@@ -40,8 +40,8 @@ func (d *Documents) key() vector.Key {
 	return vector.Key{Owner: d.t.Owner(), Collection: d.collection}
 }
 
-// store returns the documents of the agent, and those of its own store if these can be written with
-// the task.
+// store returns the agent's documents. It also returns the documents of the agent's own store, if
+// they can be written with the task.
 func (d *Documents) store() (vector.Store, vector.Transactional, error) {
 	c := &d.t.r.e.cfg
 	if c.Contracts.Documents == nil {

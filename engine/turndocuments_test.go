@@ -75,7 +75,7 @@ func TestDocumentsOfATurn(t *testing.T) {
 	}
 }
 
-// model counts calls and fails those of a number.
+// model counts its calls and fails the call with the number fails.
 type model struct {
 	letters
 	calls, fails int
@@ -168,7 +168,7 @@ func TestConcurrentAddFailsTheTurn(t *testing.T) {
 	}
 }
 
-// truncating is a store whose searches find too few groups.
+// truncating is a store with searches that find too few groups.
 type truncating struct{ vector.Store }
 
 func (truncating) Search(context.Context, vector.Key, vector.SearchParams) ([]vector.Results, error) {

@@ -30,7 +30,7 @@ type RememberParams struct {
 
 // RecallParams are the arguments of Recall.
 type RecallParams struct {
-	// Namespace is that of the facts. Default: memory.DefaultNamespace.
+	// Namespace is the namespace of the facts. Default: memory.DefaultNamespace.
 	Namespace string
 	// Limit is the maximum number of facts. Default 10.
 	Limit int
@@ -59,9 +59,9 @@ func (t *Turn) factScope(namespace string) memory.Scope {
 // If the agent has an embedder, Remember computes the embedding of the fact, which is committed with
 // it. If the embedder fails, the agent computes it later.
 //
-// If the validity of a fact with a key does not fit that of the version to replace, the turn fails.
-// If facts are not in the agent's database, a fact is stored at once. One without a key then gets a
-// key of the call, so that a repeated attempt does not add it again.
+// If the validity of a fact with a key does not fit the validity of the version to replace, the
+// turn fails. If facts are not in the agent's database, a fact is stored at once. A fact without a
+// key then gets a key from the call, so that a repeated attempt does not add it again.
 func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) error {
 	c := &t.r.e.cfg
 	if c.Contracts.Facts == nil {

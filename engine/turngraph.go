@@ -33,8 +33,8 @@ func (t *Turn) Graph(name string) *Graph { return &Graph{t, name} }
 
 func (g *Graph) key() graph.Key { return graph.Key{Owner: g.t.Owner(), Graph: g.name} }
 
-// store returns the graphs of the agent, and those of its own store if these can be written with the
-// task.
+// store returns the agent's graphs. It also returns the graphs of the agent's own store, if they can
+// be written with the task.
 func (g *Graph) store() (graph.Store, graph.Transactional, error) {
 	c := &g.t.r.e.cfg
 	if c.Contracts.Graphs == nil {
@@ -107,7 +107,7 @@ func batchSize(b *graph.Batch) (size int) {
 	return size
 }
 
-// checkBatch returns the error of a batch whose relationships do not fit the graph.
+// checkBatch returns an error if the relationships of a batch do not fit the graph.
 func checkBatch(ctx context.Context, s graph.Store, k graph.Key, b *graph.Batch, now time.Time) error {
 	exists, ends := make(map[string]bool), make(map[string]bool)
 	for i := range b.Relationships {

@@ -43,8 +43,8 @@ type storedRows struct {
 	Truncated bool            `json:",omitempty"`
 }
 
-// storedValue is a value of a result. JSON would neither keep the type of a number nor that of an
-// entity. One member is set; none is null.
+// storedValue is a value of a result. JSON would keep neither the type of a number nor the type
+// of an entity. One member is set; if none is set, the value is null.
 type storedValue struct {
 	Bool  *bool                   `json:"b,omitempty"`
 	Int   *int64                  `json:"i,omitempty"`

@@ -72,7 +72,7 @@ const (
 	readCall   callKind = "read"
 	listCall   callKind = "list"
 	updateCall callKind = "update"
-	// silentCall is a change whose result the handler does not get.
+	// silentCall is a change without a result for the handler.
 	silentCall callKind = "silent"
 	// queryCall and writeCall are calls on contracts other than records.
 	queryCall callKind = "query"
@@ -131,7 +131,7 @@ type pendingRecords struct {
 	// known is the record that the turn has read or changed last, as it was in the store. A
 	// change that is based on it saves a read; the commit detects if it is outdated.
 	known  store.Record
-	failed error // a change whose call has returned failed for the current record, or an effect
+	failed error // a change failed for the current record after its call had returned, or an effect failed
 }
 
 // changed reports whether a commit has something to change.
@@ -173,8 +173,8 @@ func (p *pendingRecords) count(c *recordCall) {
 	}
 }
 
-// apply adds a change of a record whose stored form is base unless changes are pending. An error
-// of the update is part of the call.
+// apply adds a change of a record. base is the stored form of the record, unless changes are
+// pending. An error of the update is part of the call.
 func (p *pendingRecords) apply(c *recordCall, base store.Record) {
 	if p.byKey == nil {
 		p.byKey = make(map[store.RecordKey]*pendingRecord)
@@ -215,8 +215,8 @@ func (rec *pendingRecord) apply(c *recordCall) bool {
 	return true
 }
 
-// rebase applies the pending changes of a record to another base. It returns the error of a
-// change whose call has returned.
+// rebase applies the pending changes of a record to another base. If a change fails after its call
+// has returned, rebase sets failed.
 func (p *pendingRecords) rebase(key store.RecordKey, base store.Record, writes []*recordCall) {
 	rec := &pendingRecord{base: base, current: base}
 	delete(p.byKey, key)

@@ -19,14 +19,15 @@ import (
 // lost lease or a retry, a later attempt of the turn gets the results of the calls that are
 // already committed, and does not repeat them. Therefore every attempt must make the same calls
 // on the state and on boards in the same order, within each step and outside of steps, where a
-// call belongs to the step whose context it gets. Concurrent calls belong in different steps. A
-// concurrent change by another task is kept: Update is applied again to the newer state.
+// call belongs to the step that its context comes from. Concurrent calls belong in different
+// steps. A concurrent change by another task is kept: Update is applied again to the newer
+// state.
 //
 // The state ends when it was not changed for the age [RetainState] of [Retention]. It may have
 // [memory.MaxStateBytes] of JSON.
 //
 // If Config.Contracts.State stores the states of sessions, a change is made at once. A repeated
-// attempt does not repeat it if that store is a [memory.OnceUpdater], as that of Redis is.
+// attempt does not repeat it if that store is a [memory.OnceUpdater], as the Redis store is.
 type State struct{ t *Turn }
 
 // State returns the state of the turn's session.
@@ -116,8 +117,9 @@ func (s *State) Clear(ctx context.Context) error {
 }
 
 // Boards are the boards of a turn's context; see package board. Changes are committed before
-// they return, with everything that was reported before, and applied exactly once like those
-// of [State]. A board ends when it was not changed for the age [RetainState] of [Retention].
+// they return, with everything that was reported before, and applied exactly once like the
+// changes of [State]. A board ends when it was not changed for the age [RetainState] of
+// [Retention].
 type Boards struct{ t *Turn }
 
 // Board returns the boards of the turn's context.
@@ -243,8 +245,8 @@ func (b *Boards) change(ctx context.Context, id string, do func(*board.Records, 
 	return do(s, k)
 }
 
-// SetStatus moves a task to a state; see board.CheckMove. A note that is not empty replaces that
-// of the task.
+// SetStatus moves a task to a state; see board.CheckMove. A note that is not empty replaces the
+// note of the task.
 func (b *Boards) SetStatus(ctx context.Context, id, task string, to board.Status, note string) (board.Task, error) {
 	return b.change(ctx, id, func(s *board.Records, k board.Key) (board.Task, error) { return s.SetStatus(ctx, k, task, to, note) })
 }

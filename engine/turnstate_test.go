@@ -363,7 +363,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 		t.Errorf("Replace() after the lease was lost = %v, want ErrLeaseLost", err)
 	}
 	if got := sessionState(t, s, contextID); got != `{"first":true,"second":1}` {
-		t.Errorf("state = %s, want the committed change of the first attempt and that of the second", got)
+		t.Errorf("state = %s, want the committed change of the first attempt and the change of the second", got)
 	}
 }
 

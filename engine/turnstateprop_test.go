@@ -28,9 +28,9 @@ import (
 
 // TestStateEqualsUninterruptedRun runs random handlers that read and change the state, boards,
 // transcript, facts and blobs of their session. Their processes are killed or stopped at random
-// commits, responses of the store are lost, and attempts are repeated. The result must equal that
-// of the same handlers without interruption. In some runs, transcripts, facts and blobs are in
-// another store than the agent's.
+// commits, responses of the store are lost, and attempts are repeated. The result must equal the
+// result of the same handlers without interruption. In some runs, transcripts, facts and blobs
+// are in another store than the agent's.
 func TestStateEqualsUninterruptedRun(t *testing.T) {
 	t.Parallel()
 	runs := map[string]int{"memory": 250, "sqlite": 40, "postgres": 15}

@@ -65,7 +65,7 @@ func (s *Transcript) Append(ctx context.Context, messages ...history.Message) er
 		})
 }
 
-// AppendText adds a message whose body is a text, as a JSON string.
+// AppendText adds a message with a text as its body, encoded as a JSON string.
 func (s *Transcript) AppendText(ctx context.Context, role, text string) error {
 	body, err := json.Marshal(text)
 	if err != nil {

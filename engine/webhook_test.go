@@ -42,7 +42,7 @@ func TestMessagesRegisterWebhooks(t *testing.T) {
 	with := func(id string) engine.SendOptions {
 		return engine.SendOptions{Wait: true, IdempotencyKey: "key of " + id, Webhook: func(_ context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
 			if task.Owner != alice.ID || task.ID == "" {
-				t.Errorf("Webhook() of task %+v, want that of the message", task)
+				t.Errorf("Webhook() of task %+v, want the task of the message", task)
 			}
 			seqs = append(seqs, seq)
 			return []store.NewWebhook{{ID: id, Endpoint: "https://h:443", Data: []byte("{}"), Cursor: store.WebhookCursor{Seq: seq}}}, nil

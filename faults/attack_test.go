@@ -96,7 +96,7 @@ type siege struct {
 	files, receiver string // addresses of servers of the attackers
 
 	over   context.CancelFunc // ends the delays of these servers
-	hooked []*attacker        // whose tasks have webhooks
+	hooked []*attacker        // attackers with webhooks on their tasks
 
 	mu    sync.Mutex // also guards hooked
 	kept  []string   // acknowledged tasks of the regular owner

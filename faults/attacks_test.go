@@ -126,7 +126,7 @@ func setWebhooks(a *attacker) {
 	}
 }
 
-// attackWebhooks adds events to large tasks whose webhooks have a slow receiver.
+// attackWebhooks adds events to large tasks. The receiver of their webhooks is slow.
 func attackWebhooks(a *attacker) {
 	for a.pause(time.Second) {
 		for _, id := range a.tasks {

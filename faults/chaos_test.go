@@ -42,8 +42,7 @@ func chaosTime(t *testing.T) time.Duration {
 
 // TestChaos injects random faults while clients send messages, lose responses, repeat requests
 // and continue tasks. Each turn uses every contract. Afterwards every message must have taken effect once, every artifact must
-// equal that of an uninterrupted run, and the receiver of the webhooks must have every event in
-// order.
+// equal the artifact of an uninterrupted run, and the receiver of the webhooks must have every event in order.
 func TestChaos(t *testing.T) {
 	parallel(t)
 	t.Run("sqlite", func(t *testing.T) {
@@ -72,7 +71,8 @@ type chaos struct {
 	replies []a2a.Message // follow-ups that the server has acknowledged
 }
 
-// drafts are texts whose artifacts are compared with those of an uninterrupted run.
+// drafts are texts of messages. Their artifacts are compared with the artifacts of an
+// uninterrupted run.
 var drafts = []string{"draft 4 15ms", "chunks 20 5ms", "ask", "steps 3 20ms", "draft 8 40ms", "chunks 50 20ms", "work 100ms"}
 
 func newChaos(f *fleet, db *pgtest.Server) *chaos {
@@ -360,8 +360,8 @@ func (c *chaos) wantReplies(report *check.Report) {
 	}
 }
 
-// wantDrafts asserts that the artifacts of every completed task are those of a run without
-// interruption, both as stored and as computed by a client from the events.
+// wantDrafts asserts that every completed task has the artifacts of a run without interruption,
+// both as stored and as computed by a client from the events.
 func wantDrafts(t *testing.T, report *check.Report) {
 	t.Helper()
 	for id, events := range report.Logs {

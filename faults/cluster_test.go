@@ -393,8 +393,8 @@ func (c *cluster) takeover(pid int, since time.Time) (slowest time.Duration, tas
 	return slowest, tasks
 }
 
-// wantWholeChunks asserts that the artifacts of tasks with the text "chunks N D" are those of a
-// single attempt.
+// wantWholeChunks asserts that tasks with the text "chunks N D" have the artifacts of a single
+// attempt.
 func wantWholeChunks(t *testing.T, report *check.Report) {
 	t.Helper()
 	for id, events := range report.Logs {

@@ -266,7 +266,8 @@ func (c *cluster) sendAndRead(s *sentTask) error {
 	return nil
 }
 
-// onDisk starts a database server whose data is on a small disk, and returns its directory.
+// onDisk starts a database server with its data on a small disk, and returns the server's
+// directory.
 func onDisk(t *testing.T, size string) (*pgtest.Server, string) {
 	t.Helper()
 	// Not below t.TempDir, which only its owner can enter.

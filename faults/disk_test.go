@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
-// smallDisk is a server whose data directory is on a disk of its own.
+// smallDisk is a server with its data directory on a disk of its own.
 type smallDisk struct {
 	*process
 	root string // path of the disk in this process
@@ -28,7 +28,7 @@ type smallDisk struct {
 	lasts bool
 }
 
-// startOnSmallDisk starts a server whose data directory is a small disk. It mounts the disk
+// startOnSmallDisk starts a server with its data directory on a small disk. It mounts the disk
 // globally if the user may do that, otherwise in a namespace of the server.
 func (s *site) startOnSmallDisk(size string) *smallDisk {
 	s.t.Helper()

@@ -30,7 +30,7 @@ type fleet struct {
 	pace  time.Duration
 	sends acknowledged
 	mu    sync.Mutex
-	late  []laneName // webhooks whose registration was acknowledged after their tasks had started
+	late  []laneName // webhooks that a server acknowledged after their tasks had started
 }
 
 // webhookArgs are flags that allow the address of the receiver, and short leases so that servers

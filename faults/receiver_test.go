@@ -466,7 +466,7 @@ func (r *receiver) summary() {
 }
 
 // learnAll gets the secrets of webhooks that were registered with messages, so that their
-// requests can be verified. The secret of a webhook whose registration got no response may have
+// requests can be verified. If the registration of a webhook got no response, its secret may have
 // been returned to nobody. No event may be undelivered.
 func (r *receiver) learnAll(p *process) {
 	r.t.Helper()

@@ -44,7 +44,7 @@ type T interface {
 }
 
 // Runner runs one handler. It is safe for concurrent use. Its methods fail the test on
-// errors other than those of the handler.
+// errors other than the handler's errors.
 type Runner struct {
 	t       T
 	handler holdfast.Handler
@@ -289,7 +289,7 @@ func (r *Runner) Blobs() []blob.Info {
 }
 
 // Documents returns up to 1,000 documents of a collection by id, "" for the default one, none if it
-// does not exist; see [holdfast.Turn.Documents]. The store must list documents, as those of Holdfast do.
+// does not exist; see [holdfast.Turn.Documents]. The store must list documents, as the stores of Holdfast do.
 func (r *Runner) Documents(collection string) []vector.Document {
 	r.t.Helper()
 	lister, ok := r.contracts().Documents.(vector.Lister)

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 )
 
-// gates let a test decide when a task whose message is "slow NAME" continues.
+// gates let a test decide when a task with the message "slow NAME" continues.
 type gates struct {
 	mu  sync.Mutex
 	all map[string]chan struct{}

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 )
 
-// eachForeign runs a test with our client of each server of another project. columns are those of
-// the table that it covers.
+// eachForeign runs a test of our client with each server of another project. columns are the
+// columns of the table that it covers.
 func eachForeign(t *testing.T, test func(t *testing.T, url string, cfg client.Config, g *gates), columns ...scenario) {
 	t.Helper()
 	for _, f := range foreignServers {

@@ -91,7 +91,7 @@ const (
 	service   = ".A2AService"
 )
 
-// notA2A are the paths of the agent whose JSON no version of A2A defines.
+// notA2A are the paths of the agent with JSON that no version of A2A defines.
 var notA2A = []string{"/healthz", "/readyz", "/health", "/.well-known/jwks.json"}
 
 // documents returns the JSON documents of an exchange.
@@ -150,7 +150,7 @@ func documentOf(x recording.Exchange, body json.RawMessage, stream bool) (docume
 	if raw, ok := envelope["error"]; ok {
 		d := document{version: versionOf(x), kind: httpError, raw: raw}
 		if d.version == "0.3" {
-			d.raw = body // A2A 0.3 defines no form; the error has that of JSON-RPC beside that of 1.0
+			d.raw = body // A2A 0.3 defines no form; the error has the forms of JSON-RPC and of 1.0
 		} else if len(envelope) > 1 {
 			return document{}, fmt.Errorf("an error with other members")
 		}
@@ -161,7 +161,7 @@ func documentOf(x recording.Exchange, body json.RawMessage, stream bool) (docume
 		if strings.HasSuffix(x.Path, "/card") || strings.HasSuffix(x.Path, "/extendedAgentCard") {
 			d.kind = extendedCard
 		}
-		// The card of 0.3 is also that of clients that only read 1.0.
+		// Clients that only read 1.0 also get the card of 0.3.
 		d.both = d.version == "0.3"
 		return d, nil
 	}
@@ -420,7 +420,7 @@ func checkMessage(pkg, name string, value any, unknown *[]string) string {
 }
 
 // messageChecker collects what breaks the definition of a message. The strict decoder does not
-// check required members, and accepts the names of fields in place of those of JSON.
+// check required members, and accepts the names of fields in place of their names in JSON.
 type messageChecker struct{ problems, unknown []string }
 
 // check returns the value without unknown members.

@@ -27,5 +27,5 @@
 // # Errors
 //
 // Invalid arguments get an error with code invalid_params that names the field and the rule. Other
-// errors are those of the collection, such as a [vector.MismatchError] after a change of the embedder.
+// errors come from the collection, such as a [vector.MismatchError] after a change of the embedder.
 package rag

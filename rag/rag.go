@@ -276,7 +276,7 @@ type SearchParams struct {
 type Citation struct {
 	// Document is the id of the document.
 	Document string `json:"document"`
-	// Title and URL are those of the document.
+	// Title and URL are the title and the URL of the document.
 	Title string `json:"title,omitempty"`
 	URL   string `json:"url,omitempty"`
 	// Start and End are byte offsets in the text of the document.
@@ -284,12 +284,12 @@ type Citation struct {
 	End   int `json:"end"`
 	// Text is the passage.
 	Text string `json:"text"`
-	// Score is larger for better passages. It is from 0 to 1, by meaning only that of the metric of the
-	// collection.
+	// Score is larger for better passages. It is from 0 to 1. If the search is by meaning only, it
+	// is the score of the collection's metric.
 	Score float64 `json:"score"`
 	// Scores explains Score unless the search is by meaning only.
 	Scores vector.Scores `json:"scores,omitzero"`
-	// Metadata is that of the document.
+	// Metadata is the metadata of the document.
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 

@@ -34,7 +34,7 @@ type Codec interface {
 	AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error)
 }
 
-// BinaryCodec is a [Codec] whose params and results are not JSON. The tasks of an
+// BinaryCodec is a [Codec] with params and results that are not JSON. The tasks of an
 // [a2a.TasksPage] are then its items, one after the other.
 type BinaryCodec interface {
 	Codec

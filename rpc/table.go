@@ -89,8 +89,8 @@ type Stream struct {
 	Started bool
 }
 
-// Handler executes a call whose params are decoded. The result is of the type of the method's
-// binding, or a [Stream].
+// Handler executes a call with decoded params. The result has the type of the method's
+// binding, or is a [Stream].
 type Handler func(ctx context.Context, c *Call) (any, error)
 
 // Interceptor surrounds the execution of a method, for example to authorize, limit or measure
@@ -144,7 +144,7 @@ type Table struct {
 // Config configures a [Table].
 type Config struct {
 	Methods []a2a.Method
-	// Codecs are the protocol versions, at least one. The first is that of requests that name
+	// Codecs are the protocol versions, at least one. The first one serves requests that name
 	// neither a known method nor a version.
 	Codecs []Codec
 	// Interceptors surround all calls; the first one is outermost.
@@ -217,17 +217,17 @@ func (t *Table) Call(version string) Call {
 	return c
 }
 
-// Lookup sets the id, the codec and the method of the call for a request. Its errors are those
-// of Select.
+// Lookup sets the id, the codec and the method of the call for a request. It returns the
+// errors of Select.
 func (t *Table) Lookup(c *Call, r *Request) error {
 	c.ID = r.ID
 	return t.Select(c, r.Method)
 }
 
 // Select sets the codec and the method of the call by the name that a codec gives the method,
-// for transports whose requests have no id. Errors: method_not_found; version_not_supported, if
-// no codec has the announced version; or the error of a method that is off. A method of an older
-// version than the announced one is not found. A method of a newer version is.
+// for transports without ids of requests. It returns method_not_found; version_not_supported, if
+// no codec has the announced version; or the error of a method that is off. It does not find a
+// method of an older version than the announced one, but it finds a method of a newer version.
 func (t *Table) Select(c *Call, name string) error {
 	found, ok := t.rows[name]
 	if !ok {

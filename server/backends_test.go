@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// manualClock is a store whose clock the test sets, so that servers over different stores
+// manualClock is a store with a clock that the test sets, so that servers over different stores
 // return the same times and many times are equal.
 type manualClock struct {
 	store.Store

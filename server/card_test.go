@@ -226,7 +226,7 @@ func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
 	}
 }
 
-// schemes is an authenticator whose card has every kind of scheme.
+// schemes is an authenticator with every kind of scheme in its card.
 type schemes struct{ headerAuth }
 
 func (schemes) Security() (map[string]a2a.SecurityScheme, []map[string][]string) {
@@ -334,7 +334,7 @@ func TestCardsAreCacheable(t *testing.T) {
 			t.Errorf("%s = %d with headers %v, want ETag, Last-Modified, max-age and Vary %q", label, got.Status, got.Header, request.vary)
 		}
 		if other, ok := tags[tag]; ok && other != string(got.Body) {
-			t.Errorf("%s: the ETag %s is that of another card too", label, tag)
+			t.Errorf("%s: another card has the ETag %s too", label, tag)
 		}
 		tags[tag] = string(got.Body)
 		for _, condition := range []headers{{"If-None-Match", tag}, {"If-Modified-Since", modified}} {

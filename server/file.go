@@ -77,7 +77,7 @@ func partial(r *http.Request) bool {
 }
 
 // setFileHeaders sets the headers of a file. Browsers save it instead of showing it, since its
-// content is that of another party.
+// content comes from another party.
 func setFileHeaders(h http.Header, info blob.Info) {
 	h.Set("Content-Type", info.ContentType)
 	h.Set("ETag", `"`+info.Digest.String()+`"`)

@@ -98,8 +98,8 @@ func (n *placeholders) unmask(text string) string {
 
 // A transcript has requests, responses and comments. A request is a line that starts with
 // "> ", preceded by a line that starts with "H " for each header. The lines of a response
-// start with "< ", those of a comment with "#". The server requires a token if any request
-// has one.
+// start with "< ", and the lines of a comment with "#". The server requires a token if any
+// request has one.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.transcript")

@@ -307,8 +307,8 @@ func TestWebPagesAndCORS(t *testing.T) {
 	}
 }
 
-// Pages whose owner points their host name at this machine (DNS rebinding) must not reach the
-// server: browsers treat such a page and this server as one origin.
+// The owner of a page can point its host name at this machine (DNS rebinding). The page must
+// not reach the server then, because browsers treat such a page and this server as one origin.
 func TestDNSRebindingIsRejected(t *testing.T) {
 	t.Parallel()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`

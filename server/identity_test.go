@@ -32,7 +32,7 @@ func as(name string) []string { return []string{"Authorization", "Bearer " + nam
 // method is in foreignCalls or in ownLists.
 var foreignCalls = []struct {
 	name, method, params string
-	context              bool // the ID is that of the context
+	context              bool // the ID is the context's, not the task's
 	code                 int  // 0: success without data of Bob
 }{
 	{"get", "tasks/get", `{"id":%q}`, false, -32001},

@@ -272,7 +272,7 @@ func leasesOf(t *testing.T, s store.Store, keys []store.Key) []store.HeldLease {
 	return leases
 }
 
-// blockedLists is a store whose lists block until release is closed.
+// blockedLists is a store with lists that block until release is closed.
 type blockedLists struct {
 	store.Store
 	release chan struct{}

@@ -87,7 +87,7 @@ func TestEveryMethodRejectsInvalidParams(t *testing.T) {
 	}
 }
 
-// brokenStore is a store whose operations fail when broken is set.
+// brokenStore returns a store with operations that fail while broken is set.
 func brokenStore(broken *atomic.Bool) store.Store {
 	return storetest.Intercept(newStore(), func(ctx context.Context, _ storetest.Call, do func(context.Context) error) error {
 		if broken.Load() {

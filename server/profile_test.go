@@ -15,7 +15,8 @@ import (
 
 func inBindu(c *server.Config) { c.Codecs = []rpc.Codec{v03.Codec{Bindu: true}} }
 
-// memberNames adds the member names at every level to into, except those of free-form values.
+// memberNames adds the member names at every level to into, except the names in free-form
+// values.
 func memberNames(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case []any:

@@ -53,8 +53,8 @@ func randomTurn(_ context.Context, t *engine.Turn) error {
 	return t.Reply(part())
 }
 
-// Responses from the read cache must equal those of a server without cache, byte for byte:
-// with every codec, for all history lengths, with and without artifacts.
+// Responses from the read cache must equal the responses of a server without cache, byte for
+// byte: with every codec, for all history lengths, with and without artifacts.
 func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 	t.Parallel()
 	for name, codec := range map[string]v03.Codec{"a2a": {}, "bindu": {Bindu: true}} {

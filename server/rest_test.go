@@ -203,7 +203,7 @@ func TestRESTHeaders(t *testing.T) {
 	}
 }
 
-// A codec with the statuses of A2A 1.0.0 determines those of errors of a method.
+// A codec with the statuses of A2A 1.0.0 determines the statuses of a method's errors.
 func TestRESTWithTheErrorsOfV100(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) { c.Codecs = []rpc.Codec{v03.Codec{}, v10.Codec{Errors100: true}} })

@@ -37,7 +37,7 @@ type Server struct {
 	lists       *lists
 	streams     *exchange.Streams
 	rpc         *jsonrpc.Handler
-	rest        []*rest.Handler // that of A2A 0.3 first; none without a codec of the version
+	rest        []*rest.Handler // the handler of A2A 0.3 is first; none without a codec of the version
 	healthCheck healthCheck
 
 	// stopping ends when the server starts to stop: it is then not ready, and streams end.

@@ -385,7 +385,7 @@ func TestIDsOfMessagesInV10(t *testing.T) {
 		t.Errorf("message with a taskId alone = %+v, want the task in its context", got)
 	}
 	if got := e.v10Send("d", `"contextId":"of the client"`); got.ContextID != "of the client" {
-		t.Errorf("contextId = %s, want that of the message", got.ContextID)
+		t.Errorf("contextId = %s, want the contextId of the message", got.ContextID)
 	}
 	for _, test := range []struct {
 		name, ids, field string

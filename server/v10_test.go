@@ -183,7 +183,7 @@ func TestSeveralVersionsAreNoVersion(t *testing.T) {
 	}
 }
 
-// form returns the version of A2A whose form an error has.
+// form returns the version of A2A that defines the form of an error.
 func (r reply) form() string {
 	switch {
 	case r.Error == nil:

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// A 2xx response whose body never ends does not count as delivered, because it is incomplete.
+// A 2xx response with a body that never ends does not count as delivered, because it is
+// incomplete.
 func TestDrippingResponseBodyFailsTheAttempt(t *testing.T) {
 	t.Parallel()
 	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) {

@@ -45,13 +45,13 @@ func (stoppedClock) Now() time.Time { return time.Date(2026, 5, 18, 8, 0, 30, 0,
 
 const webhookConfiguration = `"configuration":{"blocking":true,"pushNotificationConfig":{"url":"https://hooks.example.com/"}}`
 
-// messageWithTaskID returns a message for a task whose ID the client has chosen.
+// messageWithTaskID returns a message for a task with an ID that the client has chosen.
 func messageWithTaskID(n int) string {
 	const id = "0b9e6b5a-4c3a-4e0e-8f57-00000000000"
 	return message("a", fmt.Sprintf(`"taskId":"%s%d","contextId":"%[1]s0"`, id, n))
 }
 
-// messageWithUUID returns a message whose ID is a UUID.
+// messageWithUUID returns a message with a UUID as its ID.
 func messageWithUUID(text string) string {
 	return strings.Replace(message(text), `"m-`+text+`"`, `"6f1c9f56-58a1-4d0e-9d0b-0c1d8a6f3c11"`, 1)
 }

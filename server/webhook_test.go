@@ -157,7 +157,7 @@ func newReceiver(t testing.TB) *receiver {
 	return r
 }
 
-// waitFor returns the deliveries up to the one whose summary ends with last.
+// waitFor returns the deliveries up to the one with a summary that ends with last.
 func (r *receiver) waitFor(last string) (summaries []string, deliveries []delivery) {
 	r.t.Helper()
 	timeout := time.NewTimer(await.Limit)
@@ -232,7 +232,7 @@ func TestStreamedMessagesRegisterWebhooks(t *testing.T) {
 	r := newReceiver(t)
 	s := e.open("message/stream", params(message("a"), fmt.Sprintf(`"configuration":{"pushNotificationConfig":{"url":%q}}`, r.url)), as("alice")...)
 	if events := s.rest(); len(events) < 3 {
-		t.Errorf("stream has %d events, want those of the task", len(events))
+		t.Errorf("stream has %d events, want the events of the task", len(events))
 	}
 	summaries, _ := r.waitFor("final")
 	checkSummaries(t, summaries, "1 status-update working", "2 artifact-update results.json", "3 status-update completed final")

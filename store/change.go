@@ -27,8 +27,8 @@ type Change struct {
 	Create *Create
 	// Version: the task's Seq must be equal.
 	Version int64
-	// Lease: the worker must hold this lease. A lease whose deadline has passed counts as
-	// held until another worker claims the task or a change revokes the lease.
+	// Lease: the worker must hold this lease. After its deadline, a lease counts as held until
+	// another worker claims the task or a change revokes the lease.
 	Lease *HeldLease
 
 	// Seen, if positive, rejects the change with ErrUnread if the newest message of the
@@ -161,7 +161,7 @@ func (c *Change) Check() error {
 // returns the tasks in that order. Owners, contexts and ids compare by their bytes.
 //
 // Of one owner's tasks, Claim selects:
-//  1. tasks whose lease has ended, the longest due first
+//  1. tasks with an expired lease, the longest due first
 //  2. queued tasks, round-robin across the contexts that have due ones, one task per
 //     visit, the longest due of a context first
 //
@@ -196,7 +196,7 @@ type ClaimParams struct {
 	// visits the owner's contexts in ascending order, starting with the first one greater
 	// than the entry, and wraps around. Without an entry it starts with the first context.
 	AfterContexts map[string]string
-	// Skip lists owners whose tasks are not claimed.
+	// Skip lists owners. None of their tasks are claimed.
 	Skip []string
 	// OldestFirst ignores contexts: of an owner's queued tasks, the longest due is claimed
 	// first. Workers set it from time to time because a rotation over the contexts may not

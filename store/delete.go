@@ -51,7 +51,7 @@ type Maintenance interface {
 	// creation. The transaction that removes a task, alone or with its context, adds its
 	// removal.
 	Removals(ctx context.Context, after Removal, limit int) ([]Removal, error)
-	// ForgetRemovals removes removals whose task left nothing in other stores.
+	// ForgetRemovals removes the removals of tasks that left nothing in other stores.
 	ForgetRemovals(ctx context.Context, removals []Removal) error
 
 	// ExpireIdempotency removes up to limit records that were created before the given
@@ -70,9 +70,9 @@ type Maintenance interface {
 	Info() Info
 }
 
-// Removal is a task that was removed, but whose data in stores of another kind, such as its blobs,
-// may remain. It is kept until ForgetRemovals removes it, so that a process that dies in between
-// leaves nothing behind.
+// Removal is a task that was removed. Its data in stores of another kind, such as its blobs, may
+// remain. The removal is kept until ForgetRemovals removes it, so that a process that dies in
+// between leaves nothing behind.
 type Removal struct {
 	Key Key
 	// CreatedAt distinguishes the task from others that had the same id.

@@ -42,11 +42,11 @@
 //
 // # Errors
 //
-// Commit reports a rejected change in its [Result], with one of the sentinel errors of
-// this package. An error of the backend itself (disk full, connection lost) wraps an
-// [github.com/holdfast-dev/holdfast/a2a.Error] with code unavailable, exhausted
-// or internal. No change was applied then, unless the backend documents otherwise. A
-// call whose context is done returns the context's error.
+// Commit reports a rejected change in its [Result], with one of the sentinel errors of this
+// package. An error of the backend itself (disk full, connection lost) wraps an
+// [github.com/holdfast-dev/holdfast/a2a.Error] with code unavailable, exhausted or
+// internal. No change was applied then, unless the backend documents otherwise. If the
+// context of a call is done, the call returns the context's error.
 //
 // # Backends
 //

@@ -15,15 +15,15 @@ type FairnessCursor struct {
 }
 
 const (
-	// maxCursorOwners is the number of owners whose last context is recorded. Beyond it,
+	// maxCursorOwners is the maximum number of owners with a recorded last context. Beyond it,
 	// each new owner replaces an arbitrary one.
 	maxCursorOwners = 256
 	// oldestFirstInterval is the interval, in claims, at which a claim sets OldestFirst.
 	oldestFirstInterval = 4
 )
 
-// Next sets AfterOwner, AfterContexts and OldestFirst of a claim whose Skip has been set.
-// Make the claim before the next call of a method of c: p shares memory with c.
+// Next sets AfterOwner, AfterContexts and OldestFirst of a claim. Set its Skip before. Make
+// the claim before the next call of a method of c, because p shares memory with c.
 func (c *FairnessCursor) Next(p *ClaimParams) {
 	n := &c.claims[min(len(p.Skip), 1)]
 	*n++

@@ -36,8 +36,8 @@ type LogReader interface {
 
 // WalkLog reads the events of a log with sequences greater than after, up to through. It
 // calls f with pages of them, in order, until f returns false or the log ends. The memory
-// of a page is reserved from b until f returns. Errors: those of [memory.Hold.Grow], and
-// ErrNotFound.
+// of a page is reserved from b until f returns. It returns the errors of
+// [memory.Hold.Grow], and ErrNotFound.
 func WalkLog(ctx context.Context, s LogReader, b *memory.Budget, task Key, after, through int64, f func(page []Event) bool) error {
 	hold := b.Hold(task.Owner)
 	defer hold.Release()
@@ -70,7 +70,7 @@ func WalkLog(ctx context.Context, s LogReader, b *memory.Budget, task Key, after
 }
 
 // LogSize returns the size in bytes of the rows of a log that contain its events up to a
-// sequence: the total, and that of the last row.
+// sequence: the total, and the size of the last row.
 func LogSize(ctx context.Context, s LogReader, task Key, through int64) (total, last int64, err error) {
 	for after := int64(0); after < through; {
 		rows, err := s.LogRows(ctx, task, after, 16*maxWalkRows)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The examples are those of RFC 7396 appendix A whose target and patch are objects.
+// These are the examples of RFC 7396 appendix A with objects as target and patch.
 func TestMergePatch(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) (m map[string]any) {

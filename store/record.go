@@ -36,8 +36,8 @@ type RecordKey struct {
 }
 
 // Record is a value under a key. Version is 1 after its creation, and each change increments
-// it. A record that is deleted and created again starts at 1, so a namespace whose readers
-// must notice this keeps the record and saves a value that marks it as removed.
+// it. A record that is deleted and created again starts at 1. If the readers of a namespace
+// must notice this, keep the record and save a value that marks it as removed.
 type Record struct {
 	Key     RecordKey
 	Version int64

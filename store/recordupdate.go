@@ -16,7 +16,7 @@ import (
 type RecordUpdater interface {
 	// ReadRecord returns a record. Its Version is 0 if it does not exist.
 	ReadRecord(ctx context.Context, key RecordKey) (Record, error)
-	// Records is that of [Records].
+	// Records is as in [Records].
 	Records(ctx context.Context, q RecordQuery) (RecordPage, error)
 	// UpdateRecord changes a record by update and returns it as changed. A conflict with a
 	// concurrent change is resolved by calling update again with the newer record. An error
@@ -182,7 +182,7 @@ func (u *Updater) leave(e *updaterEntry) {
 	}
 }
 
-// remember sets the known record of an entry whose lock the caller holds.
+// remember sets the known record of an entry. The caller holds the entry's lock.
 func (u *Updater) remember(e *updaterEntry, r Record) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -44,8 +44,8 @@ var (
 	ErrClosed error = a2a.Errorf(a2a.CodeUnavailable, "store closed")
 )
 
-// RenewError lists the tasks whose leases Renew could not extend because another
-// transaction holds a lock on them. The leases are valid until their previous deadline.
+// RenewError lists the tasks with leases that Renew could not extend, because another
+// transaction holds a lock on the tasks. The leases are valid until their previous deadline.
 type RenewError struct{ Keys []Key }
 
 func (e *RenewError) Error() string {
@@ -67,7 +67,7 @@ type ClaimError struct {
 	Indeterminate error
 }
 
-// UnreadableTask is a leased task whose content could not be read.
+// UnreadableTask is a leased task with content that could not be read.
 type UnreadableTask struct {
 	Key Key
 	// Queue is the queue entry after the claim.
@@ -119,11 +119,11 @@ type Store interface {
 
 // Tasks stores tasks with their logs, steps, queue entries and idempotency records.
 type Tasks interface {
-	// Commit applies each change completely or not at all, and returns one result per
-	// change, in order. It applies the changes of one task in the order given. Changes
-	// do not depend on each other's success, but the store may apply those of one call
-	// and of concurrent calls in one transaction. The error is non-nil only when the
-	// backend failed; no change of the call has been applied then.
+	// Commit applies each change completely or not at all, and returns one result per change,
+	// in order. It applies the changes of one task in the order given. Changes do not depend
+	// on each other's success, but the store may apply the changes of one call and of
+	// concurrent calls in one transaction. The error is non-nil only when the backend failed;
+	// no change of the call has been applied then.
 	//
 	// The store may retain messages, artifacts and snapshots of the changes without
 	// copying them. The caller must not modify them afterwards.
@@ -141,8 +141,8 @@ type Tasks interface {
 	// events with a sequence greater than after. It does not read their content.
 	// ErrNotFound: the owner has no such task.
 	LogRows(ctx context.Context, key Key, after int64, limit int) ([]LogRow, error)
-	// Versions returns the versions of those of the given tasks that exist, in one query
-	// that reads no content.
+	// Versions returns the versions of the given tasks that exist, in one query that reads no
+	// content.
 	Versions(ctx context.Context, keys []Key) (map[Key]TaskVersion, error)
 	// Claim leases up to p.Limit due tasks to a worker and returns them as they are after
 	// the claim. It is fair across owners and across the contexts of an owner. Within a
@@ -193,7 +193,7 @@ type Contexts interface {
 	// FinishDelete continues a pending deletion. ErrNotFound: no deletion of this context
 	// is pending, even if a new context with this id exists.
 	FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error)
-	// PendingDeletions returns up to limit contexts whose deletion is pending.
+	// PendingDeletions returns up to limit contexts with a pending deletion.
 	PendingDeletions(ctx context.Context, limit int) ([]ContextKey, error)
 }
 

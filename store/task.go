@@ -162,8 +162,8 @@ type Lease struct {
 // deleted task are not used again.
 func FirstFence(created time.Time) int64 { return created.UnixNano() }
 
-// Apply applies events, whose Seq is set, to t. It does not affect copies made by Clone.
-// After a plain copy of the struct, call Apply on only one of the two.
+// Apply applies events to t. Their Seq must be set. It does not affect copies made by
+// Clone. After a plain copy of the struct, call Apply on only one of the two.
 func (t *Task) Apply(events ...Event) {
 	for i := range events {
 		t.apply(&events[i])

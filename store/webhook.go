@@ -163,8 +163,8 @@ func CursorAt(ctx context.Context, s LogReader, b *memory.Budget, task Key, seq 
 	return c, err
 }
 
-// NewWebhook is a webhook that a change registers, as SaveWebhook does with the time of
-// the last event of the change as now. Its lane starts after Cursor, whose Seq is at most
+// NewWebhook is a webhook that a change registers, as SaveWebhook does with the time of the
+// last event of the change as now. Its lane starts after Cursor, and Cursor.Seq is at most
 // the task's version before the change. Cursor is ignored if the webhook exists.
 type NewWebhook struct {
 	ID          string
@@ -231,8 +231,8 @@ type LaneLease struct {
 }
 
 // LaneClaim contains the arguments of ClaimLanes. Fields that ClaimParams has too have the
-// same meaning, except that a worker can claim a lane whose lease from an earlier claim of
-// its own has ended.
+// same meaning, except that a worker can claim a lane after its own lease from an earlier
+// claim has ended.
 type LaneClaim struct {
 	Worker     string
 	Now, Until time.Time

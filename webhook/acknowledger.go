@@ -242,7 +242,7 @@ func (q *acknowledger) flush(ctx, grace context.Context) {
 // stuckFailures is the number of consecutive failures of an ack that Service.Health reports.
 const stuckFailures = 10
 
-// stuck returns the number of lanes whose ack cannot be stored.
+// stuck returns the number of lanes with an ack that cannot be stored.
 func (q *acknowledger) stuck() (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,8 +21,8 @@ type webhook struct {
 	undecryptable bool // the settings lack their secrets, since no key decrypts them
 }
 
-// webhooks holds the webhooks of a task: those of its owner in the order of their ids, and
-// the global one, nil if the task has none.
+// webhooks holds the webhooks of a task. owned are the webhooks of its owner in the order of
+// their ids. global is the lane of the global webhook, nil if the task has none.
 type webhooks struct {
 	owned  []webhook
 	global *store.Lane

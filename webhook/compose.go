@@ -68,7 +68,7 @@ const undecryptableBackoff = 2 * time.Minute
 
 // compose returns a composer for the events of one claimed lane. Errors are *permanentError
 // if the settings of the webhook are invalid, errUndecryptable if no key decrypts its
-// secrets, errNoMemory, and those of the store.
+// secrets, errNoMemory, and the errors of the store.
 func (d *deliverer) compose(ctx context.Context, lane *store.ClaimedLane) (*composer, error) {
 	set, err := d.seal.decode(&lane.Webhook)
 	switch {

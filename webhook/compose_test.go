@@ -330,7 +330,7 @@ func TestSignatures(t *testing.T) {
 	}
 	late := signature(all, "id-1", now.Add(2*time.Minute), body)
 	if verifyV1(t, old.encodedSecret(), late, now.Add(2*time.Minute), body) == nil || verifyV1(t, current.encodedSecret(), late, now.Add(2*time.Minute), body) != nil {
-		t.Errorf("signature after the overlap = %q, want only that of the new key", late)
+		t.Errorf("signature after the overlap = %q, want only the signature of the new key", late)
 	}
 	if got := signers([]signingKey{current}, nil); len(got) != 1 || got[0].secret == nil {
 		t.Errorf("signers without versions = %v, want only v1", got)

@@ -213,7 +213,7 @@ func withoutContent(events []store.Event) []store.Event {
 	return out
 }
 
-// dueAfterError returns when a lane is due again whose request could not be built.
+// dueAfterError returns when a lane is due again after its request could not be built.
 func (d *deliverer) dueAfterError(l *lane, err error) (due time.Time) {
 	if errors.Is(err, errNoMemory) {
 		return d.now().Add(jitter(memoryBackoff, d.cfg.random()))

@@ -41,7 +41,7 @@ func (g *endpointRegistry) claimed(name endpointName) *endpoint {
 	return e
 }
 
-// usage returns the number of lanes that wait, and the owners whose lanes must not be claimed.
+// usage returns the number of lanes that wait, and the owners that claims must skip.
 func (g *endpointRegistry) usage(now time.Time) (waiting int, skip []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -54,8 +54,8 @@ func (reg *registrar) joinGlobal(ctx context.Context, task store.Key, seq int64)
 	return webhook, err
 }
 
-// resumeGlobal saves the global webhook, if one is configured, for a task whose last own
-// webhook is being deleted. It starts after the newest event, or continues at its cursor.
+// resumeGlobal saves the global webhook, if one is configured, for a task that loses its last
+// own webhook. It starts after the newest event, or continues at its cursor.
 func (reg *registrar) resumeGlobal(ctx context.Context, t *store.Task) error {
 	if reg.cfg.Global.URL == "" || t.Status.State.Terminal() {
 		return nil

@@ -40,7 +40,7 @@ func (reg *registrar) Prepare(ctx context.Context, p a2a.Principal, c *a2a.Messa
 
 // Webhooks returns the webhooks to store with the message: its own webhook or, for a task
 // without one, the global webhook. seq is the task's version before the message, 0 for a new
-// task. The engine calls it. Errors are those of Set, with a field in
+// task. The engine calls it. It returns the errors of Set, with a field in
 // configuration.pushNotificationConfig.
 func (in *Inline) Webhooks(ctx context.Context, task store.Key, seq int64) ([]store.NewWebhook, error) {
 	in.saved, in.task = false, task

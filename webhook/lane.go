@@ -32,7 +32,7 @@ type lane struct {
 	delivered    int       // number of events
 	unsentSince  time.Time // time of the first result that is not in an ack
 	refusals     int       // consecutive events refused by the policy
-	refusalsRead bool      // refusals includes those of earlier claims
+	refusalsRead bool      // refusals includes the refusals of earlier claims
 
 	handOff bool       // not claimed here when it is due, because another process may have the key
 	memory  memoryHold // for its events

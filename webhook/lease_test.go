@@ -215,7 +215,7 @@ func TestAttemptsEndWhenTheirWebhookIsDeletedOrReplaced(t *testing.T) {
 					w.t.Errorf("request %+v, want the other attempt to continue", p)
 				}
 				if got := r.s.Stats().InFlight; got > 1 {
-					w.t.Errorf("%d attempts are in progress, want that of the webhook canceled", got)
+					w.t.Errorf("%d attempts are in progress, want the attempt of the webhook canceled", got)
 				}
 			})
 		})

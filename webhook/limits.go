@@ -86,7 +86,7 @@ func nameOfRecord(record string) endpointName {
 
 // host is the shared state of the endpoints of all owners at one address.
 type host struct {
-	deferQueue      // for endpoints whose own latency is not known yet
+	deferQueue      // for endpoints without a known latency of their own
 	active, waiting int
 	endpoints       map[*endpoint]bool
 	failures        int         // of all owners, since the last success
@@ -180,7 +180,7 @@ type limits struct {
 	blocked         map[string]time.Time // owners that have used their share of memory, and when their lanes may be claimed again
 	endpoints       map[endpointName]*endpoint
 	hosts           map[string]*host   // by address
-	waking          map[*endpoint]bool // endpoints whose lanes are being woken, and possibly others
+	waking          map[*endpoint]bool // endpoints with lanes that are being woken, and possibly others
 	unprovenQueue   deferQueue         // for lanes of unproven endpoints
 	ownerQueue      deferQueue         // for lanes of owners at their limit
 }
@@ -206,8 +206,8 @@ func (m *limits) endpoint(name endpointName) *endpoint {
 	return e
 }
 
-// ownersAtLimit returns the owners whose lanes must not be claimed now: those with perOwner
-// lanes, and those without free memory.
+// ownersAtLimit returns the owners that claims must skip now: owners with perOwner lanes, and
+// owners without free memory.
 func (m *limits) ownersAtLimit(now time.Time) (owners []string) {
 	for owner, n := range m.owners {
 		if n >= m.perOwner {

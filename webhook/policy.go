@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
 
-// Outcomes of attempts, in addition to those of package safehttp.
+// Outcomes of attempts, in addition to the outcomes of package safehttp.
 const (
 	outcomeDelivered   = "delivered"
 	outcomeRejected    = "rejected"    // a response that a retry would not change

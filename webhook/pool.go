@@ -57,7 +57,7 @@ type memoryHold struct {
 func (m *memoryMeter) newHold(owner string) memoryHold { return memoryHold{m.budget.Hold(owner), m} }
 
 // grow reserves more memory, and waits up to memoryTimeout for it. Errors are errNoMemory,
-// *tooLargeError and that of ctx.
+// *tooLargeError and the error of ctx.
 func (h *memoryHold) grow(ctx context.Context, bytes int64) error {
 	h.meter.waiting.Add(1)
 	defer h.meter.waiting.Add(-1)

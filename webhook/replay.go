@@ -45,8 +45,8 @@ func (reg *registrar) replay(ctx context.Context, lane *store.Lane, from int64) 
 	return out, err
 }
 
-// DeadLetters returns a page of the principal's dead letters, newest first. It omits those of
-// the global webhook, so any page may be short. Errors: task_not_found,
+// DeadLetters returns a page of the principal's dead letters, newest first. It omits the dead
+// letters of the global webhook, so any page may be short. Errors: task_not_found,
 // push_config_not_found, invalid_params.
 func (reg *registrar) DeadLetters(ctx context.Context, p a2a.Principal, l a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
 	q, scope, err := reg.query(ctx, "dead", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)
@@ -90,7 +90,7 @@ func deadLetterOf(d *store.DeadLetter, eventID string) a2a.DeadLetter {
 }
 
 // Attempts returns a page of the delivery attempts of the principal's webhooks, newest first.
-// It omits those of the global webhook. Errors: task_not_found, push_config_not_found,
+// It omits the attempts of the global webhook. Errors: task_not_found, push_config_not_found,
 // invalid_params.
 func (reg *registrar) Attempts(ctx context.Context, p a2a.Principal, l a2a.ListAttemptsParams) (*a2a.ListAttemptsResult, error) {
 	q, scope, err := reg.query(ctx, "attempts", p.ID, l.TaskID, l.ConfigID, l.PageSize, l.PageToken)

@@ -200,7 +200,7 @@ func (reg *registrar) resolve(r *saveRequest, all *webhooks) (id string, set set
 	return id, set, err
 }
 
-// maskedField returns the first field whose value is Mask, or "".
+// maskedField returns the first field with the value Mask, or "".
 func (r *saveRequest) maskedField() string {
 	auth, _ := r.config.Authentication.(a2a.PushNotificationAuthenticationInfo)
 	switch {

@@ -25,7 +25,7 @@ type settings struct {
 	SecretReturned bool `json:"secretReturned,omitempty"`
 	// Saved is when the owner last saved the webhook.
 	Saved time.Time `json:"saved,omitempty"`
-	// Global marks the global webhook, whose other settings are in Config.
+	// Global marks the global webhook. Its other settings are in Config.
 	Global bool `json:"global,omitempty"`
 	// Through is the last event that the global webhook receives, because the task got a
 	// webhook of its own. 0 means no end.

@@ -257,7 +257,7 @@ func TestJanitorRemovesOldData(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		page, err := w.store.Lanes(w.t.Context(), store.LaneQuery{Owner: "alice", Limit: 10})
 		if err != nil || len(page.Lanes) != 1 || page.Lanes[0].Webhook.Task.ID != "open" {
-			w.t.Errorf("lanes a day later = %+v, %v, want that of the open task", page.Lanes, err)
+			w.t.Errorf("lanes a day later = %+v, %v, want the lane of the open task", page.Lanes, err)
 		}
 		w.equal("attempts a day later", len(w.outcomes(open)), 2)
 		time.Sleep(3 * 24 * time.Hour)

@@ -12,13 +12,13 @@ type Stats struct {
 	Memory           int64 // bytes reserved for requests
 	WaitingForMemory int   // lanes in progress that wait for memory
 	MemoryRefused    int64 // failed reservations of memory
-	Open             int   // endpoints whose circuit breaker is open
+	Open             int   // endpoints with an open circuit breaker
 	Disabled         int   // disabled endpoints
 
 	Expired Expired
 }
 
-// Expired counts removed records whose retention ended.
+// Expired counts records that were removed because their retention ended.
 type Expired struct {
 	Attempts    int64
 	DeadLetters int64

@@ -2,7 +2,7 @@ package ap2
 
 import "encoding/json"
 
-// DataKey is a key in the data of an [a2a.DataPart] whose value is an AP2 object. The data may
+// DataKey is a key in the data of an [a2a.DataPart]. Its value is an AP2 object. The data may
 // also have a text under risk_data.
 type DataKey string
 

@@ -53,8 +53,8 @@ func (c Codec) DecodeParams(raw []byte, v any) error {
 	return nil
 }
 
-// applyListRules sets what clients of a profile expect of tasks/list: those of Bindu the whole history,
-// and the official Go client, which sends names in snake_case, the total.
+// applyListRules sets what clients of a profile expect of tasks/list. Clients of Bindu expect the whole
+// history, and the official Go client, which sends names in snake_case, expects the total.
 func (c Codec) applyListRules(list *a2a.ListTasksParams, raw []byte) {
 	if c.Bindu && list.HistoryLength == nil && list.Metadata["historyLength"] == nil && list.Metadata["history_length"] == nil {
 		whole := math.MaxInt32

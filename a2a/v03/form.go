@@ -21,9 +21,9 @@ const wrapped = "value"
 // official clients cannot send.
 var params, results = newForm(checkData), newForm(func(any) error { return nil })
 
-// newForm returns a form that restricts the values of the model to those of the specification,
-// because official clients cannot decode others. It accepts them on input, except data for which
-// check returns an error.
+// newForm returns a form that restricts the values of the model to the values of the
+// specification, because official clients cannot decode others. It accepts them on input, except
+// data for which check returns an error.
 func newForm(check func(any) error) *wire.Form {
 	f := wire.NewForm()
 	wire.Convert(f, func(m, w *a2a.DataPart) {

@@ -134,9 +134,9 @@ func (c Codec) form() *wire.Form {
 	return strict
 }
 
-// AppendCard appends an agent card to dst. The first supported interface is that of the codec, at
-// the URL of the card; AdditionalInterfaces are the others. Those without a version have
-// that of A2A 0.3.
+// AppendCard appends an agent card to dst. The first supported interface is the interface of the
+// codec, at the URL of the card; AdditionalInterfaces are the others. An interface without a
+// version gets version 0.3.
 func (c Codec) AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error) {
 	out := *card
 	own := a2a.AgentInterface{URL: card.URL, Transport: cmp.Or(card.PreferredTransport, "JSONRPC"), ProtocolVersion: version, Tenant: c.Tenant}

@@ -91,7 +91,7 @@ func (Codec) AppendError(dst []byte, e *a2a.Error, requestID, _ string) []byte {
 }
 
 // AppendHTTPError appends the body of an error response over HTTP+JSON to dst, with the details
-// of AppendError. status is the HTTP status, usually that of [Codec.HTTPStatus].
+// of AppendError. status is the HTTP status, usually the result of [Codec.HTTPStatus].
 func (c Codec) AppendHTTPError(dst []byte, status int, e *a2a.Error, requestID string) []byte {
 	var out httpError
 	out.Error.Code = status

@@ -64,8 +64,8 @@ func ShownAs(s a2a.TaskState) (all []a2a.TaskState) {
 	return all
 }
 
-// EncodeState replaces a state by that of A2A, and stores the original in the metadata. It copies
-// metadata that it changes.
+// EncodeState replaces a state by the corresponding state of A2A, and stores the original in the
+// metadata. It copies metadata that it changes.
 func EncodeState(s *a2a.TaskState, metadata *map[string]any) {
 	*metadata = without(*metadata, MetadataState)
 	if _, extension := standard[*s]; extension {
@@ -84,7 +84,7 @@ func DecodeState(s *a2a.TaskState, metadata *map[string]any) {
 	*metadata = without(*metadata, MetadataState)
 }
 
-// EncodeRole is like EncodeState for roles. The system role is mapped to that of the user, as in
+// EncodeRole is like EncodeState for roles. The system role is mapped to the user role, as in
 // A2A 0.3, because only clients send it.
 func EncodeRole(r *a2a.Role, metadata *map[string]any) {
 	*metadata = without(*metadata, MetadataRole)

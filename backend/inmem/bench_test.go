@@ -70,7 +70,7 @@ func BenchmarkClaimLanes(b *testing.B) {
 	}
 }
 
-// createTaskWithWebhook creates a task with a webhook whose lane is due.
+// createTaskWithWebhook creates a task with a webhook and a due lane.
 func createTaskWithWebhook(b *testing.B, s *Store, k store.Key, ms int) {
 	b.Helper()
 	r, err := s.Commit(b.Context(), store.Change{

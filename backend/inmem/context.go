@@ -14,7 +14,7 @@ import (
 // contextStore implements [store.Contexts].
 type contextStore struct {
 	*taskStore
-	deleting index[*contextEntry] // contexts whose deletion is pending
+	deleting index[*contextEntry] // contexts with a pending deletion
 }
 
 // contextEntry is a context with its tasks.
@@ -31,7 +31,7 @@ type contextEntry struct {
 	byCreation   index[*task]
 	ready        index[*task]   // queued tasks that are due
 	queued       int            // tasks that are queued or leased
-	unfinished   int            // tasks whose state is not terminal
+	unfinished   int            // tasks that are not in a terminal state
 	deleting     bool           // deletion is pending: the context is in no list
 	records      []*record      // idempotency records that refer to the context
 	emptyPos     *emptyPosition // position in taskStore.empty, nil if the context has tasks
@@ -44,7 +44,7 @@ func (c *contextEntry) compare(d *contextEntry) int {
 	return cmp.Or(strings.Compare(c.id, d.id), strings.Compare(c.owner.name, d.owner.name))
 }
 
-// liveContext returns a context of the owner whose deletion is not pending, or nil.
+// liveContext returns a context of the owner, or nil if it does not exist or its deletion is pending.
 func (o *owner) liveContext(id string) *contextEntry {
 	if c := o.contexts[id]; c != nil && !c.deleting {
 		return c

@@ -33,7 +33,7 @@ type owner struct {
 	byState       map[a2a.TaskState]*index[*task] // by status time
 	byCreation    index[*task]
 	ready         index[*task]         // queued tasks that are due
-	expiredLeases index[*task]         // tasks whose leases may have ended
+	expiredLeases index[*task]         // tasks with leases that may have ended
 	queued        int                  // number of queued tasks
 	readyContexts index[*contextEntry] // contexts with ready tasks, by id
 	contextSets   contextSets
@@ -196,7 +196,7 @@ func (s *database) removeRecords(records []*record) {
 	}
 }
 
-// contextEntry returns a context, including one whose deletion is pending, or nil.
+// contextEntry returns a context, even if its deletion is pending, or nil.
 func (s *database) contextEntry(owner, id string) *contextEntry {
 	if o := s.owners[owner]; o != nil {
 		return o.contexts[id]

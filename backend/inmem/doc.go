@@ -1,5 +1,5 @@
 // Package inmem implements [store.Store] in memory. Data is lost when the process
-// ends. Use it for tests, trials, and agents whose tasks need not outlive the process.
+// ends. Use it for tests, trials, and agents with tasks that need not outlive the process.
 //
 // # Guarantees
 //

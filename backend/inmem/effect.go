@@ -27,7 +27,7 @@ func (t *effectTx) lock(mu sync.Locker) {
 // effect implements store.Effect.
 type effect struct {
 	db *database
-	// lock is that of the data, nil if it is that of the database.
+	// lock is the lock of the data, nil if the lock of the database guards the data.
 	lock sync.Locker
 	// apply applies the effect and returns how to undo it. It returns an error if it has changed
 	// nothing.

@@ -24,7 +24,7 @@ type graphStore struct {
 	now    func() time.Time
 }
 
-// graphData is a graph. Its lock is that of the database.
+// graphData is a graph. The lock of the database guards it.
 type graphData struct {
 	entities      map[string]*entityNode
 	byName        map[string]map[string]*entityNode // by folded name, then by id

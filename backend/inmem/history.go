@@ -109,7 +109,7 @@ func (h *historyStore) remove(t *transcript) {
 	}
 }
 
-// touch records an append with a TTL, 0 to keep that of the session.
+// touch records an append with a TTL; 0 keeps the TTL of the session.
 func (h *historyStore) touch(t *transcript, now time.Time, ttl time.Duration) {
 	h.removeFromIndexes(t)
 	defer h.addToIndexes(t)

@@ -18,7 +18,7 @@ type index[R ordered[R]] struct {
 	len    int
 }
 
-// ordered is a type whose values have an order.
+// ordered is a type with ordered values.
 type ordered[R any] interface {
 	comparable
 	compare(R) int
@@ -39,7 +39,7 @@ func (e entry[R]) compare(o entry[R]) int {
 	return e.rec.compare(o.rec)
 }
 
-// findChunk returns the position of the first chunk whose last entry is not before e.
+// findChunk returns the position of the first chunk that ends at or after e.
 func (x *index[R]) findChunk(e entry[R]) int {
 	n := len(x.chunks)
 	if n > 0 { // usually e belongs to the last chunk

@@ -52,8 +52,7 @@ func (q *laneQueue) remove(l *lane) {
 	pos.queuePos, pos.leaseBlocked, pos.worker = queuePosition{}, false, ""
 }
 
-// promote moves due lanes to the ready lists. It returns deleted lanes whose leases
-// have ended.
+// promote moves due lanes to the ready lists. It returns deleted lanes with ended leases.
 func (q *laneQueue) promote(now int64) (expired []*lane) {
 	q.promoted = max(q.promoted, now)
 	for q.pending.len > 0 {

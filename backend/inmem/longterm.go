@@ -19,7 +19,7 @@ func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
 	return &longTerm{database: s.database, facts: &s.facts, now: cfg.Now, embeddings: memory.NewEmbeddings(cfg)}
 }
 
-// factStore holds the facts of all owners. Its lock is that of the database.
+// factStore holds the facts of all owners. The lock of the database guards it.
 type factStore struct {
 	byScope map[memory.Scope]*scopeFacts
 }

@@ -53,7 +53,7 @@ func (s *taskStore) versions(owner string, changes []store.RecordChange) []int64
 	return versions
 }
 
-// saveValues applies changes of records whose versions were checked.
+// saveValues applies changes of records after their versions were checked.
 func (s *taskStore) saveValues(o *owner, changes []store.RecordChange) {
 	for i := range changes {
 		c := &changes[i]

@@ -17,8 +17,8 @@ func (s *Store) Vectors(cfg vector.Config) vector.Store {
 	return &vectorStore{database: s.database, vectorState: s.vectors, cfg: cfg}
 }
 
-// vectorState holds the collections of all owners. Its lock is not that of the database, because
-// searches by words may read many documents.
+// vectorState holds the collections of all owners. It has a lock of its own, because searches by
+// words may read many documents.
 type vectorState struct {
 	mu          sync.RWMutex
 	collections map[vector.Key]*vectorCollection
@@ -45,7 +45,7 @@ type vectorCollection struct {
 	// The lock of state guards the following fields.
 	info vector.Collection
 	rows map[string]*vector.Row
-	// changed are the ids whose rows the index must follow; busy reports that it follows others.
+	// changed are the ids of the rows that the index must follow; busy reports that it follows other rows.
 	changed []string
 	busy    bool
 	words   *wordIndex // nil before the first search by words

@@ -17,8 +17,8 @@ type webhookState struct {
 	queue   laneQueue
 	// byEndpoint indexes the pending lanes without a lease by endpoint and DueAt.
 	byEndpoint map[string]*index[*lane]
-	// idle and idleLong index idle lanes, which expire, by UpdatedAt. idleLong has
-	// those of long-running webhooks.
+	// idle and idleLong index idle lanes, which expire, by UpdatedAt. idleLong has the lanes
+	// of long-running webhooks.
 	idle, idleLong index[*lane]
 	attempts       index[*deliveryRecord[store.DeliveryAttempt]]
 	deadLetters    index[*deliveryRecord[store.DeadLetter]]

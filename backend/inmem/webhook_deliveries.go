@@ -130,7 +130,7 @@ type deliveryCursor struct {
 	Key deliveryKey
 }
 
-// deliveries returns a page of records from all, or from those of an owner or a lane.
+// deliveries returns a page of the records of all owners, of one owner, or of one lane.
 func deliveries[V any](s *webhookStore, q store.WebhookQuery, all *index[*deliveryRecord[V]],
 	ofOwner func(*owner) *index[*deliveryRecord[V]], ofLane func(*lane) *index[*deliveryRecord[V]],
 ) (values []V, next string, err error) {

@@ -67,7 +67,7 @@ const (
 		EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'age'),
 		EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'ag_catalog' AND pg_catalog.has_schema_privilege(oid, 'USAGE')),
 		pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`
-	// sqlLoadAGE loads the library of AGE, whose hooks queries need. LOAD is allowed to superusers only.
+	// sqlLoadAGE loads the library of AGE, because queries need its hooks. Only superusers may use LOAD.
 	sqlLoadAGE = `SELECT '0'::ag_catalog.agtype::text`
 )
 
@@ -117,7 +117,7 @@ func digest(text string, digits int) string {
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// ageDB is a kit whose transactions also change the copy of a graph.
+// ageDB is a kit that also changes the copy of a graph in its transactions.
 type ageDB struct {
 	*kit
 	age   *AGE

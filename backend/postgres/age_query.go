@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 )
 
-// ageSession starts the transaction of a query. The cast loads the library of AGE, whose hooks the next
-// statement needs; LOAD is allowed to superusers only. The settings for the store's own statements do
-// not suit the joins of queries.
+// ageSession starts the transaction of a query. The cast loads the library of AGE, because the next
+// statement needs its hooks; only superusers may use LOAD. The settings for the store's own statements
+// do not suit the joins of queries.
 const ageSession = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 	SET LOCAL search_path = ag_catalog, pg_catalog; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on;
 	SET LOCAL enable_mergejoin = on; SET LOCAL enable_sort = on; SET LOCAL plan_cache_mode = auto; SET LOCAL statement_timeout = %d;

@@ -45,7 +45,7 @@ type change struct {
 	at, after int64
 
 	applied    bool
-	movedLanes bool // the task has webhooks, whose lanes were moved on
+	movedLanes bool // the task has webhooks, and their lanes were moved on
 	result     store.Result
 }
 

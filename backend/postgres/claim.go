@@ -150,7 +150,7 @@ var stmtPlanClaim = &statement{
 		set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true)`,
 }
 
-// stmtPromoteTasks makes waiting tasks ready that are due, or whose due time is beyond the
+// stmtPromoteTasks makes waiting tasks ready if they are due, or if their due time is beyond the
 // horizon. Parameters: 1 now, 2 end of the horizon, 3 maximum number of each, 4 see waitingBound.
 var stmtPromoteTasks = &statement{
 	name: "holdfast_promote_tasks",
@@ -262,7 +262,7 @@ const sqlRenew = `WITH l AS MATERIALIZED (
 	UPDATE {s}.task_rows t SET lease_until = $5::bigint, era = {era} FROM l WHERE t.owner = l.owner COLLATE "POSIX" AND t.id = l.id COLLATE "POSIX"
 	RETURNING t.owner, t.id, t.lease_worker, t.fence`
 
-// sqlHeldLeases returns which leases are held, including those of locked tasks.
+// sqlHeldLeases returns which leases are held, including the leases of locked tasks.
 const sqlHeldLeases = `SELECT t.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u(owner, id, worker, fence) CROSS JOIN LATERAL (
 		SELECT t.owner, t.id, t.lease_worker, t.fence FROM {s}.task_rows t
 		WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" AND t.phase + 0 = {leased} AND t.lease_worker = u.worker AND t.fence = u.fence

@@ -8,9 +8,9 @@ import (
 
 // stmtClaim claims tasks in one statement. It steps from owner to owner through two partial
 // indexes, which contain only queued and only leased tasks, and from context to context of an
-// owner through a third. It locks the first tasks of each that are not locked and whose
-// webhooks are not locked, and leases them in round-robin order of the owners. It fails if it
-// does not see all webhooks of a task.
+// owner through a third. It locks the first tasks of each that are not locked and have no
+// locked webhooks, and leases them in round-robin order of the owners. It fails if it does
+// not see all webhooks of a task.
 //
 // The candidates of an owner are ordered: expired leases first, then queued tasks, either in
 // round-robin order of its contexts (by = 1) or by due time (by = 2). The statement reads only

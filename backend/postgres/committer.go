@@ -305,7 +305,7 @@ type call struct {
 	scalars []int64
 	args    []any          // if set, used instead of columns and scalars
 	row     func(r record) // receives the rows of the result
-	changes []*change      // those of stmtUpdate, in the order of its arguments
+	changes []*change      // the changes of stmtUpdate, in the order of its arguments
 	changed int64          // number of rows that the statement changed
 	planned bool           // planned for its arguments, and neither prepared nor kept
 }

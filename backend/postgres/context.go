@@ -104,8 +104,8 @@ const (
 	sqlOldContext = `WITH prior AS (
 			SELECT owner, status, labels FROM {s}.context_rows WHERE owner = @owner COLLATE "POSIX" AND id = @id COLLATE "POSIX"
 		)`
-	// sqlCountLabels subtracts the labels of the old context from the counts and adds those of
-	// the new one. A label that a context has twice counts once.
+	// sqlCountLabels subtracts the labels of the old context from the counts and adds the
+	// labels of the new one. A label that a context has twice counts once.
 	sqlCountLabels = `INSERT INTO {s}.label_counters (owner, label, status, n)
 			SELECT d.owner, d.label, d.status, sum(d.n) FROM (
 				SELECT DISTINCT prior.owner, u.label, prior.status, -1 FROM prior CROSS JOIN unnest(prior.labels) u(label) WHERE prior.status <> ''

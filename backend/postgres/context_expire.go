@@ -21,9 +21,8 @@ var (
 	sqlOldUndescribed = emptyContexts("IS NULL")
 )
 
-// sqlExpireContexts removes those of the given contexts that are not locked and still
-// expired. It returns the labels whose counts changed, and in a last row the number of
-// removed contexts.
+// sqlExpireContexts removes the given contexts that are not locked and still expired. It
+// returns the labels with changed counts, and in a last row the number of removed contexts.
 const sqlExpireContexts = `WITH u AS MATERIALIZED (
 		SELECT c.* FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(owner, id) ORDER BY owner COLLATE "POSIX", id COLLATE "POSIX") u CROSS JOIN LATERAL (
 			SELECT c.owner, c.id FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"
@@ -46,7 +45,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 
 // ExpireContexts implements [store.Maintenance].
 func (s *contextStore) ExpireContexts(ctx context.Context, p store.ContextExpiry) (removed int, next *store.ExpiryCursor, err error) {
-	var removedKeys []labelKey // counters that count the removed contexts; label 0 is that of the owner
+	var removedKeys []labelKey // counters that count the removed contexts; label 0 is the counter of the owner
 	err = s.transact(ctx, "expire contexts", func(ctx context.Context, tx pgx.Tx) error {
 		removed, next, removedKeys = 0, nil, nil
 		owners, ids, last, err := s.oldContexts(ctx, tx, &p)

@@ -70,7 +70,7 @@ func (t *addedRows[K]) add(key K, n int) {
 	t.added[key] += n
 }
 
-// due returns the keys whose rows must be merged, and resets their counts.
+// due returns the keys with rows that must be merged, and resets their counts.
 func (t *addedRows[K]) due() (keys []K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

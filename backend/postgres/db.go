@@ -33,7 +33,7 @@ type database struct {
 	generation atomic.Int64 // number of resets of the pool; a connection stores it when it is opened
 	sqlCache   sync.Map     // statements by their text without the schema name
 	statements sync.Map     // *statement of sqlkit, by their text
-	// markedStatements are those of markedStatement, by the statement without a mark.
+	// markedStatements are the results of markedStatement, by the statement without a mark.
 	markedStatements sync.Map
 	groups           callGroups
 	plans            runtime.Locks[string] // see kit.LockPlan
@@ -42,7 +42,7 @@ type database struct {
 	vectorSchema string
 	// copiesGraphs is set if graphs have, or get, copies in Apache AGE.
 	copiesGraphs bool
-	// unconfirmed is set after a commit whose answer or replication is missing, see confirm.
+	// unconfirmed is set after a commit that was not answered or not replicated, see confirm.
 	unconfirmed atomic.Bool
 
 	// gate is read-locked by each call, so that Close waits for them.
@@ -272,7 +272,7 @@ func (s *database) runOnce(ctx context.Context, f func(ctx context.Context, c *p
 }
 
 // withConn runs f on a connection of the pool. It fails if f succeeds but a commit of f was
-// not replicated. All commits are checked here, except those of resolveMark.
+// not replicated. All commits are checked here, except the commits of resolveMark.
 func (s *database) withConn(ctx context.Context, f func(c *pgx.Conn) error) (err error) {
 	c, err := s.acquire(ctx)
 	if err != nil {
@@ -376,7 +376,7 @@ func (s *database) txOptions() (o pgx.TxOptions) {
 	return o
 }
 
-// rollbackTimeout is the maximum time of a rollback, whose connection is closed if it fails.
+// rollbackTimeout is the maximum time of a rollback. If the rollback fails, its connection is closed.
 const rollbackTimeout = 3 * time.Second
 
 // rollback ends a transaction, also if ctx was canceled.

@@ -59,7 +59,7 @@ func recordListText(q store.RecordQuery) string {
 	return text
 }
 
-// hotQuery is a statement whose cost must not grow with the size of the database.
+// hotQuery is a statement with a cost that must not grow with the size of the database.
 type hotQuery struct {
 	name, text string
 	// walked names indexes that it reads without a condition: they contain only rows of the

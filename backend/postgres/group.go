@@ -41,9 +41,9 @@ type callRequest struct {
 // errAlone means that a transaction of several requests was rolled back.
 var errAlone = errors.New("a group of requests was rolled back")
 
-// commitGrouped commits the calls of a request, alone or with those of other callers, in one round
-// trip. It returns errKitRejected if a guard fails, and errAnswerLost if it was committed but rows of
-// its result may be missing.
+// commitGrouped commits the calls of a request in one round trip, alone or together with the calls of
+// others. It returns errKitRejected if a guard fails, and errAnswerLost if the request was committed
+// but rows of its result may be missing.
 func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -172,8 +172,8 @@ func (snap *guardSnapshot) apply(ch *change) store.Result {
 // statusActive is the status of contexts that accept new tasks.
 const statusActive = "active"
 
-// recoverResults sets the results of changes whose transaction was committed although its
-// answer was lost. Changes that the transaction did not apply remain unapplied.
+// recoverResults sets the results of changes after their transaction was committed but
+// its answer was lost. Changes that the transaction did not apply remain unapplied.
 func (s *changeWriter) recoverResults(accepted []*change, mark int64) error {
 	type loggedTask struct {
 		version  int64

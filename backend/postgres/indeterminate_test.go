@@ -27,9 +27,8 @@ func TestIndeterminateChangeIsNotRetried(t *testing.T) {
 	t.Error("no answer of a commit was lost")
 }
 
-// loseCommitAnswer cuts the connection during an answer and refuses new ones until Commit has
-// failed or retried the change. It reports whether the answer was that of a commit, not that of
-// a notification.
+// loseCommitAnswer cuts the connection during an answer and refuses new ones until Commit has failed
+// or retried the change. It reports whether it has cut the answer to a commit, not to a notification.
 func loseCommitAnswer(t *testing.T) (lost bool) {
 	p, s, direct := openBehindProxy(t, Config{PoolMin: 1, PoolMax: 1, MaxRetries: 20, RetryDelay: 100 * time.Millisecond})
 	must(t, commitOne(s, submitted(1)))

@@ -15,7 +15,7 @@ import (
 // kit is the sqlkit.DB of a store.
 type kit struct{ *database }
 
-// errKitRejected ends a transaction whose function returned an error of its own.
+// errKitRejected ends a transaction after its function has returned an error of its own.
 var errKitRejected = errors.New("rejected")
 
 // Dialect implements sqlkit.DB.
@@ -64,7 +64,7 @@ func kitOutcome(failure, result error) error {
 
 // kitTx runs statements on a connection, and keeps the first failure.
 type kitTx struct {
-	ctx     context.Context //nolint:containedctx // that of the call which runs f
+	ctx     context.Context //nolint:containedctx // the context of the call that runs f
 	on      querier
 	kit     *kit
 	failure error

@@ -30,8 +30,8 @@ func lanePhase(cursor, tail, blocked, due string) string {
 	return fmt.Sprintf(`CASE WHEN %s >= %s THEN {done} WHEN %s THEN {leased} WHEN %s THEN {ready} ELSE {waiting} END`, cursor, tail, blocked, due)
 }
 
-// sqlLaneKey compares the key of the lane l, or another row of a webhook, to that of u.
-// sqlWebhookKey compares it to parameters 1 to 3.
+// sqlLaneKey compares the key of the lane l, or of another row of a webhook, to the key
+// of u. sqlWebhookKey compares it to parameters 1 to 3.
 const (
 	sqlLaneKey    = `l.owner = u.owner COLLATE "POSIX" AND l.task_id = u.task_id COLLATE "POSIX" AND l.id = u.id COLLATE "POSIX"`
 	sqlWebhookKey = `owner = $1::text COLLATE "POSIX" AND task_id = $2::text COLLATE "POSIX" AND id = $3::text COLLATE "POSIX"`

@@ -57,10 +57,9 @@ var (
 	deadLetterList = deadLetterRows.Without("ord").List("")
 )
 
-// stmtAck acknowledges lanes whose leases are held, each at most once, and returns their
-// ordinals and phases. It adds the attempts and dead letters of these lanes, which name the
-// lane by its ordinal. It never moves a cursor back: a repeated acknowledgement may reach the
-// server late.
+// stmtAck acknowledges lanes with held leases, each at most once, and returns their ordinals
+// and phases. It adds the attempts and dead letters of these lanes, which name the lane by its
+// ordinal. It never moves a cursor back: a repeated acknowledgement may reach the server late.
 var stmtAck = newStatement("holdfast_lanes_ack", "", `WITH u AS MATERIALIZED (
 			SELECT * FROM {u ord}
 		), h AS MATERIALIZED (
@@ -152,9 +151,9 @@ var sqlReleaseRevoked = newStatement("", "", `WITH u AS MATERIALIZED (
 	UPDATE {s}.webhook_lanes l SET lease_until = 0, phase = CASE l.phase WHEN {leased} THEN {ready} ELSE l.phase END, era = {era}
 	FROM h u WHERE `+sqlLaneKey+` RETURNING l.phase`, leaseRows).text
 
-// releaseRevoked makes lanes claimable whose leases were revoked, and forgets webhooks that were
-// deleted while their lanes were leased. It runs after the acknowledgement, so that it sees
-// the revocations for which the acknowledgement waited.
+// releaseRevoked makes lanes with revoked leases claimable, and forgets webhooks that were
+// deleted while their lanes were leased. It runs after the acknowledgement, so that it sees the
+// revocations for which the acknowledgement waited.
 func (s *webhookStore) releaseRevoked(ctx context.Context, leases []store.LaneLease) error {
 	sorted := sortLeases(leases)
 	if len(sorted) == 0 {

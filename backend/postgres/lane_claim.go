@@ -16,10 +16,10 @@ import (
 // promoteLimit is the number of waiting lanes or tasks that one claim makes ready, at most.
 const promoteLimit = 512
 
-// stmtPromoteLanes makes waiting lanes ready that are due, or whose due time is beyond the
-// horizon, so that claims visit only owners with ready or leased lanes. It also forgets deleted
-// webhooks whose lease has ended. Parameters: 1 now, 2 end of the horizon, 3 maximum number of
-// each, 4 see waitingBound.
+// stmtPromoteLanes makes waiting lanes ready if they are due, or if their due time is beyond
+// the horizon, so that claims visit only owners with ready or leased lanes. It also forgets
+// deleted webhooks after their lease has ended. Parameters: 1 now, 2 end of the horizon,
+// 3 maximum number of each, 4 see waitingBound.
 var stmtPromoteLanes = &statement{
 	name: "holdfast_lanes_promote",
 	text: `WITH u AS MATERIALIZED (
@@ -171,7 +171,7 @@ func (s *webhookStore) ClaimLanes(ctx context.Context, p store.LaneClaim) (claim
 	// The first round locks at most the number of lanes per owner that one owner had in the last
 	// claim. With p.Limit it would lock far too many lanes if there are many owners.
 	depth := min(max(int(s.laneDepth.Load()), 1), p.Limit)
-	// A lane whose lease ends at once is due again, so a second round would find it.
+	// If a lease ends at once, its lane is due again, so a second round would find it.
 	singleRound := !p.Until.After(p.Now) || p.Horizon > 0 && p.Until.After(p.Now.Add(p.Horizon))
 	if singleRound {
 		depth = p.Limit

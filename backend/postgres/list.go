@@ -171,8 +171,7 @@ func (s *taskStore) countWalk(ctx context.Context, c *pgx.Conn, w *walk, groups 
 	return total, capped, err
 }
 
-// countQuery returns the query with the order whose index counts its results with the fewest
-// entries.
+// countQuery returns the query in the order of the index that counts its results with the fewest entries.
 func countQuery(q store.Query) *store.Query {
 	q.ByCreated = q.After.IsZero() && q.Before.IsZero() && (!q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero())
 	return &q

@@ -109,7 +109,7 @@ func awaitMore(t *testing.T, sent *atomic.Int64, n int64) {
 	await.True(t, "tasks complete during the migration", func() bool { return sent.Load() >= end || t.Failed() })
 }
 
-// oldSnapshot starts a transaction whose snapshot prevents an index from being completed.
+// oldSnapshot starts a transaction with a snapshot that prevents an index from being completed.
 func oldSnapshot(t *testing.T, s *Store) (end func()) {
 	t.Helper()
 	c, err := pgx.Connect(bg, s.cfg.URL)
@@ -242,7 +242,7 @@ func TestMigrationRebuildsAnIncompleteIndex(t *testing.T) {
 	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE datname = current_database()")
 	within(t, "the migration", func() {
 		if err := <-done; err == nil {
-			t.Error("Open() whose connection was terminated = nil, want an error")
+			t.Error("Open() with a terminated connection = nil, want an error")
 		}
 	})
 	if oid, valid := indexState(t, s); oid == 0 || valid {
@@ -271,7 +271,7 @@ func TestMigrationWaitsForAnIndexBuildOfAKilledProcess(t *testing.T) {
 	p.cutAll()
 	within(t, "the migration of the killed process", func() {
 		if err := <-done; err == nil {
-			t.Error("Open() whose connection was cut = nil, want an error")
+			t.Error("Open() with a cut connection = nil, want an error")
 		}
 	})
 	before, _ := indexState(t, s)
@@ -384,7 +384,7 @@ func TestOlderProgramsAcceptACompatibleSchema(t *testing.T) {
 				all, err := Migrations(bg, cfg)
 				must(t, err)
 				if newer := len(all) - len(test.more); newer < 1 || all[newer].Name != "209901010000_column" || all[newer].Applied.IsZero() {
-					t.Errorf("Migrations() = %+v, want those of the newer program included as applied", all)
+					t.Errorf("Migrations() = %+v, want the migrations of the newer program included as applied", all)
 				}
 			}
 		})

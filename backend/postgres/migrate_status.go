@@ -25,7 +25,7 @@ type Migration struct {
 
 // Migrations returns all migrations that the program knows or the database has, in order. It
 // changes nothing, and the schema need not exist. It uses URL, Schema, Timeout, CommandTimeout,
-// Pooler and Vectors of cfg. Its errors are those of [Open].
+// Pooler and Vectors of cfg. It returns the same errors as [Open].
 func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func awaitCompleted(t *testing.T, s store.Store, key store.Key) {
 	})
 }
 
-// noClaims is a store whose process runs no task.
+// noClaims is a store of a process that runs no tasks.
 type noClaims struct{ *Store }
 
 func (noClaims) Claim(context.Context, store.ClaimParams) ([]*store.Task, error) { return nil, nil }

@@ -30,8 +30,8 @@ var sessionSettings = map[string]string{
 	"jit":                                 "off",
 	"default_transaction_isolation":       "read committed",
 	"idle_in_transaction_session_timeout": "60s",
-	// The idle timeout does not apply to a transaction whose client disappears during a
-	// statement: the server ends it when TCP reports the loss. Unix sockets ignore these
+	// If a client disappears during a statement, the idle timeout does not apply to its
+	// transaction: the server ends it when TCP reports the loss. Unix sockets ignore these
 	// settings.
 	"tcp_keepalives_idle":     "10s",
 	"tcp_keepalives_interval": "5s",

@@ -123,8 +123,8 @@ func newStatement(name, scalars, text string, rows ...fromItem) *statement {
 
 var paramName = regexp.MustCompile(`@[a-z_]+`)
 
-// namedText returns the text of a statement whose parameters are the columns of T. The text
-// names them as @name.
+// namedText returns the text of a statement with the columns of T as its parameters. The
+// text names them as @name.
 func namedText[T any](params sqlrow.Columns[T], text string) string {
 	return paramName.ReplaceAllStringFunc(text, func(name string) string {
 		for i := range params.Len() {

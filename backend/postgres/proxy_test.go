@@ -32,7 +32,7 @@ type proxy struct {
 	held      *heldTransaction // if set, the next large transaction is held before its end
 }
 
-// heldTransaction is a transaction whose end is held.
+// heldTransaction is a transaction that the proxy holds before its end.
 type heldTransaction struct {
 	minSize  int           // minimum size of the transaction
 	seen     chan struct{} // closed when a transaction is held

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The statements of reads. They omit the events of a log row whose snapshot includes them.
+// The statements of reads. They omit the events of a log row if its snapshot includes them.
 var (
 	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, CASE WHEN l.seq = t.checkpoint THEN ` + inlineContents("l.snapshot", "$3::boolean") + ` END,
 			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN ` + inlineContents("l.events", "$3::boolean") + ` END
@@ -63,7 +63,7 @@ type taskStore struct {
 }
 
 // inlineContents returns the expression for a column of task_log l with its large values
-// inserted, those of artifacts only if artifacts is true.
+// inserted. It inserts values of artifacts only if artifacts is true.
 func inlineContents(column, artifacts string) string {
 	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.inline_contents(l.task_pk, " + column + ", " + artifacts + ") END"
 }
@@ -128,8 +128,8 @@ func (s *taskStore) outline(ctx context.Context, key store.Key) (outline *store.
 	return outline, err
 }
 
-// outlineBatched reads the row of a task together with those of concurrent calls. It returns
-// nil if the task does not exist.
+// outlineBatched reads the row of a task together with the rows of concurrent calls. It
+// returns nil if the task does not exist.
 func (s *taskStore) outlineBatched(ctx context.Context, key store.Key) (*store.Task, error) {
 	r, err := s.versionBatches.do(ctx, key)
 	if err != nil || len(r.rows) == 0 {

@@ -56,8 +56,8 @@ type batchedRead struct {
 	done     chan struct{}
 }
 
-// readBatched reads a task together with those of concurrent calls. It returns nil if the task
-// needs a statement of its own.
+// readBatched reads a task together with the tasks of concurrent calls. It returns nil if the
+// task needs a statement of its own.
 func (s *taskStore) readBatched(ctx context.Context, key store.Key) (*batchedRead, error) {
 	if len(s.indeterminate.of(key)) > 0 || !storable(key.Owner, key.ID) {
 		return nil, nil

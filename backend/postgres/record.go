@@ -240,8 +240,8 @@ func (s *changeWriter) Records(ctx context.Context, q store.RecordQuery) (page s
 	return page, nil
 }
 
-// maxGroupedRecord is the size in bytes of a value up to which SaveRecords commits it together with
-// those of other callers.
+// maxGroupedRecord is the size in bytes up to which SaveRecords commits a value together with the
+// values of other callers.
 const maxGroupedRecord = 64 << 10
 
 // SaveRecords implements [store.Records].

@@ -25,7 +25,7 @@ const (
 	unreplicatedKey = "holdfast.unreplicated"
 )
 
-// noteNotice marks a connection whose commit was not replicated.
+// noteNotice marks a connection after a commit that was not replicated.
 func noteNotice(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == syncRepRoutine {
 		c.CustomData()[unreplicatedKey] = true
@@ -43,9 +43,9 @@ func replicated(c *pgx.Conn) error {
 	return commitError{errUnreplicated}
 }
 
-// confirm commits a write if an earlier commit was not answered or not replicated, and fails
-// if that write is not. Claims call it first, because a claim whose answer is lost leases
-// tasks to no worker and counts an attempt.
+// confirm commits a write if an earlier commit was not answered or not replicated. It fails
+// if the same happens to that write. Claims call it first, because a claim with a lost
+// answer leases tasks to no worker and counts an attempt.
 func (s *database) confirm(ctx context.Context) error {
 	if !s.unconfirmed.Swap(false) {
 		return nil

@@ -140,9 +140,10 @@ type updateParams struct {
 
 var updateRows = paramRowsOf[updateParams]("u")
 
-// stmtUpdate applies the changes whose guards succeed, at most one per task. It returns their
-// ordinals, the new versions, and the number of webhooks of the tasks. It fails if the guard of
-// a strict change fails, or if it does not see all webhooks of a task.
+// stmtUpdate applies each change if its guard succeeds, at most one change per task. It
+// returns the ordinals of the applied changes, the new versions, and the number of webhooks
+// of the tasks. It fails if the guard of a strict change fails, or if it does not see all
+// webhooks of a task.
 var stmtUpdate = newStatement("holdfast_update", "mark strict", `WITH up AS (
 			UPDATE {s}.task_rows t SET
 				seq = t.seq + u.n,

@@ -35,8 +35,8 @@ type Store struct {
 	stop context.CancelFunc // stops maintenance and notifications
 }
 
-// factMemory returns the memory for embeddings of facts in bytes: a thirty-second of that of the cgroup or
-// of the machine, 16 to 256 MiB.
+// factMemory returns the memory for embeddings of facts in bytes: 1/32 of the cgroup's or machine's
+// memory, 16 to 256 MiB.
 func factMemory() int64 { return max(16<<20, min(256<<20, memory.Default()/24)) } // memory.Default is three quarters
 
 // newStore returns a store without connections.
@@ -56,7 +56,7 @@ func newStore(cfg Config) *Store {
 	}
 }
 
-// pingTimeout bounds a Ping whose context has no deadline.
+// pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second
 
 const (

@@ -288,9 +288,9 @@ func (s *taskStore) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) e
 	return nil
 }
 
-// limitDeliveryRows returns the first tasks whose attempts and dead letters together do not
-// exceed the limit of a transaction. If the first task alone exceeds it, it deletes some of
-// them and returns no task.
+// limitDeliveryRows returns the first tasks that together do not exceed the limit of
+// attempts and dead letters in a transaction. If the first task alone exceeds it, it
+// deletes some attempts and dead letters of this task and returns no task.
 func (s *taskStore) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []removal) ([]removal, error) {
 	withHooks, at := withWebhooks(tasks)
 	if len(withHooks) == 0 {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// sqlOldTasks walks the owners from $1 on. It returns the tasks of each in the state $2
-	// that are older than $5; those of the first owner after the position ($3, $4). Other owners
-	// without such tasks have a row without a task.
+	// sqlOldTasks walks the owners from $1 on. For each owner it returns the tasks in the state
+	// $2 that are older than $5, but for the first owner only the tasks after the position
+	// ($3, $4). Other owners without such tasks have a row without a task.
 	sqlOldTasks = `WITH RECURSIVE o(owner, first) AS (
 			SELECT $1::text COLLATE "C", true
 			UNION ALL

@@ -14,7 +14,7 @@ import (
 // not have the extension pgvector, or an older version.
 var ErrVectorExtension = errors.New("postgres: extension vector 0.8 or later is needed")
 
-// minVector is the first version of pgvector whose index scans continue until enough rows match a filter.
+// minVector is the first version of pgvector with index scans that continue until enough rows match a filter.
 const minVector = "0.8"
 
 // findVectorExtension finds the schema of pgvector. With Config.Migrate it creates the extension if

@@ -42,8 +42,8 @@ const (
 	sqlCollectionIDs = `SELECT id FROM {s}.vector_collections`
 )
 
-// vectorIndexes builds the indexes of large collections, and drops those of deleted ones. An index is
-// partial: it has the rows of one collection. So a search of a collection walks only its own
+// vectorIndexes builds the indexes of large collections, and drops the indexes of deleted ones. An
+// index is partial: it has the rows of one collection. So a search of a collection walks only its own
 // documents, and collections without an index cost others nothing.
 type vectorIndexes struct {
 	*database
@@ -93,8 +93,8 @@ func (x *vectorIndexes) run(ctx context.Context) {
 	}
 }
 
-// IndexVectors builds the indexes that large collections of documents lack, and drops those of deleted
-// collections. Its connection must be that of the owner of the tables. Calls and other replicas
+// IndexVectors builds the indexes that large collections of documents lack, and drops the indexes of
+// deleted collections. Its connection must belong to the owner of the tables. Calls and other replicas
 // continue meanwhile. A build that was interrupted is repeated by the next call.
 func (s *Store) IndexVectors(ctx context.Context) error {
 	if !s.cfg.Vectors {
@@ -175,7 +175,7 @@ func (x *vectorIndexes) build(ctx context.Context, c unindexedRow) (err error) {
 	return err
 }
 
-// builder returns a migrator whose server has enough memory for the build of an index: in memory it is
+// builder returns a migrator with enough memory on its server to build an index in memory, which is
 // many times faster. The caller must close its pool.
 func (x *vectorIndexes) builder(c unindexedRow) (*migrator, error) {
 	s := &migrations{database: x.database}

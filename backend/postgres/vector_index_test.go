@@ -62,7 +62,7 @@ func awaitIndex(t *testing.T, v *vectorStore, k vector.Key, want string) {
 	})
 }
 
-// recall compares the results of searches with those of exact ones.
+// recallOf compares the results of searches with the results of exact ones.
 func recallOf(t *testing.T, v vector.Store, k vector.Key, queries []vector.Document, f filter.Filter) float64 {
 	t.Helper()
 	p := vector.SearchParams{Limit: 10, Filter: f}

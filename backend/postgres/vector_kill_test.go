@@ -98,8 +98,8 @@ func TestAcknowledgedVectorsSurviveKill(t *testing.T) {
 	}
 }
 
-// checkWrites checks that each write is whole, that acknowledged ones are stored, and that the number of
-// documents is that of the collection.
+// checkWrites checks that each write is whole, that acknowledged ones are stored, and that the
+// collection has the right number of documents.
 func checkWrites(t *testing.T, v *vectorStore, last map[int]int) {
 	t.Helper()
 	// The server may still be working on a statement of the killed process.
@@ -178,7 +178,7 @@ func TestReplicasFixOneDimension(t *testing.T) {
 	}
 }
 
-// A write whose context ends while another transaction blocks it stores nothing.
+// A write stores nothing if its context ends while another transaction blocks it.
 func TestCanceledVectorWritesStoreNothing(t *testing.T) {
 	t.Parallel()
 	w := storetest.Wrap(t)

@@ -132,8 +132,8 @@ func (s *vectorSearch) plan(ctx context.Context) error {
 	return nil
 }
 
-// few returns the number of documents whose comparison takes the time of a walk through a collection of n
-// documents that looks for this number of candidates among those that match.
+// few returns the number of documents that can be compared in the time of a walk through a collection of
+// n documents. The walk looks for this number of candidates among the documents that match.
 func few(n int64, candidates int) int64 {
 	return int64(2 * math.Sqrt(float64(n)*float64(candidates)))
 }

@@ -177,7 +177,7 @@ func (x *vectorIndexes) count(tx sqlkit.Tx, k vector.Key, n int64) (large bool, 
 		return nil
 	}, k.Owner, k.Collection, n)
 	if large {
-		x.notify() // for effects, whose transaction ends later
+		x.notify() // for effects, because their transaction ends later
 	}
 	return large, err
 }

@@ -19,8 +19,8 @@ import (
 
 var benchDocuments = flag.Int("documents", 20_000, "documents of BenchmarkVectorSpeed")
 
-// zipfDocuments returns documents of 384 components in clusters whose sizes follow Zipf's law. A vector
-// is a random combination of 32 directions near that of its cluster, with noise.
+// zipfDocuments returns documents of 384 components in clusters with sizes that follow Zipf's law. A
+// vector is a random combination of 32 directions near the center of its cluster, with noise.
 func zipfDocuments(r *rand.Rand, n int) []vector.Document {
 	const dim, directions = 384, 32
 	normal := func(scale float64) []float32 {
@@ -59,9 +59,9 @@ func zipfDocuments(r *rand.Rand, n int) []vector.Document {
 	return all
 }
 
-// BenchmarkVectorSpeed compares searches of one caller with those of the index in the process, on the
-// same documents and in turn, so that other load of the machine slows down both. Recall is that of 10
-// documents.
+// BenchmarkVectorSpeed compares searches of one caller with searches of the index in the process, on
+// the same documents and in turn, so that other load of the machine slows down both. It measures the
+// recall of 10 documents.
 func BenchmarkVectorSpeed(b *testing.B) {
 	const seed = 1
 	b.Logf("seed %d, %d documents of 384 components", seed, *benchDocuments)

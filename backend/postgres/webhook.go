@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-// webhookParams is a webhook to be saved. Null times are that of the last event of the task.
+// webhookParams is a webhook to be saved. A null time means the time of the last event of the task.
 type webhookParams struct {
 	Task        store.Key           `col:"owner,task_id"`
 	ID          string              `col:"id"`
@@ -24,10 +24,10 @@ type webhookParams struct {
 
 var webhookRows = paramRowsOf[webhookParams]("u")
 
-// stmtWebhook saves distinct webhooks of locked tasks. Their default time is that of the last
-// event of the task. It revokes the lease of an existing lane: the lane cannot be claimed until
-// the worker acknowledges that or the lease ends. The same holds for the lease of a deleted
-// webhook with the same id.
+// stmtWebhook saves distinct webhooks of locked tasks. Their default time is the time of the
+// last event of the task. It revokes the lease of an existing lane: the lane cannot be claimed
+// until the worker acknowledges that or the lease ends. A new lane also waits for the lease of
+// a deleted webhook with the same id.
 var stmtWebhook = newStatement("holdfast_webhooks", "", `WITH u AS MATERIALIZED (
 			SELECT u.*, t.pk, t.seq, t.context_id, t.created_at AS task_created_at, coalesce(u.at, t.updated_at) AS now
 			FROM {u ord}

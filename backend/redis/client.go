@@ -35,7 +35,7 @@ func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
 }
 
-// ended returns the error of a call with a context of limit: that of the context of the caller if it
+// ended returns the error of a call with a context of limit: the error of the caller's context if it
 // is done, errNoAnswer if the time of the call or of an attempt ended, or else last.
 func ended(ctx context.Context, last error) error {
 	switch done := ctx.Err() != nil; {
@@ -98,7 +98,8 @@ func retryable(err error) bool {
 	return false
 }
 
-// attempt sends commands once, and those whose script the server does not know a second time.
+// attempt sends commands. If the server does not know one of their scripts, it sends them a
+// second time, with the texts of the scripts.
 func (c *client) attempt(ctx context.Context, key string, commands []command, redirect bool) ([]any, error) {
 	replies, err := c.send(ctx, key, commands, redirect)
 	if !goredis.HasErrorPrefix(err, "NOSCRIPT") {

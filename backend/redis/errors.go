@@ -11,7 +11,7 @@ import (
 )
 
 // wrapError wraps an error of the server or the client with its code. op names the operation, for
-// the log. Errors that have a code, and those of the context, are returned unchanged.
+// the log. Errors that have a code, and errors of the context, are returned unchanged.
 func wrapError(err error, op string) error {
 	var coded *a2a.Error
 	switch {

@@ -140,7 +140,7 @@ func TestKilledServer(t *testing.T) {
 }
 
 // Calls to a server that does not answer end by their timeout, or with their context, and the server
-// executes them when it continues: an append whose retry succeeded is stored once.
+// executes them when it continues: an append that succeeded on a retry is stored once.
 func TestStoppedServer(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
@@ -232,8 +232,8 @@ func (p *lossy) answer(from, to net.Conn) {
 	}
 }
 
-// A change whose answer is lost is sent again, has one effect, and returns the result of the first
-// attempt.
+// If the answer to a change is lost, the change is sent again, has one effect, and returns the
+// result of the first attempt.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	proxy := startLossy(t, startServer(t).addr())

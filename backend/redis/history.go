@@ -123,7 +123,7 @@ func appendArgs(p *history.AppendParams, now int64) []any {
 	return args
 }
 
-// fenceText returns a fence in the form whose order as text is that of the numbers.
+// fenceText pads a fence so that it sorts as text.
 func fenceText(fence int64) string {
 	text := strconv.FormatInt(fence, 10)
 	return "0000000000000000000"[len(text):] + text

@@ -84,8 +84,8 @@ func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest [
 	return t, oldest, seqs, nil
 }
 
-// Fork implements [history.Editor]. It copies the messages to keys of their own first, which it
-// then renames in one step. The server removes those of an interrupted call after a while.
+// Fork implements [history.Editor]. It first copies the messages to keys of their own, and then
+// renames these in one step. The server removes the keys of an interrupted call after a while.
 func (h *History) Fork(ctx context.Context, p history.ForkParams) (copied int64, err error) {
 	if err := p.Check(); err != nil {
 		return 0, err

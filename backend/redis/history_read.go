@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
-// Limits of a command that reads messages of a session: their number, that of the first command, which does
-// not know their size, and about their bytes.
+// Limits of a command that reads messages of a session: the number of messages, a smaller number for the
+// first command, because it does not know their size, and the approximate number of bytes.
 const (
 	readBatch  = 1000
 	readFirst  = 16
@@ -174,8 +174,8 @@ func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (pag
 	return page, wrapError(err, "page")
 }
 
-// pageReader reads the messages of a query in batches: those that fit into a page, and the outlines
-// of others. Their order is that of reading, which is descending for the newest ones.
+// pageReader reads the messages of a query in batches: the messages that fit into a page, and the outlines
+// of others. They are in the order in which they were read, which is descending for the newest ones.
 type pageReader struct {
 	h *History
 	k history.Key

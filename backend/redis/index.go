@@ -26,7 +26,7 @@ type index struct {
 const (
 	indexWindow = time.Minute
 	indexGrace  = 10 * time.Minute
-	// indexMemory is the number of entries whose time of writing a store remembers.
+	// indexMemory is the number of entries for which a store remembers the time of writing.
 	indexMemory = 1 << 16
 	// indexBatch is the number of entries that a reader reads at a time.
 	indexBatch = 200

@@ -24,8 +24,8 @@ func (s *Store) indexKey(kind, owner string) string {
 	return s.cfg.Prefix + kind + ":{" + url.PathEscape(owner) + "}"
 }
 
-// member returns the entry of a session in the index. Names contain no NUL, so the order of entries
-// is that of agent and session.
+// member returns the entry of a session in the index. Names contain no NUL, so entries sort by
+// agent and then by session.
 func member(agent, session string) string { return agent + "\x00" + session }
 
 func parseMember(m string) (agent, session string) {

@@ -166,7 +166,7 @@ func (s *Store) Close() error {
 func (s *Store) History() history.Provider { return s.history }
 
 // change runs a script that changes the data of a key, after earlier changes of it by this store.
-// args are the arguments after those of common.lua.
+// args follow the arguments of common.lua.
 func (s *Store) change(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
 	ctx, cancel := s.client.limit(ctx)
 	defer cancel()

@@ -24,7 +24,7 @@ const (
 
 var parts = sync.Pool{New: func() any { return new([partSize]byte) }}
 
-// uploadOptions are those of every object.
+// uploadOptions are the options of every upload.
 var uploadOptions = minio.PutObjectOptions{ContentType: "application/octet-stream"}
 
 // Create implements blob.Contents. An object that fits in one part is one request.
@@ -55,7 +55,7 @@ func (c *Contents) put(ctx context.Context, o blob.Object, data []byte) error {
 	return c.wrap(ctx, err, "put object")
 }
 
-// createInParts uploads an object whose first part has been read.
+// createInParts uploads an object after its first part was read.
 func (c *Contents) createInParts(ctx context.Context, o blob.Object, r io.Reader, part []byte) (err error) {
 	id, err := c.core.NewMultipartUpload(ctx, c.cfg.Bucket, c.key(o), uploadOptions)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *Contents) Open(ctx context.Context, o blob.Object, offset, length int64
 // body is the body of a response.
 type body struct {
 	io.ReadCloser
-	ctx context.Context //nolint:containedctx // that of Open
+	ctx context.Context //nolint:containedctx // the context of Open
 	c   *Contents
 }
 

@@ -29,11 +29,11 @@ func (k dueKind) prefix() string {
 	return [...]string{duePrefix + "expiring/", duePrefix + "freed/"}[k]
 }
 
-// A marker is an empty object whose key has a time and an owner. It makes owners with due rows cheap to
-// find. If an owner has rows of a kind, its root names a marker whose time is not after the first of
-// them. The marker is written before the root that names it, under a name that is never used again. A
-// marker that its root does not name is removed, after a commit of the root: so a commit that has
-// written it, and was not made yet, fails.
+// A marker is an empty object with a time and an owner in its key. It makes owners with due rows cheap
+// to find. If an owner has rows of a kind, its root names a marker with a time that is not after the
+// first of these rows. The marker is written before the root that names it, under a name that is never
+// used again. A marker that its root does not name is removed after a commit of the root, so a commit
+// that has written the marker but was not made yet fails.
 
 // markerName returns the name of a new marker.
 func markerName(at, part string) string { return at + "-" + part + "-" + strings.ToLower(rand.Text()) }
@@ -143,8 +143,8 @@ func (s *state) remark(k dueKind, marker string) error {
 	})
 }
 
-// Expired implements blob.Refs. Refs of one owner are in the order of their times, and owners in that of
-// their first one.
+// Expired implements blob.Refs. The refs of one owner are in the order of their times, and the owners in
+// the order of their first times.
 func (r *refs) Expired(ctx context.Context, now time.Time, limit int) (keys []blob.RefKey, err error) {
 	rows, err := r.due(ctx, dueExpiring, now, limit)
 	for _, row := range rows {

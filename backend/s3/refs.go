@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Blobs returns blobs whose refs are in the bucket too, below the prefix of c. They need no database.
-// The service must support conditional writes (If-None-Match and If-Match of PUT), as S3, MinIO, R2 and
-// versitygw do. All rules of blobs apply, also among several processes. Their refs cannot change in the
-// commit of a task, and cfg.Inline has no effect.
+// Blobs returns blobs with refs that are in the bucket too, below the prefix of c. They need no
+// database. The service must support conditional writes (If-None-Match and If-Match of PUT), as S3,
+// MinIO, R2 and versitygw do. All rules of blobs apply, also among several processes. Their refs cannot
+// change in the commit of a task, and cfg.Inline has no effect.
 //
 // A change costs a read and a conditional write of the root of the owner, an object with its rows. Above
 // 256 KiB, which are about 400 blobs, the rows are in pages of up to 64 KiB, and a change also reads and

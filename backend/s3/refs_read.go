@@ -114,7 +114,7 @@ func parseDigest(text string) (d blob.Digest, err error) {
 // refs.Known finds the owner.
 type ownedContents struct{ contents *Contents }
 
-// owned returns an object whose name has the owner.
+// owned returns an object with the owner in its name.
 func owned(o blob.Object) blob.Object { return blob.Object{Name: partOf(o.Owner) + "/" + o.Name} }
 
 // Create implements blob.Contents.

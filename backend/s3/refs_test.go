@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// replicas is a store whose calls go to two processes in turn.
+// replicas is a store that sends its calls to two processes in turn.
 type replicas struct {
 	stores   [2]*blob.Blobs
 	calls    atomic.Int64
@@ -120,7 +120,7 @@ func TestBlobsInABucket(t *testing.T) {
 // Environment variable with the address of the server for the process to kill.
 const killEndpoint = "HOLDFAST_S3_KILL_ENDPOINT"
 
-// Two stores in each process change the same owners, whose rows need several pages.
+// Two stores in each process change the same owners, and the rows of an owner need several pages.
 func TestBlobsInABucketSurviveKill(t *testing.T) {
 	endpoint := os.Getenv(killEndpoint)
 	if endpoint == "" {
@@ -155,7 +155,7 @@ func (o *onRoot) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(r)
 }
 
-// bucket is a store whose requests a test can change, and another one of the same bucket.
+// bucket is a store with requests that a test can change, and another store of the same bucket.
 type bucket struct {
 	*testing.T
 	transport *onRoot
@@ -190,7 +190,7 @@ func (b *bucket) put(data string) (blob.Info, error) {
 	return b.first.Put(b.Context(), strings.NewReader(data), blob.PutParams{Owner: owner, Holder: "h"})
 }
 
-// fill stores blobs whose rows need several pages.
+// fill stores n blobs. Their rows need several pages.
 func (b *bucket) fill(n int) (refs []string) {
 	b.Helper()
 	for i := range n {

@@ -3,7 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // that of S3
+	"crypto/md5" //nolint:gosec // S3 uses it
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -31,8 +31,8 @@ type root struct {
 	Pages   []*page  `json:"pages,omitempty"`
 }
 
-// writer identifies the last commit of a process. A process whose request was repeated or had no
-// response finds out with it whether the commit was made.
+// writer identifies the last commit of a process. If the request of the process was repeated or
+// had no response, the process uses it to find out whether the commit was made.
 type writer struct {
 	ID     string `json:"id"`
 	Commit int64  `json:"n"`
@@ -113,7 +113,7 @@ func (r *refs) readConsistently(ctx context.Context, key string) (data []byte, e
 const unknownReads = 5
 
 func md5Of(data []byte) string {
-	sum := md5.Sum(data) //nolint:gosec // that of S3
+	sum := md5.Sum(data) //nolint:gosec // S3 uses it
 	return hex.EncodeToString(sum[:])
 }
 

@@ -35,7 +35,7 @@ type rows struct {
 // page is a range of rows, from a key to the first one of the next page.
 type page struct {
 	First string `json:"first,omitempty"`
-	// Name is that of the page's object. Empty if the rows are in the root.
+	// Name is the name of the page's object. It is empty if the rows are in the root.
 	Name  string `json:"page,omitempty"`
 	Rows  []row  `json:"rows,omitempty"`
 	ready bool   // Rows has been read

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 )
 
-// storedRows are rows whose pages are in memory.
+// storedRows are rows with their pages in memory.
 type storedRows struct {
 	limits
 	root  []byte

@@ -28,11 +28,12 @@ type Config struct {
 	// Prefix is the prefix of all keys, such as "holdfast/". Stores with different refs need
 	// different prefixes, because each removes the objects that it does not know.
 	Prefix string
-	// RefsInBucket reports that a URL asks for blobs whose refs are in the bucket too; see
-	// [Contents.Blobs]. Open ignores it.
+	// RefsInBucket reports that a URL asks for blobs with refs that are in the bucket too;
+	// see [Contents.Blobs]. Open ignores it.
 	RefsInBucket bool
-	// AccessKey, SecretKey and SessionToken are the credentials. If AccessKey is empty, they are those
-	// of the environment (AWS_ACCESS_KEY_ID), of the file ~/.aws/credentials, or of the machine.
+	// AccessKey, SecretKey and SessionToken are the credentials. If AccessKey is empty, the
+	// credentials come from the environment (AWS_ACCESS_KEY_ID), from the file ~/.aws/credentials, or
+	// from the machine.
 	AccessKey, SecretKey, SessionToken string
 	// Retries is the number of attempts of a request. Default 4, within about three seconds.
 	Retries int
@@ -119,7 +120,7 @@ func (c *Contents) Ping(ctx context.Context) error {
 	return nil
 }
 
-// below returns the contents below a prefix within that of c.
+// below returns the contents below a prefix within the prefix of c.
 func (c *Contents) below(prefix string) *Contents {
 	inner := *c
 	inner.cfg.Prefix += prefix
@@ -129,8 +130,8 @@ func (c *Contents) below(prefix string) *Contents {
 // key returns the key of an object.
 func (c *Contents) key(o blob.Object) string { return c.cfg.Prefix + o.Name }
 
-// wrap wraps an error of the service with its code. Errors that have a code, and those of the
-// context, are returned unchanged.
+// wrap wraps an error of the service with its code. Errors that have a code, and errors of
+// the context, are returned unchanged.
 func (c *Contents) wrap(ctx context.Context, err error, op string) error {
 	var coded *a2a.Error
 	switch {

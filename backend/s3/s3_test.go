@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// blobStore is blobs whose refs are in SQLite and whose contents are in S3.
+// blobStore is blobs with refs in SQLite and contents in S3.
 type blobStore struct {
 	*blob.Blobs
 	refs     *sqlite.Store
@@ -199,7 +199,7 @@ func TestServerIsKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
-// A content whose object was lost is reported, and an interrupted upload is found page by page.
+// A content with a lost object is reported, and an interrupted upload is found page by page.
 func TestLostObjectsAreReported(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t)

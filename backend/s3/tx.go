@@ -44,7 +44,7 @@ type contentRow struct {
 	Freed  int64  `json:"freed,omitempty"`
 }
 
-// timeKey returns a time such that the order of the results is that of the times.
+// timeKey returns a time as text that sorts by time.
 func timeKey(t time.Time) string { return fmt.Sprintf("%016x", uint64(t.UnixMilli())^1<<63) } //nolint:gosec // the same bits
 
 // timeKeyLength is the length of timeKey.
@@ -142,7 +142,7 @@ func (t *tx) put(row *blob.RefRow, object string, inline bool) error {
 	return t.s.set(tableRefs+row.Ref, &r)
 }
 
-// unlink removes the rows by which a ref is found, except that of its key.
+// unlink removes the rows by which a ref is found, except the row of its key.
 func (t *tx) unlink(row *blob.RefRow) error {
 	for _, h := range row.Holders {
 		if err := t.s.remove(heldKey(h, row.Ref)); err != nil {

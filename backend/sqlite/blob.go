@@ -202,8 +202,8 @@ func objectNames(dir, after string) (names []string, err error) {
 	return names, err
 }
 
-// fileError wraps an error of a file with its code. Errors that have a code, and those of the
-// reader of a new content, are returned unchanged.
+// fileError wraps an error of a file with its code. Errors that have a code, and errors of
+// the reader of a new content, are returned unchanged.
 func fileError(err error) error {
 	var file *fs.PathError
 	if !errors.As(err, &file) {

@@ -288,7 +288,7 @@ func (c *change) namesKey() bool {
 	return k != nil && len(c.Events) > 0 && k.Owner == c.Key.Owner && k.TaskID == c.Key.ID
 }
 
-// write applies a change whose preconditions hold.
+// write applies a change. The preconditions of the change must hold.
 func (w *writer) write(c *change, row taskRow, phase sqlrow.Phase) (refusal, err error) {
 	first := row.Seq + 1
 	status := row.Advance(c.Events)

@@ -126,8 +126,7 @@ func (c *claim) apply(w *writer) error {
 	return err
 }
 
-// promote makes waiting tasks ready that are due, or whose due time is beyond the
-// horizon.
+// promote makes waiting tasks ready if they are due, or if their due time is beyond the horizon.
 func (c *claim) promote(w *writer) (err error) {
 	if !w.waits.mayBeDue(c.now, c.horizon) {
 		return nil

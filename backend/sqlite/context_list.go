@@ -17,7 +17,7 @@ import (
 //	?2        limit
 //	?3        bucket
 //	?4 ?5 ?6  name, time and id after which the page starts
-//	?7        label by whose index it reads
+//	?7        label that it looks up in the index
 //	?8 ?9     JSON array of the other labels, and their number
 //	?10 ?11   bounds of the creation time: ?10 <= time < ?11
 type contextWalk struct {
@@ -168,9 +168,9 @@ func (l *contextList) read(ctx context.Context) (page store.ContextPage, err err
 	return page, nil
 }
 
-// findBuckets sets the buckets to read: those of the rarest label, or all if the query
-// names no label. Contexts without a description have no labels but have the default
-// role, so a query for that role reads their buckets too.
+// findBuckets sets the buckets to read: the buckets of the rarest label, or all if the
+// query names no label. Contexts without a description have no labels but have the
+// default role, so a query for that role reads their buckets too.
 func (l *contextList) findBuckets() error {
 	var labels []string
 	for _, tag := range l.q.Tags {
@@ -210,8 +210,8 @@ func (l *contextList) findBuckets() error {
 	return nil
 }
 
-// addBuckets adds the non-empty buckets of a label whose status the query selects. If
-// only is given, it adds no others.
+// addBuckets adds the non-empty buckets of a label if the query selects their status. If
+// only is given, it adds no other buckets.
 func (l *contextList) addBuckets(label string, only ...string) error {
 	return l.eachCounter(l.q.Owner, label, func(bucket string, n int) {
 		selected := len(l.q.Statuses) == 0 || slices.Contains(l.q.Statuses, statusOf(bucket))

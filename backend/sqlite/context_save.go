@@ -78,7 +78,7 @@ func (c *contextSave) apply(w *writer) error {
 	return c.addLabels(w)
 }
 
-// check returns the error of a change whose preconditions do not hold.
+// check returns the error of a change if its preconditions do not hold.
 func (c *contextSave) check(w *writer, before *contextHead) (refusal, err error) {
 	seen := rules.Context{Exists: before.found, Deleting: before.found && !before.live(), Version: before.Version}
 	if k := c.Idempotency; k != nil {

@@ -14,7 +14,7 @@ import (
 
 const planFile = "testdata/plans.txt"
 
-// hotQueries are the statements whose cost must not grow with the size of the database.
+// hotQueries are the statements with a cost that must not grow with the size of the database.
 var hotQueries = []hotQuery{
 	{"guard", sqlSelectRow},
 	{"get", sqlReadTask},

@@ -14,7 +14,7 @@ import (
 )
 
 // childWrites completes tasks on 16 goroutines until it is killed. It prints the number
-// of each task whose completion was acknowledged.
+// of each task after its completion was acknowledged.
 func childWrites(dir string) error {
 	s, err := Open(bg, Config{Dir: dir})
 	if err != nil {

@@ -45,7 +45,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	return result
 }
 
-// errKitRejected ends a transaction whose function returned an error.
+// errKitRejected ends a transaction after its function has returned an error.
 var errKitRejected = errors.New("rejected")
 
 // inSavepoint calls f and undoes its statements unless they are to be kept. If f fails, the caller
@@ -118,7 +118,7 @@ func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) 
 // kitTx runs statements on a connection, and keeps the first failure. It maps the errors of
 // statements to codes, so that f can return them.
 type kitTx struct {
-	ctx     context.Context //nolint:containedctx // that of the call which runs f
+	ctx     context.Context //nolint:containedctx // the context of the call that runs f
 	conn    *conn
 	kit     *kit
 	failure error

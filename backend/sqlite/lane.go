@@ -197,7 +197,7 @@ func (w *laneWriter) removeLaneData(l *laneRow) error {
 	return err
 }
 
-// removeLane removes the lane of a webhook whose other data is removed already.
+// removeLane removes the lane of a webhook after its other data was removed.
 func (w *laneWriter) removeLane(l *laneRow) error {
 	if _, err := w.exec(sqlDropLane, l.PK); err != nil {
 		return err

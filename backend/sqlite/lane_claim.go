@@ -28,8 +28,8 @@ var (
 		WHERE phase = {ready} AND owner = ? AND due_at <= ? ORDER BY due_at, task_id, id LIMIT ?`
 	sqlReadyBeyond = `SELECT due_at, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_ready
 		WHERE phase = {ready} AND owner = ? AND due_at > ? ORDER BY due_at, task_id, id LIMIT ?`
-	// The third argument of sqlLeasedLaneDue is, during a takeover, the worker whose own leases
-	// are excluded, otherwise null.
+	// During a takeover, the third argument of sqlLeasedLaneDue is the worker, because its own
+	// leases are excluded. Otherwise it is null.
 	sqlLeasedLaneDue = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
 		WHERE phase = {leased} AND owner = ? AND lease_until <= ? AND worker IS NOT ? ORDER BY lease_until, task_id, id LIMIT ?`
 	sqlLeasedLaneBeyond = `SELECT lease_until, task_id, id, pk FROM webhook_lanes INDEXED BY webhook_lanes_leased
@@ -102,8 +102,8 @@ func (c *laneClaim) apply(w *writer) error {
 	return w.laneLeases.load(w.conn, sqlLaneLeaseBounds)
 }
 
-// promote makes waiting lanes ready that are due, or whose due time is beyond the
-// horizon. It also removes deleted lanes whose leases have ended.
+// promote makes waiting lanes ready if they are due, or if their due time is beyond the
+// horizon. It also removes deleted lanes after their leases have ended.
 func (c *laneClaim) promote(w *writer) error {
 	if _, err := w.exec(sqlPromoteDue, c.now, int64(promoteLimit)); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *webhookStore) readLanes(c *laneClaim) (lanes []store.ClaimedLane, err e
 	return nil, errors.Join(e, err)
 }
 
-// releaseRevoked releases lanes whose leases were revoked before they were read.
+// releaseRevoked releases lanes if their leases were revoked before they were read.
 func (s *webhookStore) releaseRevoked(leases []store.LaneLease, now time.Time) error {
 	return s.submit(context.Background(), &request{weight: len(leases), apply: func(w *writer) error {
 		for i := range leases {

@@ -51,11 +51,10 @@ type Config struct {
 	// size is full: changes fail as on a full disk. 0 means no limit.
 	MaxPages int64
 	// ReadOnly opens an existing database for reading only, also while another process
-	// serves it; commits of that process are visible at once. It takes no lock and
-	// applies no migration. Open fails if the schema is not that of this program. All
-	// methods that write, including Ping, return a2a.CodeUnsupported. Info.Exclusive is
-	// false, because the other process may hold leases. Synchronous and MaxPages are
-	// ignored.
+	// serves it; commits of that process are visible at once. It takes no lock and applies
+	// no migration. Open fails if the schema does not match this program. All methods that
+	// write, including Ping, return a2a.CodeUnsupported. Info.Exclusive is false, because
+	// the other process may hold leases. Synchronous and MaxPages are ignored.
 	ReadOnly bool
 	// Logger receives errors and events that no caller receives. Default: discard.
 	Logger *slog.Logger

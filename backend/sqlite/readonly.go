@@ -57,8 +57,8 @@ func readOnlyOpenError(err error, path string) error {
 	return openError(err, path)
 }
 
-// checkSchema rejects a database that is not of Holdfast or whose schema this program
-// cannot read.
+// checkSchema rejects a database that is not of Holdfast or has a schema that this
+// program cannot read.
 func (s *Store) checkSchema(ctx context.Context) error {
 	migrations, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {

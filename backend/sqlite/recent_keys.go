@@ -42,8 +42,7 @@ type recentKeys struct {
 
 type keyName struct{ owner, key string }
 
-// recentRecord is a record without its name. pk is that of the task; 0 marks a removed
-// record.
+// recentRecord is a record without its name. pk is the pk of the task; 0 marks a removed record.
 type recentRecord struct {
 	pk        int64
 	taskID    string
@@ -113,7 +112,7 @@ func (k *recentKeys) trim(pk int64) {
 	k.records = kept
 }
 
-// eachRecent calls each for every record in the log of a task whose pk is above the given
+// eachRecent calls each for every record in the log of a task with a pk above the given
 // one. These records are not in the index.
 func (c *conn) eachRecent(pk int64, each func(name keyName, r recentRecord)) error {
 	return c.query(sqlRecentKeys, func(r record) error {
@@ -138,7 +137,7 @@ type keyWriter struct {
 }
 
 // load loads the records that were not moved to the index. It must follow taskWriter.load,
-// whose nextPK it raises.
+// because it raises the nextPK that taskWriter.load sets.
 func (w *keyWriter) load() error {
 	indexed, err := w.ints(sqlKeysIndexed)
 	if err != nil {
@@ -224,7 +223,7 @@ func (w *keyWriter) stageRecentRemoval(t *taskRow) error {
 // keyMove is a set of recent records that is being moved to the index.
 type keyMove struct {
 	batch []namedRecord // sorted by key
-	last  int64         // pk of the newest task whose record is moved
+	last  int64         // pk of the newest task in the move
 	next  int           // index in batch of the first record that was not moved
 }
 

@@ -197,7 +197,7 @@ func TestDeletionRemovesRecentRecords(t *testing.T) {
 		must(t, s.Ping(bg))
 	}
 	if n := countIndexed(t, s); n != tasks/2+1 {
-		t.Errorf("the index has %d records, want %d: those of the remaining tasks", n, tasks/2+1)
+		t.Errorf("the index has %d records, want %d, the records of the remaining tasks", n, tasks/2+1)
 	}
 	must(t, s.Close())
 	s = open(t, Config{Dir: dir})

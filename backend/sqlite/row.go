@@ -51,7 +51,7 @@ func (t *taskRow) contextKey() store.ContextKey {
 	return store.ContextKey{Owner: t.Key.Owner, ID: t.ContextID}
 }
 
-// logID returns the id of the log row whose first event has the given sequence.
+// logID returns the id of the log row that starts with the event of the given sequence.
 func (t *taskRow) logID(seq int64) int64 { return t.PK<<logShift | seq }
 
 // The id of a log row is the task's pk << logShift plus the sequence of its first
@@ -175,7 +175,7 @@ func (w *taskWriter) countPhase(phase sqlrow.Phase, by int) {
 }
 
 // rowCache caches rows of tasks. It has two generations of up to limit rows. When the
-// young one is full, it replaces the old one, whose rows are dropped.
+// young one is full, it replaces the old one, and the rows of the old one are dropped.
 type rowCache struct {
 	limit int
 	young map[store.Key]taskRow

@@ -60,7 +60,7 @@ func newStore(cfg Config) *Store {
 	}
 }
 
-// pingTimeout bounds a Ping whose context has no deadline.
+// pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second
 
 // Backlog implements store.Maintenance.

@@ -40,7 +40,7 @@ type vectorIndexes struct {
 	closed bool
 	// saves are the goroutines that save snapshots and remove rows until stop is called.
 	saves sync.WaitGroup
-	ctx   context.Context //nolint:containedctx // that of saves
+	ctx   context.Context //nolint:containedctx // the context of saves
 	stop  context.CancelFunc
 	// minSnapshot is the number of documents from which snapshots are saved.
 	minSnapshot int
@@ -195,7 +195,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 	return nil
 }
 
-// load returns an empty index, or that of the snapshot of the collection.
+// load returns the index in the snapshot of the collection, or an empty index.
 func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionRow) (*indexState, error) {
 	cfg := s.cfg
 	cfg.Source = documents{s.kit, v.key.Owner, c}

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/ann"
 )
 
-// vectorMemory chooses indexes to drop so that those of all collections need no more memory than a
-// limit. Its users hold the lock of vectorIndexes.
+// vectorMemory chooses indexes to drop so that the indexes of all collections need no more memory
+// than a limit. Its users hold the lock of vectorIndexes.
 type vectorMemory struct {
 	limit  int64
 	total  int64
@@ -83,7 +83,7 @@ func (s *vectorIndexes) saveAndDrop(v *vectorIndex) {
 	}
 }
 
-// dropped reports that another index is or will be that of the collection.
+// dropped reports that the collection has or will have another index.
 func (s *vectorIndexes) dropped(v *vectorIndex) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

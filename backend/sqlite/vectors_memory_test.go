@@ -102,7 +102,7 @@ func TestIndexesAreDroppedAndReadAgain(t *testing.T) {
 		search(i, true)
 	}
 	if n := len(s.vectors.byKey); n != 1 {
-		t.Errorf("%d indexes are in memory, want that of the last search", n)
+		t.Errorf("%d indexes are in memory, want only the index of the last search", n)
 	}
 }
 

@@ -86,7 +86,7 @@ func (v *vectorIndex) applyRemovals(ctx context.Context, d documents, state *ind
 	return nil
 }
 
-// existing returns those of ids of which documents exist.
+// existing returns the ids that have a document.
 func (d documents) existing(ctx context.Context, ids []string) (map[string]bool, error) {
 	found := make(map[string]bool)
 	err := d.kit.Read(ctx, func(q sqlkit.Querier) error {

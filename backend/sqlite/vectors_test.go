@@ -27,8 +27,8 @@ type openVectors struct {
 	store *Store
 }
 
-// vectorHarness returns a harness of stores whose indexes have a graph and snapshots from a number of
-// documents.
+// vectorHarness returns a harness of stores. Their indexes have a graph, and snapshots from a number
+// of documents on.
 func vectorHarness(index ann.Config, minSnapshot int) vectortest.Harness {
 	openIn := func(t storetest.T, dir string, cfg vector.Config) vector.Store {
 		s := open(t, Config{Dir: dir, Logger: testLogger(t)})
@@ -179,8 +179,8 @@ func childWritesVectors(dir string) error {
 
 const vectorWriters = 4
 
-// vectorWrite stores 10 documents whose metadata is the number of the write. Every third write deletes
-// half of them instead.
+// vectorWrite stores 10 documents with the number of the write in their metadata. Every third write
+// deletes half of them instead.
 func vectorWrite(v vector.Store, g, n int) error {
 	documents := randomDocuments(rand.New(rand.NewPCG(uint64(g), uint64(n))), 10, g*1000+n%40*10)
 	if n%3 == 2 {

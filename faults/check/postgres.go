@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 )
 
-// Postgres checks a schema of a database whose servers have ended. It returns its content, and an
-// error that lists all problems.
+// Postgres checks a schema of a database after its servers have ended. It returns its content,
+// and an error that lists all problems.
 func Postgres(ctx context.Context, url, schema string) (_ *Report, err error) {
 	s, err := postgres.Open(ctx, postgres.Config{URL: url, Schema: schema})
 	if err != nil {
@@ -57,7 +57,7 @@ func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) e
 	return errors.Join(append(errs, err)...)
 }
 
-// orphanRows returns an error if rows exist whose task, context or webhook does not.
+// orphanRows returns an error if rows exist without their task, context or webhook.
 func orphanRows(ctx context.Context, c *pgx.Conn, schema string) error {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
 	orphans := "SELECT count(*) FROM %s x WHERE NOT EXISTS (SELECT FROM %s t WHERE t.pk = x.task_pk)"

@@ -35,7 +35,7 @@ const (
 	scanBroad   = 10_000     // number of rows up to which those that a filter selects are scanned
 	scanFloat   = 256        // number of rows up to which a scan reads float32 vectors if they are kept
 	batchRows   = 128        // rows that are linked at the same time
-	maxFilters  = 64         // filters whose selection is kept
+	maxFilters  = 64         // filters with a selection that is kept
 	levelFactor = 0.36067376 // 1/ln(degree)
 )
 

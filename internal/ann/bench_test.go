@@ -127,7 +127,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkOpen measures the time and the memory to read the snapshot of an index whose links are random,
+// BenchmarkOpen measures the time and the memory to read the snapshot of an index with random links,
 // because a graph of a million vectors takes minutes to build and has the same size.
 //
 //	go test -run '^$' -bench Open ./internal/ann -rows 1000000
@@ -188,7 +188,8 @@ func residentMemory(b *testing.B) (rss, heap int64) {
 	return pages * int64(os.Getpagesize()), int64(stats.HeapAlloc)
 }
 
-// randomIndex returns an index with random links. Their number is that of clustered data.
+// randomIndex returns an index with random links. The number of links is the same as for
+// clustered data.
 func randomIndex(b *testing.B, rows, dim int) *Index {
 	b.Helper()
 	const links = 26

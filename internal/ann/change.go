@@ -176,7 +176,7 @@ func (x *Index) settleNext() bool {
 	return link || x.repair.active
 }
 
-// Retain removes all items but those whose ids each passes to keep.
+// Retain keeps the items with the ids that each passes to keep, and removes all others.
 func (x *Index) Retain(each func(keep func(id string)) error) error {
 	x.changes.Lock()
 	defer x.changes.Unlock()

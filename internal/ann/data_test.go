@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// data generates vectors of unit length in clusters whose sizes follow Zipf's law. A cluster has
-// 32 directions of its own, and noise in all others.
+// data generates vectors of unit length in clusters with sizes that follow Zipf's law. A cluster
+// has 32 directions of its own, and noise in all others.
 type data struct {
 	r       *rand.Rand
 	dim     int
@@ -125,7 +125,7 @@ func byID(items []Item) map[string]Item {
 	return m
 }
 
-// modulo selects the items whose number is divisible by n.
+// modulo selects the items with a number that is divisible by n.
 func modulo(n int) *Filter {
 	return &Filter{Key: fmt.Sprint("modulo ", n), Match: func(_ string, attr any) bool { return attr.(int)%n == 0 }}
 }

@@ -25,7 +25,7 @@
 //
 //   - Results are ordered by falling score, then by id.
 //   - The graph depends on the order of changes, not on the number of CPUs.
-//   - A result satisfies the filter, and its score is that of its vector.
+//   - A result satisfies the filter, and its score is the score of its vector.
 //
 // # Concurrency
 //

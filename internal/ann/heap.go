@@ -11,7 +11,7 @@ type hit struct {
 	row   uint32
 }
 
-// heap is a binary heap whose first element has the lowest closeness.
+// heap is a binary heap. Its first element has the lowest closeness.
 type heap []hit
 
 func (h *heap) push(e hit) {

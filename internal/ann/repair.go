@@ -149,8 +149,8 @@ func (x *Index) unlink(row uint32) {
 	x.count--
 }
 
-// replaceEntry chooses another entry if that of the graph was removed, and frees all rows of a graph
-// of removed rows.
+// replaceEntry chooses another entry if the entry of the graph was removed. It frees all rows of a
+// graph that has only removed rows.
 func (x *Index) replaceEntry() {
 	if x.count == 0 || x.state(x.entry) == stateLinked {
 		return

@@ -29,7 +29,7 @@ type SearchParams struct {
 type Result struct {
 	ID    string
 	Score float64 // larger is closer; see [Metric]
-	// Attr is that of the item, nil if the index has a Source.
+	// Attr is the attribute of the item, nil if the index has a Source.
 	Attr any
 }
 
@@ -107,7 +107,7 @@ func (x *Index) exactCloseness(score float64) float64 {
 // notCompared is the closeness of rows that were selected without a comparison.
 const notCompared = math.MaxFloat32
 
-// candidate is an item whose score is computed from its vector.
+// candidate is an item. Its score is computed from its vector.
 type candidate struct {
 	Result
 	row    uint32

@@ -1,5 +1,5 @@
-// Package await lets tests wait for other goroutines, processes and databases, and read their output. A test whose
-// goroutines are all its own uses testing/synctest or a channel instead.
+// Package await lets tests wait for other goroutines, processes and databases, and read their output. A test that
+// has only goroutines of its own uses testing/synctest or a channel instead.
 package await
 
 import (

@@ -107,7 +107,7 @@ func appendArray(dst []byte, items []any) (_ []byte, err error) {
 	return append(dst, ']'), nil
 }
 
-// appendObject appends an object, whose members are in the order of the UTF-16 code units of
+// appendObject appends an object. Its members are in the order of the UTF-16 code units of
 // their names.
 func appendObject(dst []byte, members map[string]any) (_ []byte, err error) {
 	names := slices.SortedFunc(maps.Keys(members), func(a, b string) int {

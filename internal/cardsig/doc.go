@@ -9,6 +9,6 @@
 // a card that does not change must not get another ETag). The id of a key is its thumbprint
 // (RFC 7638).
 //
-// Some agents sign their card without members whose values are empty, also those that the
-// protocol requires. [Keys.Verify] accepts both forms.
+// Some agents sign their card without members that have empty values, even if the protocol
+// requires the members. [Keys.Verify] accepts both forms.
 package cardsig

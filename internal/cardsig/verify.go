@@ -24,15 +24,15 @@ var (
 
 // Signature describes a valid signature.
 type Signature struct {
-	// KeyID identifies the key. Algorithm is that of the signature.
+	// KeyID identifies the key. Algorithm is the algorithm of the signature.
 	KeyID, Algorithm string
 	// JKU is the URL of the signer's key set, as the signature claims; "" if it names none.
 	JKU string
 }
 
 // Verify returns the first signature of a card that is valid for one of the keys. Otherwise the
-// error is [ErrUnsigned], [ErrUnknownKey] or [ErrMismatch] with details, or that of a card that is
-// not valid JSON.
+// error is [ErrUnsigned], [ErrUnknownKey] or [ErrMismatch] with details, or an error about a card
+// that is not valid JSON.
 func (keys Keys) Verify(card []byte) (*Signature, error) {
 	var signed struct {
 		Signatures []a2a.AgentCardSignature `json:"signatures,omitempty"`

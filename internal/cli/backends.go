@@ -34,8 +34,8 @@ type backend struct {
 	openExisting func(ctx context.Context, s *storage) (store.Store, error)
 	migrations   func(ctx context.Context, s *storage) ([]migration, error)
 
-	// contracts are the flags of the contracts of which the kind has stores. schemes are those of
-	// their URLs, "" for a path, and example shows such a URL.
+	// contracts are the flags of the contracts for which the kind has stores. schemes are the
+	// schemes of their URLs, "" for a path, and example shows such a URL.
 	contracts, schemes []string
 	example            string
 	// locate sets the location of the storage at the URL of a contract. For kinds with open.

@@ -44,7 +44,7 @@ func (c *cardShowCmd) Run(ctx context.Context, a *app) error {
 }
 
 // cardClient returns a client that reads the card of an agent, at the given URL or, if it is "", at
-// that of --server.
+// the URL of --server.
 func (c *connection) cardClient(a *app, url string) (*client.Client, error) {
 	if url != "" {
 		if err := c.selectAgent(a, url); err != nil {

@@ -219,7 +219,7 @@ func TestTokens(t *testing.T) {
 	tokens, err := c.tokens()
 	if err != nil || len(tokens) != 3 || tokens[0].Token != "YWxpY2U=" || tokens[0].Principal.ID != "alice" ||
 		tokens[1].Principal.ID != "did:bindu:bob:1" || tokens[2].Principal.ID != "carol" {
-		t.Errorf("tokens() = %d tokens, %v, want those of alice, bob and carol", len(tokens), err)
+		t.Errorf("tokens() = %d tokens, %v, want the tokens of alice, bob and carol", len(tokens), err)
 	}
 
 	writeFile(t, file, "# none yet\n")

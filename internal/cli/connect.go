@@ -98,7 +98,7 @@ func (c *connection) client(ctx context.Context, a *app, onReconnect func(client
 	return c.cl, nil
 }
 
-// explainConfig replaces the names of settings in an error by those of flags.
+// explainConfig replaces the names of settings in an error by the names of flags.
 func (c *connection) explainConfig(err error) error {
 	var invalid *config.Error
 	if !errors.As(err, &invalid) {

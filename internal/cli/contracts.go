@@ -31,7 +31,7 @@ type contractFlags struct {
 type contract struct {
 	flag, what string
 	url        func(f *contractFlags) string
-	// move sets the part of to to that of from, and reports whether from has it.
+	// move copies the part of from into to, and reports whether from has it.
 	move func(to, from *engine.Contracts) bool
 }
 
@@ -73,7 +73,7 @@ type contractStore struct {
 	at  storage // if the backend is a kind of storage
 }
 
-// place identifies the store among those of other contracts.
+// place identifies the store among the stores of other contracts.
 func (c *contractStore) place() string {
 	if c.open != nil {
 		return c.kind + " " + c.at.location()

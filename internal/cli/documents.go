@@ -50,7 +50,7 @@ func viewDocument(d *vector.Document) documentView {
 	return documentView{ID: d.ID, Text: d.Text, Blocks: d.Blocks, Metadata: d.Metadata}
 }
 
-// withDocuments opens the stores and calls do with that of documents.
+// withDocuments opens the stores and calls do with the store of documents.
 func (f *keptFlags) withDocuments(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
 	return f.with(ctx, a, write, func(k *kept) error {
 		if k.Documents == nil {

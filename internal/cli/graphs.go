@@ -65,7 +65,7 @@ func viewRelationship(r *graph.Relationship) relationshipView {
 	return relationshipView{r.ID, r.Source, r.Type, r.Target, r.Properties, timeJSON(r.ValidFrom), timeJSON(r.ValidTo), r.Version, timeJSON(r.RecordedAt), timeJSON(r.ReplacedAt)}
 }
 
-// withGraphs opens the stores and calls do with that of graphs.
+// withGraphs opens the stores and calls do with the store of graphs.
 func (f *keptFlags) withGraphs(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
 	return f.with(ctx, a, write, func(k *kept) error {
 		if k.Graphs == nil {

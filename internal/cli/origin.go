@@ -91,8 +91,8 @@ func (s *settings) markCommandLineFlags(parsed *kong.Context) {
 	}
 }
 
-// selectFlag returns the one of two exclusive flags whose source has precedence, "" if neither is set.
-// It returns an error if both are set in the same source.
+// selectFlag returns the one of two exclusive flags that was set in the source with precedence, "" if
+// neither is set. It returns an error if both are set in the same source.
 func (s *settings) selectFlag(one, other string) (string, error) {
 	a, b := s.origins[one].rank, s.origins[other].rank
 	switch {

@@ -232,7 +232,7 @@ func (f *storageFlags) resolvePostgres(a *app, s *storage, _ string) error {
 }
 
 // locatePostgres sets the configuration for the URL of a contract. Its parameter schema names the schema.
-// The other settings are those of the main database.
+// The other settings are the settings of the main database.
 func locatePostgres(a *app, s *storage, text string) error {
 	u, err := parseDatabaseURL(text)
 	if err != nil {

@@ -229,7 +229,7 @@ func TestMigrateUpStatusPlan(t *testing.T) {
 	})
 }
 
-// startLockedServer starts a server whose tasks table is locked until release is called. read runs a
+// startLockedServer starts a server. Its tasks table is locked until release is called. read runs a
 // command, by default tasks get.
 func startLockedServer(t *testing.T, name string, environ ...string) (read func(args ...string) (int, string), release func()) {
 	t.Helper()

@@ -103,7 +103,8 @@ func joinNegative(args []string) []string {
 }
 
 // validationError returns all problems of the settings and errs as one usage error with a line for
-// each, nil if there are none. For a setting whose value cannot be parsed it reports nothing else.
+// each, nil if there are none. For a setting with a value that cannot be parsed, it reports
+// nothing else.
 func (s *settings) validationError(errs ...error) error {
 	var lines, unread []string
 	for _, err := range s.problems {

@@ -22,12 +22,12 @@ import (
 // A flag describes a setting by its tags:
 //
 //	field    the field of a configuration that it sets: of holdfast.Config, or with the prefix
-//	         "postgres." or "exec." of that configuration. Default and bounds are those of the field.
+//	         "postgres." or "exec." of that configuration. Default and bounds come from the field.
 //	         With "!" in front a bool is negated.
 //	contains the field that the file contains, for messages
 //	envvar   its environment variable; if the tag is empty, HOLDFAST_ and the name of the flag
 //	also     further variables
-//	min, max bounds of the command, if they are narrower than those of the field
+//	min, max bounds of the command, if they are narrower than the bounds of the field
 //	secret   its value is masked; "all" masks a URL completely
 
 // configTypes are the types of the configurations by the prefix of their fields in the tag field. The first
@@ -83,8 +83,8 @@ func describeFlags(node *kong.Node) {
 	}
 }
 
-// bind sets the fields of a configuration from the flags whose tag field has the prefix. 0 in a flag is
-// none, which is negative in a configuration, where 0 is the default.
+// bind sets the fields of a configuration from the flags that have the prefix in the tag field. 0 in a
+// flag means none. A configuration has a negative value for none, because 0 means the default there.
 func (s *settings) bind(prefix string, cfg any) {
 	for _, flag := range s.flags {
 		field, ok := strings.CutPrefix(fieldOf(flag), prefix)
@@ -113,8 +113,8 @@ func (s *settings) bind(prefix string, cfg any) {
 	}
 }
 
-// problemsOf returns the problems of a configuration whose fields have the prefix in the tag field, each with
-// the flag that sets the field, or other.
+// problemsOf returns the problems of a configuration, each with the flag that sets the field, or other. The
+// tag field of these flags has the prefix.
 func (s *settings) problemsOf(prefix string, err error, other string) (errs []error) {
 	var all []config.Problem
 	var public *holdfast.ConfigError

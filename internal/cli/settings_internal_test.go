@@ -185,7 +185,7 @@ func TestDocsListEverySetting(t *testing.T) {
 	if flag.Lookup("update").Value.String() == "true" {
 		writeFile(t, page, want)
 	} else if want != string(raw) {
-		t.Errorf("the settings in %s are not those of serve: go test ./internal/cli -run TestDocsListEverySetting -update", page)
+		t.Errorf("the settings in %s are not the settings of serve: go test ./internal/cli -run TestDocsListEverySetting -update", page)
 	}
 }
 

@@ -36,7 +36,7 @@ type sessionView struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }
 
-// messageView is a message in the JSON output. Agent and Session are those of results of searches.
+// messageView is a message in the JSON output. Agent and Session are set in results of searches.
 type messageView struct {
 	Agent       string          `json:"agent,omitempty"`
 	Session     string          `json:"session,omitempty"`

@@ -108,8 +108,8 @@ func (e *Error) Add(field string, err error) {
 	}
 }
 
-// Join adds the problems of an [Error] about another configuration, except those of fields that have
-// one already. rename returns the name that a field has here.
+// Join adds the problems of an [Error] about another configuration, except problems of fields that
+// have one already. rename returns the name that a field has here.
 func (e *Error) Join(err error, rename func(field string) string) {
 	var other *Error
 	if !errors.As(err, &other) {

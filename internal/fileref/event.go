@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// MapEvent returns an event whose parts are results of f. It does not modify e.
+// MapEvent returns a copy of e with the results of f as its parts. It does not modify e.
 func MapEvent(e store.Event, f func(parts []a2a.Part) ([]a2a.Part, error)) (_ store.Event, err error) {
 	if e.Message, err = mapMessage(e.Message, f); err != nil {
 		return e, err
@@ -24,7 +24,7 @@ func MapEvent(e store.Event, f func(parts []a2a.Part) ([]a2a.Part, error)) (_ st
 	return e, err
 }
 
-// MapTask returns a copy of a task whose parts are results of f.
+// MapTask returns a copy of a task with the results of f as its parts.
 func MapTask(t *store.Task, f func(parts []a2a.Part) ([]a2a.Part, error)) (_ *store.Task, err error) {
 	t = t.Copy()
 	for i := range t.History {

@@ -58,8 +58,8 @@ func New(cfg Config) *Files { return &Files{cfg: cfg} }
 // Blobs returns the store of the content.
 func (f *Files) Blobs() blob.Store { return f.cfg.Blobs }
 
-// StoreParts returns parts whose large files are references. It stores each content once per task,
-// name and media type, unpinned.
+// StoreParts returns parts with references instead of large files. It stores each content once per
+// task, name and media type, and does not pin it.
 func (f *Files) StoreParts(ctx context.Context, task store.Key, parts []a2a.Part) ([]a2a.Part, error) {
 	if f == nil || !HasLarge(parts) {
 		return parts, nil

@@ -27,7 +27,7 @@ var secretKey = store.RecordKey{Owner: "\x1fholdfast", Namespace: "files", Key: 
 
 const (
 	secretSize = 32
-	// maxSecrets is the number of secrets whose links are valid.
+	// maxSecrets is the number of secrets with valid links.
 	maxSecrets = 4
 	// A process reads the secrets again after secretsAge, or after staleAge if no secret that it knows
 	// has signed a link: another replica may know a newer one.
@@ -53,7 +53,7 @@ func address(base, ref string) string {
 	return strings.TrimSuffix(base, "/") + Path + url.PathEscape(ref)
 }
 
-// Signed reports whether a query is that of a link.
+// Signed reports whether a query belongs to a link.
 func Signed(q url.Values) bool { return q.Has("signature") }
 
 // Verify returns the owner of a blob if the query of a link is valid, "" if not.
@@ -88,7 +88,7 @@ func sign(secret []byte, values ...string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// secrets are those of links. The newest one signs, all verify.
+// secrets are the secrets of links. The newest one signs links, and all of them verify links.
 type secrets [][]byte
 
 // verify reports whether one of the secrets has signed values.

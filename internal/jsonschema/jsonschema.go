@@ -156,8 +156,8 @@ func Load(name string) (*Schema, error) {
 	return s, nil
 }
 
-// Problem returns how a JSON document breaks a definition, or "". The definition is a name, or that
-// of a definition and one of its properties, as "Response.result".
+// Problem returns how a JSON document breaks a definition, or "". The parameter name is the name of
+// a definition, or the names of a definition and one of its properties, as in "Response.result".
 func (root *Schema) Problem(name string, document []byte) string {
 	var value any
 	if err := json.Unmarshal(document, &value); err != nil {

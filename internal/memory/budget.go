@@ -17,9 +17,10 @@ const Wait = 10 * time.Second
 // Budget is a number of bytes that owners share. One owner holds at most half of them.
 //
 // Requests that do not fit wait. The owner that holds least is served first. Of one owner's
-// requests, the one whose holder holds most is served first, because it frees most memory when it
-// is done; equal ones are served in the order of their arrival. If all memory is held by holders
-// that wait for more, the request of the one that holds least is rejected.
+// requests, the request of the holder that holds most is served first, because that holder frees
+// most memory when it is done; equal requests are served in the order of their arrival. If all
+// memory is held by holders that wait for more, the request of the one that holds least is
+// rejected.
 //
 // A nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {

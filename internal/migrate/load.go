@@ -24,7 +24,7 @@ type Migration struct {
 	// WithoutTransaction runs each statement of SQL outside a transaction. The line
 	// "-- migrate: without transaction" in the file sets it.
 	WithoutTransaction bool
-	// Compatible is the oldest version whose programs work with the schema after this
+	// Compatible is the oldest version with programs that work with the schema after this
 	// migration. The line "-- migrate: compatible with YYYYMMDDHHMM" in the file sets it;
 	// the default is Version.
 	Compatible string

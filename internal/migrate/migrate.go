@@ -34,8 +34,8 @@ type Params struct {
 	// to try the migration again. nil means no retry.
 	Retry func(ctx context.Context, err error) bool
 	// Isolation is the isolation level of the transactions. A transaction must see what was
-	// committed before it got Lock. Use sql.LevelReadCommitted for databases whose default
-	// level reads a snapshot from the start of the transaction.
+	// committed before it got Lock. Use sql.LevelReadCommitted if the default level of the
+	// database reads a snapshot from the start of the transaction.
 	Isolation sql.IsolationLevel
 	// Placeholder returns the placeholder of a statement's n-th argument, from 1; nil is "?".
 	Placeholder func(n int) string

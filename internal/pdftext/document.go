@@ -151,7 +151,7 @@ func (r *budgetReader) WriteTo(w io.Writer) (int64, error) {
 type document struct {
 	ctx  context.Context // for one call
 	xref *model.XRefTable
-	// weighed has the object streams whose decoded size objectText includes.
+	// weighed has the object streams that objectText includes with their decoded size.
 	weighed     map[int]bool
 	objectText  int
 	interpreted int

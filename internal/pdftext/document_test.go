@@ -263,7 +263,7 @@ func slowPDF() []byte {
 	return b.bytes(b.add("<< /Type /Catalog /Pages %d 0 R >>", tree))
 }
 
-// Object streams stay decoded: a PDF whose streams are large in all is refused.
+// Object streams stay decoded, so a PDF with streams that are large in total is refused.
 func TestObjectStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	const streams = 12

@@ -24,7 +24,7 @@ type Config struct {
 	// Dir is where the directory of the server is made. Default: where temporary
 	// files are.
 	Dir string
-	// Settings are those of postgresql.conf, by name.
+	// Settings are the settings in postgresql.conf, by name.
 	Settings map[string]string
 	// Extensions requires a server with pgvector: one of this system or, if it has none, the one that
 	// scripts/services has made. Dir is ignored then.
@@ -53,7 +53,7 @@ func Start(cfg Config) (*Server, error) {
 }
 
 // Standby starts a server with a copy of the data of s, from which it then streams
-// every change. Its settings are those of s. A commit of s waits for it where
+// every change. It has the settings of s. A commit of s waits for it where
 // synchronous_standby_names of s is "*".
 func (s *Server) Standby() (*Server, error) {
 	return start(s.cfg, "pg_basebackup", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync")

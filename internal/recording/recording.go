@@ -22,7 +22,7 @@ type Exchange struct {
 	Request []byte
 
 	Status int
-	// ContentType is that of the response.
+	// ContentType is the content type of the response.
 	ContentType string
 	// Response is the body of the response. Of a webhook it is empty.
 	Response []byte

@@ -137,7 +137,8 @@ func TestAddressTableRefusesAllThatSSRFRefuses(t *testing.T) {
 	}
 }
 
-// alone are addresses beside those of the corpus that one network of the table refuses.
+// alone are addresses that only one network of the table refuses. They are tested in addition
+// to the addresses of the corpus.
 var alone = list("10.1.2.3", "192.0.2.9", "192.31.196.1", "192.175.48.1", "203.0.113.7", "2001:2::1", "3fff::1")
 
 func TestEachNetworkOfTheTableIsNeeded(t *testing.T) {
@@ -206,7 +207,7 @@ func TestEmbeddedAddresses(t *testing.T) {
 	}
 	p := Policy{NAT64: prefixes("2001:db8:122::/48")}
 	if err := p.CheckAddr("", netip.MustParseAddrPort("[2001:db8:122:5db8:ffd8:2200::]:443")); rule(err) != "address" {
-		t.Errorf("CheckAddr = %v, want an address whose ninth byte is not zero refused", err)
+		t.Errorf("CheckAddr = %v, want a refusal, because the ninth byte is not zero", err)
 	}
 	p = Policy{NAT64: prefixes("2a00:1234::/96"), Local: ownAddrs}
 	if err := p.CheckAddr("", netip.MustParseAddrPort("[2a00:1234::"+ownAddr+"]:443")); rule(err) != "address" {

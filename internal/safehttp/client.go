@@ -57,11 +57,11 @@ type ClientConfig struct {
 	// gets a CONNECT to the address that was checked. Default: none. The proxy variables of
 	// the environment are ignored.
 	EgressProxy *url.URL
-	// RootCAs are the trusted authorities. Default: those of the system.
+	// RootCAs are the trusted authorities. Default: the authorities of the system.
 	RootCAs *x509.CertPool
-	// Timeout is the maximum duration of a request whose context has no deadline. Default 15 s.
-	// The response headers must arrive within 10 s of the request, or within Timeout if that
-	// is above 15 s.
+	// Timeout is the maximum duration of a request without a deadline in its context. Default
+	// 15 s. The response headers must arrive within 10 s of the request, or within Timeout if
+	// that is above 15 s.
 	Timeout time.Duration
 	// MaxConnsPerHost is the maximum number of connections to a host and port. Further requests
 	// wait. Default: no limit.
@@ -310,7 +310,7 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// do makes one request. It returns the response, whose body is unread, and the address that the
+// do makes one request. It returns the response with an unread body, and the address that the
 // request was sent to.
 func (c *Client) do(ctx context.Context, method, rawURL string, header http.Header, body []byte) (*http.Response, netip.AddrPort, error) {
 	e, err := c.policy.examine(rawURL)

@@ -152,7 +152,7 @@ func TestRebindingNameIsLookedUpOncePerAttempt(t *testing.T) {
 	}
 }
 
-// hostileTLS are the lines of the corpus whose answers are hostile.
+// hostileTLS are the lines of the corpus with hostile answers.
 var hostileTLS = map[string]struct {
 	handler http.HandlerFunc
 	edit    func(*tls.Config)

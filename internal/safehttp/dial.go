@@ -25,7 +25,7 @@ type attempt struct {
 	targets  []netip.AddrPort
 	deadline time.Time
 
-	called atomic.Pointer[netip.AddrPort] // the address tried last, or that of the reused connection
+	called atomic.Pointer[netip.AddrPort] // the address tried last, or the address of the reused connection
 	tls    atomic.Bool                    // the TLS handshake failed
 }
 

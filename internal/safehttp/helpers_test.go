@@ -228,7 +228,7 @@ func serveRaw(t testing.TB, speak func(net.Conn)) netip.AddrPort {
 	return netip.MustParseAddrPort(listener.Addr().String())
 }
 
-// outcome returns that of an error, or "".
+// outcome returns the outcome of an error, or "".
 func outcome(err error) string {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Outcome
@@ -236,7 +236,7 @@ func outcome(err error) string {
 	return ""
 }
 
-// rule returns that of a refusal, or "".
+// rule returns the rule of a refusal, or "".
 func rule(err error) string {
 	if r := (*Refusal)(nil); errors.As(err, &r) {
 		return r.Rule

@@ -28,8 +28,8 @@ type Policy struct {
 	// The embedded address is checked instead. On a host without IPv4 addresses this also
 	// applies to 64:ff9b::/96, since DNS64 returns such addresses for every IPv4 host.
 	NAT64 []netip.Prefix
-	// Local returns the addresses of this host, which are rejected. nil: those of its network
-	// interfaces.
+	// Local returns the addresses of this host, which are rejected. nil means the addresses of
+	// its network interfaces.
 	Local func() ([]netip.Addr, error)
 }
 

@@ -59,7 +59,7 @@ func (p *Policy) examine(raw string) (*endpoint, error) {
 	return e, p.examineName(e)
 }
 
-// parseURL parses a URL and checks its syntax, except that of the host.
+// parseURL parses a URL and checks its syntax, except the syntax of the host.
 func parseURL(raw string) (*url.URL, error) {
 	tooLong := &Refusal{Rule: "length", Text: "must not be longer than 2048 bytes"}
 	if len(raw) > maxURL {

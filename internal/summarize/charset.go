@@ -49,10 +49,10 @@ func metaCharset(data []byte) string {
 	return string(after[:end])
 }
 
-// decodeText returns data as clean UTF-8. In order of precedence, the encoding is that of a byte
-// order mark, UTF-8 if data is valid UTF-8, the declared one, and Windows-1252, which contains the
-// letters of Latin-1. Data with zero bytes or escapes counts as UTF-8 only if no other encoding is
-// declared, since UTF-16 and ISO-2022-JP contain them.
+// decodeText returns data as clean UTF-8. The encoding is, in order of precedence, the encoding of
+// a byte order mark, UTF-8 if data is valid UTF-8, the declared encoding, or Windows-1252, which
+// contains the letters of Latin-1. Data with zero bytes or escapes counts as UTF-8 only if no
+// other encoding is declared, since UTF-16 and ISO-2022-JP contain them.
 func decodeText(data []byte, declared encoding.Encoding) (string, error) {
 	e := encodingOf(data, declared)
 	text := data

@@ -26,7 +26,8 @@ func htmlText(source string) (string, error) {
 
 type htmlReader struct {
 	out, headings strings.Builder
-	// skip is the element whose content is omitted; depth is the number of its open start tags.
+	// skip is the element that is omitted with its content; depth is the number of its open
+	// start tags.
 	skip      atom.Atom
 	depth     int
 	inHeading bool

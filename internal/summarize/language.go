@@ -34,7 +34,8 @@ var stopWordFiles embed.FS
 
 type wordSet map[string]bool
 
-// stopWords has the stop words of each language, and those of all languages under unknownLanguage.
+// stopWords has the stop words of each language, and the stop words of all languages under
+// unknownLanguage.
 var stopWords = sync.OnceValue(func() map[language]wordSet {
 	sets := map[language]wordSet{unknownLanguage: {}}
 	for _, lang := range languages() {

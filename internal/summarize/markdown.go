@@ -53,8 +53,8 @@ func sections(source string) iter.Seq[string] {
 	}
 }
 
-// tameMarkdown limits those parts of the input whose cost in goldmark is quadratic: goldmark scans
-// a line once per open quote or list, and a paragraph once per bracket.
+// tameMarkdown limits the parts of the input that have a quadratic cost in goldmark: goldmark
+// scans a line once per open quote or list, and a paragraph once per bracket.
 func tameMarkdown(source string) string {
 	const (
 		deepest      = 64

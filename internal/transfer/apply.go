@@ -40,7 +40,7 @@ type importer struct {
 	now      keptImport
 }
 
-// missingParent is an imported context whose parent could not be set.
+// missingParent is an imported context without its parent, because the parent could not be set.
 type missingParent struct {
 	record  store.Context
 	err     error

@@ -96,7 +96,7 @@ func (e *exporter) records(ctx context.Context, owner string) error {
 // import reads.
 const maxFile = 256 << 20
 
-// WithFiles returns a source whose tasks have their files in another store of blobs.
+// WithFiles returns a source with the files of its tasks in another store of blobs.
 func WithFiles(s Source, files blob.Store) Source { return sourceWithFiles{s, files} }
 
 type sourceWithFiles struct {
@@ -269,7 +269,8 @@ func (e *exporter) withFiles(ctx context.Context, t *store.Task) (*store.Task, e
 	return fileref.MapTask(t, e.expand(ctx, t.Key.Owner))
 }
 
-// checkFiles returns an error, before files are read, if those of a task do not fit into a line.
+// checkFiles returns an error if the files of a task do not fit into a line. It is called before
+// files are read.
 func (e *exporter) checkFiles(t *store.Task) error {
 	var total int64
 	for i := range t.History {

@@ -13,8 +13,9 @@ import (
 // fileStore stores large files of imported tasks as blobs. The zero value leaves them in the tasks.
 type fileStore struct{ files *fileref.Files }
 
-// event returns an event of a task whose large files are blobs that the task holds, and its size. The
-// blobs are pinned before the commit, so an import that is interrupted and not repeated leaves them.
+// event returns a copy of a task's event, and its size. In the copy, blobs that the task holds
+// replace large files. The blobs are pinned before the commit, so an import that is interrupted and
+// not repeated leaves them.
 func (s *fileStore) event(ctx context.Context, task store.Key, e *store.Event, size int) (store.Event, int, error) {
 	stored, err := fileref.MapEvent(*e, s.parts(ctx, task))
 	if err != nil {
@@ -33,7 +34,8 @@ func (s *fileStore) event(ctx context.Context, task store.Key, e *store.Event, s
 	return stored, len(data), err
 }
 
-// task returns a task whose large files are the same blobs as those of its events.
+// task returns a copy of a task. In the copy, the same blobs as in its events replace large
+// files.
 func (s *fileStore) task(ctx context.Context, key store.Key, t *store.Task) (*store.Task, error) {
 	return fileref.MapTask(t, s.parts(ctx, key))
 }

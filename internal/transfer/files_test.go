@@ -101,8 +101,8 @@ func TestImportRejectsReferences(t *testing.T) {
 	}
 }
 
-// A task whose files do not fit into a line is not exported, because no import would accept it. The files are
-// not read before.
+// A task is not exported if its files do not fit into a line, because no import would accept it. The files
+// are not read before.
 func TestExportRejectsTasksWithTooManyFiles(t *testing.T) {
 	t.Parallel()
 	source := newMemory(t)

@@ -37,7 +37,7 @@ type keptImport struct {
 	pending []history.Message
 	size    int // of pending, in bytes
 	upload  *upload
-	// documents are those of one collection to compare or to add next.
+	// documents are the documents of one collection to compare or to add next.
 	documents []*keptDocument
 	graph     graphBatch
 }
@@ -300,7 +300,7 @@ func (m *importer) flushDocuments(ctx context.Context, owner string) error {
 	return nil
 }
 
-// fits reports a conflict if a collection exists with other settings than those of a document.
+// fits reports a conflict if the collection of a document exists with other settings.
 func (m *importer) fits(ctx context.Context, k vector.Key, d *keptDocument) error {
 	all, err := m.opts.Kept.Documents.Collections(ctx, k.Owner)
 	if err != nil {
@@ -408,7 +408,7 @@ func (m *importer) endUpload() error {
 	return nil
 }
 
-// errAborted ends the content of a blob whose import failed.
+// errAborted ends the content of a blob after its import failed.
 var errAborted = errors.New("import failed")
 
 // abort ends the restore of a blob after err, and returns err.

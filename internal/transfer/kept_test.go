@@ -321,7 +321,7 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 	}
 }
 
-// failing is a store of transcripts, facts and blobs whose nth write fails.
+// failing is a store of transcripts, facts and blobs. Its nth write fails.
 type failing struct {
 	history.Provider
 	history.SessionLister

@@ -19,8 +19,8 @@ const ShareFrom = 64 << 10
 // change v. Every error is an *Error.
 func Unmarshal(data []byte, v any) error { return tagged.Unmarshal(data, v) }
 
-// UnmarshalShared is [Unmarshal] without a copy of long strings: those of more than ShareFrom bytes
-// share memory with data, which the caller must not change afterwards.
+// UnmarshalShared is [Unmarshal] without a copy of long strings: strings of more than ShareFrom
+// bytes share memory with data, which the caller must not change afterwards.
 func UnmarshalShared(data []byte, v any) error { return tagged.UnmarshalShared(data, v) }
 
 // dense reports whether most of the buffer of data is in use. A string that shares memory with it
@@ -35,8 +35,8 @@ func (d *decoder) document(v any) error {
 	return d.end()
 }
 
-// Valid reports whether data is one well-formed JSON document within MaxDepth;
-// the error is that of Unmarshal.
+// Valid checks that data is one well-formed JSON document within MaxDepth. It returns the same
+// error as Unmarshal.
 func Valid(data []byte) error {
 	d := &decoder{data: data}
 	if err := d.skip(); err != nil {

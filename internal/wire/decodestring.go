@@ -37,11 +37,11 @@ func (d *decoder) freeText() (string, error) {
 }
 
 // characters reads the string literal at the position. The result has memory of its own (own) or
-// shares that of the input. With keep false the literal is only checked.
+// shares the memory of the input. With keep false the literal is only checked.
 func (d *decoder) characters(keep bool) (b []byte, own bool, err error) {
 	d.pos++
 	start, data := d.pos, d.data
-	var bits byte // of all characters: those of ASCII are UTF-8
+	var bits byte // of all characters: ASCII is UTF-8
 	for i := start; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':

@@ -3,9 +3,9 @@
 //
 // # Concepts
 //
-// A typed object is a Go struct whose fields have a json tag with the camelCase
-// name (with omitempty, or with omitzero if an empty list differs from an absent
-// one) and, if the protocol requires it, a wire tag:
+// A typed object is a Go struct. Its fields have a json tag with the camelCase name (with
+// omitempty, or with omitzero if an empty list differs from an absent one) and, if the protocol
+// requires it, a wire tag:
 //
 //	wire:"required"        the member must be present and not null
 //	wire:"nullable"        null counts as present, for a required member
@@ -20,7 +20,7 @@
 // the decoder accepts both. A union is an interface type that is declared with [Union],
 // [UnionOr] or [UnionByMember]: the value of one member of the object, the discriminator, or
 // the member that is present, determines the concrete type. A [Form] has other tags or unions
-// for the same types; [NewProtoForm] is that of ProtoJSON.
+// for the same types; [NewProtoForm] returns the form of ProtoJSON.
 //
 // # Guarantees
 //

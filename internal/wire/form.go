@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Form is a JSON form of typed objects. The zero value is for types whose tags and unions do
-// not come from the types themselves, so that it does not change with them. Declare its types
-// and unions with [Retag] and [UnionIn] before the first use, except struct types of the package
-// that declares it. Others cannot be encoded. That form accepts values outside of enums. See
-// [NewForm] and [NewProtoForm] for the other kinds.
+// Form is a JSON form of typed objects. The zero value is for tags and unions that do not come
+// from the types themselves, so that the form does not change with the types. Declare its types
+// and unions with [Retag] and [UnionIn] before the first use, except struct types of the
+// package that declares it. Others cannot be encoded. That form accepts values outside of
+// enums. See [NewForm] and [NewProtoForm] for the other kinds.
 type Form struct {
 	snake  bool
 	codecs sync.Map // reflect.Type -> *codec
@@ -22,7 +22,7 @@ type Form struct {
 
 	// The following are of forms by NewProtoForm.
 
-	key      string // of the tags that modify those of the types
+	key      string // of the tags that modify the tags of the types
 	extended bool   // encode members tagged ext
 }
 

@@ -50,7 +50,7 @@ type field struct {
 	text     bool // the string is free text
 	null     bool // null is a value
 	ext      bool // a member of an extension
-	inline   bool // the members of the struct are those of its owner
+	inline   bool // the members of the struct are members of its owner
 	hidden   bool // only for decoding
 	quoted   bool // the number is written as a string
 	constant string
@@ -86,7 +86,7 @@ func (f *field) of(v reflect.Value) reflect.Value {
 // the type or, if discriminator is "", the member that is present.
 type union struct {
 	discriminator string
-	wrapped       bool // the value is that of the member
+	wrapped       bool // the only member has the value
 	kinds         map[string]reflect.Type
 	names         []string
 	fallback      reflect.Type // if the discriminator is absent; may be nil
@@ -112,7 +112,7 @@ func Union[T any](discriminator string, kinds map[string]T) struct{} {
 // exactly one of these members.
 func UnionByMember[T any](members map[string]T) struct{} { return Union("", members) }
 
-// UnionOr is [Union] with one more concrete type, that of other, which has no
+// UnionOr is [Union] with one more concrete type: the type of other, which has no
 // discriminator.
 func UnionOr[T any](discriminator string, kinds map[string]T, other T) struct{} {
 	u := newUnion(discriminator, kinds)

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// NewProtoForm returns a form in ProtoJSON, the JSON of Protocol Buffers. Its tags are those of
+// NewProtoForm returns a form in ProtoJSON, the JSON of Protocol Buffers. It has the tags of
 // the types, changed by tags with the given key, such as
 //
 //	key:"mediaType"  another name; "-" omits the member
 //	key:",optional"  not required
-//	key:",inline"    a struct whose members are those of its owner, for one level
+//	key:",inline"    the members of the struct are members of its owner, for one level
 //	key:",null"      null is a value of the member
 //	key:",quoted"    the number is written as a string, as an int64 is in ProtoJSON
 //
@@ -29,8 +29,8 @@ func NewProtoForm(key string, extended bool) *Form {
 	return f
 }
 
-// WrapIn declares a closed union of a form as an object with one member, which has the value
-// and whose name determines the concrete type.
+// WrapIn declares a closed union of a form as an object with one member. The member has the
+// value, and its name determines the concrete type.
 func WrapIn[T any](f *Form, kinds map[string]T) {
 	u := newUnion("", kinds)
 	u.wrapped = true
@@ -60,7 +60,7 @@ func (u *union) unwrap(d *decoder, v reflect.Value) error {
 }
 
 // EnumIn declares the names of the values of T in a form; the index is the number. The first
-// is that of all other values; it is rejected on input if its value is "". The values that
+// name stands for all other values; it is rejected on input if its value is "". The values that
 // others lists are accepted on input as they are.
 func EnumIn[T ~string](f *Form, names []string, values []T, others ...string) {
 	f.special[reflect.TypeFor[T]()] = func() *codec {
@@ -104,7 +104,7 @@ func setEnum[T ~string](v reflect.Value, names []string, values []T, at int, giv
 	return nil
 }
 
-// Convert declares that values of the type M are encoded as those of W, which may be the same
+// Convert declares that values of the type M are encoded as values of W, which may be the same
 // type. to is called with a zero W; it must not change the M. from must set the whole M.
 func Convert[M, W any](f *Form, to func(*M, *W), from func(*W, *M) error) {
 	model, form := reflect.TypeFor[M](), reflect.TypeFor[W]()

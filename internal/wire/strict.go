@@ -8,8 +8,8 @@ import (
 
 // UnmarshalStrict is [Unmarshal] for requests. It also rejects duplicate member names at every
 // level, numbers beyond the range of a float64, and lone surrogates, except in free text, where
-// U+FFFD replaces them. Free text are the strings in maps and in values of type any, and those
-// of members tagged wire:"text". Long strings share memory with data as in [UnmarshalShared].
+// U+FFFD replaces them. Free text is a string in a map, in a value of type any, or in a member
+// tagged wire:"text". Long strings share memory with data as in [UnmarshalShared].
 func UnmarshalStrict(data []byte, v any) error { return tagged.UnmarshalStrict(data, v) }
 
 const loneSurrogate = `a lone surrogate (an escape from \ud800 to \udfff without its pair)`

@@ -159,7 +159,7 @@ func stringCodec(t reflect.Type, as *Form) *codec {
 	return c
 }
 
-// textCodec is that of free text, in which U+FFFD may replace lone surrogates.
+// textCodec returns the codec of free text, in which U+FFFD may replace lone surrogates.
 func textCodec(t reflect.Type, as *Form) *codec {
 	if t.Kind() == reflect.Pointer {
 		return pointerCodec(t, textCodec(t.Elem(), as))

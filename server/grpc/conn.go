@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
-// closable is a listener whose connections can be closed by their remote addresses.
+// closable is a listener with connections that can be closed by their remote addresses.
 type closable struct{ net.Listener }
 
 // Accept implements [net.Listener].
@@ -49,7 +49,8 @@ func closeConnection(ctx context.Context) {
 }
 
 // request returns a call as the HTTP request that it is: for the authenticator, and for the parts
-// of the server that read headers. For anonymous callers it has only the headers of these.
+// of the server that read headers. For anonymous callers it has only the headers in
+// [exchange.Headers].
 func request(ctx context.Context, method string, anonymous bool) *http.Request {
 	r := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: method}, Proto: "HTTP/2.0", ProtoMajor: 2, Body: http.NoBody,
@@ -88,7 +89,7 @@ func request(ctx context.Context, method string, anonymous bool) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// header collects the headers of a response. It is the [http.ResponseWriter] of an exchange whose
+// header collects the headers of a response. It is the [http.ResponseWriter] of an exchange. The
 // body is sent in another way.
 type header http.Header
 
@@ -101,7 +102,7 @@ func (header) Write(p []byte) (int, error) { return len(p), nil }
 // WriteHeader implements [http.ResponseWriter].
 func (header) WriteHeader(int) {}
 
-// send adds the headers to those of a response. The request ID is a detail of errors.
+// send adds the headers to the headers of a response. The request ID is a detail of errors.
 func (h header) send(stream grpc.ServerStream) {
 	delete(h, "X-Request-Id")
 	if len(h) == 0 {

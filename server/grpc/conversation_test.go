@@ -49,7 +49,7 @@ import (
 type binding struct {
 	codec rpc.Codec
 	conn  *grpc.ClientConn
-	// request and response convert between the JSON of A2A 1.0 and that of the messages.
+	// request and response convert between the JSON of A2A 1.0 and the JSON of the messages.
 	request  func(m *a2a.Method, params map[string]any)
 	response func(params map[string]any, value any) any
 }
@@ -92,7 +92,7 @@ func (b *binding) messages(m *a2a.Method, params any) (full string, in, out prot
 
 // decode returns the JSON of a message of A2A 1.0.
 func (b *binding) decode(params any, out proto.Message) ([]byte, error) {
-	page := out.ProtoReflect().Descriptor().Name() == "ListTasksResponse" // whose total may be 0
+	page := out.ProtoReflect().Descriptor().Name() == "ListTasksResponse" // its total may be 0
 	raw, err := protojson.MarshalOptions{EmitDefaultValues: page}.Marshal(out)
 	if err != nil || b.response == nil {
 		return raw, err
@@ -221,7 +221,7 @@ func hookV03(hook map[string]any) map[string]any {
 	return out
 }
 
-// partsV03 converts the parts of a message of A2A 1.0 to those of A2A 0.3.
+// partsV03 converts the parts of a message of A2A 1.0 to parts of A2A 0.3.
 func partsV03(message any) any {
 	m := message.(map[string]any)
 	for _, each := range m["parts"].([]any) {

@@ -12,8 +12,8 @@
 //   - A client that disconnects ends its own stream or response, never the task.
 //   - The caller is authenticated before its message is received.
 //   - Errors are a google.rpc.Status with ErrorInfo, and BadRequest if fields are invalid.
-//   - The response metadata last-event-id of a stream has the id of its first event; those of the
-//     following events are consecutive. A call with this metadata resumes after the event.
+//   - The response metadata last-event-id of a stream has the id of its first event; the ids of
+//     the following events are consecutive. A call with this metadata resumes after the event.
 //   - The server ends the streams of slow readers, which can resume later.
 //   - Messages, streams and memory are limited as over HTTP.
 //

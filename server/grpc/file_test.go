@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 )
 
-// The host of a gRPC call is not that of links: they are relative, or have the URL of the agent.
+// Links do not have the host of a gRPC call: they are relative, or have the URL of the agent.
 func TestLargeFilesOverGRPC(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{"": "/blobs/", "https://agent.example.com/": "https://agent.example.com/blobs/"} {

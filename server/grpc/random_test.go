@@ -202,7 +202,7 @@ func FuzzRandomRequests(f *testing.F) {
 				continue
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("%s: params differ from those of JSON (-want +got):\n%s", text, diff)
+				t.Fatalf("%s: params differ from the params of JSON (-want +got):\n%s", text, diff)
 			}
 		}
 	})

@@ -68,7 +68,8 @@ type batchWriter struct {
 	started   bool // the response status has been sent
 }
 
-// refuseItem returns the error for an item whose response does not fit, and counts it.
+// refuseItem returns the error for an item with a response that does not fit, and counts the
+// item.
 func (w *batchWriter) refuseItem(format string, args ...any) error {
 	w.h.refusedItems.Add(1)
 	return a2a.Errorf(a2a.CodeTooLarge, format, args...)

@@ -94,7 +94,7 @@ func readHead(x *exchange.Exchange) (req rpc.Request) {
 	return rpc.Request{ID: bytes.Clone(req.ID), Method: req.Method}
 }
 
-// call is a call whose responses are JSON-RPC, see [exchange.Format].
+// call is a call with JSON-RPC responses, see [exchange.Format].
 type call struct {
 	rpc.Call
 	h *Handler

@@ -107,7 +107,7 @@ func (h *Handler) Refuse(x *exchange.Exchange, status int, err error) {
 	x.Respond(status, h.Codec.AppendHTTPError(nil, status, x.PublicError(err), x.ID))
 }
 
-// call is a call whose responses have no envelope, see [exchange.Format].
+// call is a call with responses that have no envelope, see [exchange.Format].
 type call struct {
 	rpc.Call       // its codec may have the members of extensions
 	codec    Codec // of errors

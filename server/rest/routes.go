@@ -14,9 +14,9 @@ import (
 
 // Route is the route of a method.
 type Route struct {
-	// HTTPMethod and Pattern are those of the router.
+	// HTTPMethod and Pattern are the method and the pattern for the router.
 	HTTPMethod, Pattern string
-	// Serve responds to a request, whose PathValue must be set.
+	// Serve responds to a request. The PathValue of the request must be set.
 	Serve func(x *exchange.Exchange)
 }
 
@@ -24,7 +24,7 @@ type Route struct {
 type endpoint struct {
 	name string // the name of the method in the codec
 	path []string
-	// query has the kinds of the params by their names, which are also those of query
+	// query has the kinds of the params by their names, which are also the names of query
 	// parameters.
 	query map[string]reflect.Kind
 }
@@ -68,7 +68,7 @@ func (h *Handler) Routes(methods []a2a.Method) (routes []Route, err error) {
 	return routes, err
 }
 
-// addRoot adds the first segment of a pattern to those of the binding.
+// addRoot adds the first segment of a pattern to the first segments of the binding.
 func (h *Handler) addRoot(path string) {
 	root := firstSegment(path)
 	if !slices.Contains(h.roots, root) {

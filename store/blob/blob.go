@@ -47,9 +47,9 @@ type Maintenance interface {
 	// Sweep removes up to limit expired blobs, and up to limit contents that had no blob for the
 	// grace period. Call it again while Swept.More is true.
 	Sweep(ctx context.Context, now time.Time, limit int) (Swept, error)
-	// RemoveOrphans checks up to limit objects of the Contents, after the one of an earlier call.
-	// It removes those that belong to no blob: uploads that were interrupted, and contents
-	// whose removal was.
+	// RemoveOrphans checks up to limit objects of the Contents, after the last one of an earlier
+	// call. It removes the objects that belong to no blob because an upload, or the removal of a
+	// content, was interrupted.
 	RemoveOrphans(ctx context.Context, now time.Time, after Object, limit int) (Orphans, error)
 }
 

@@ -38,7 +38,7 @@ func (r *faultyRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx
 	return nil
 }
 
-// fixture is a store whose parts can fail.
+// fixture is a store with parts that can fail.
 type fixture struct {
 	*testing.T
 	refs    *faultyRefs

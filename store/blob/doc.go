@@ -15,7 +15,7 @@
 // # Guarantees
 //
 //   - A ref that Put returned survives a crash, if the backend is durable, with its whole content.
-//   - A Put that fails, or whose process dies, leaves nothing that a ref reaches. [Maintenance]
+//   - A Put that fails, or that dies with its process, leaves nothing that a ref reaches. [Maintenance]
 //     removes its bytes.
 //   - A ref that is unknown, expired or of another owner is [ErrNotFound], always the same error.
 //   - Equal contents of one owner are stored once. Nothing is shared between owners, so the

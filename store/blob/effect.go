@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Transactional is implemented by stores whose changes of rows can be part of a change of a task; see
+// Transactional is implemented by stores that can change rows as part of a change of a task; see
 // [store.Effect]. The methods return an error if their arguments are invalid, or if the rows do not
 // belong to such a store.
 type Transactional interface {

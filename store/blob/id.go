@@ -46,8 +46,8 @@ func (s *refIDs) next(now time.Time) string {
 	return newID(now, s.count)
 }
 
-// NewObjectName returns a name for an object that a [Refs] stores beside those of uploads. Blobs
-// removes the object as an orphan if Known does not know it when it is old enough.
+// NewObjectName returns a name for an object that a [Refs] stores beside the objects of uploads.
+// Blobs removes the object as an orphan if Known does not know it when it is old enough.
 func NewObjectName(now time.Time) string { return newID(now, 0) }
 
 // validID reports whether text has the form of an id.

@@ -224,8 +224,8 @@ func (b *Blobs) claimKey(tx Tx, key string, now time.Time) (RefRow, error) {
 	return RefRow{}, removeRef(tx, &row, now)
 }
 
-// addContent adds a ref to the content of an upload. used reports that this content is that of
-// the upload, not an earlier one.
+// addContent adds a ref to the content of an upload. used reports that this content has the
+// bytes of the upload itself, and not of an earlier one.
 func addContent(tx Tx, u *upload) (used bool, err error) {
 	content, err := tx.Content(u.digest)
 	switch {
@@ -257,7 +257,7 @@ func (u *upload) info(ref string, now time.Time) Info {
 
 // receiver reads the content of an upload, up to a limit, and hashes it.
 type receiver struct {
-	ctx   context.Context //nolint:containedctx // that of the call
+	ctx   context.Context //nolint:containedctx // the context of the call
 	r     io.Reader
 	hash  hash.Hash
 	size  int64

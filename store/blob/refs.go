@@ -36,8 +36,8 @@ type Refs interface {
 	Known(ctx context.Context, objects []Object) ([]bool, error)
 }
 
-// TransactionalRefs is implemented by Refs whose rows can be changed in the transaction of a change
-// of a task; see [store.Effect].
+// TransactionalRefs is implemented by Refs that can change rows in the transaction of a change of a
+// task; see [store.Effect].
 type TransactionalRefs interface {
 	// Effect returns an effect that is like Update. f may be called several times. If it returns an
 	// error, the change of the task fails with it.
@@ -51,10 +51,10 @@ type Tx interface {
 	Ref(ref string) (RefRow, error)
 	RefOfKey(key string) (RefRow, error)
 	InsertRef(RefRow) error
-	// SetHolders replaces the holders of a ref, whose row is as Ref returned it, and the time at
-	// which it expires.
+	// SetHolders replaces the holders of a ref and the time at which it expires. row is as Ref
+	// returned it.
 	SetHolders(row *RefRow, holders []string, expires time.Time) error
-	// DeleteRef removes a ref, whose row is as Ref returned it.
+	// DeleteRef removes a ref. row is as Ref returned it.
 	DeleteRef(row *RefRow) error
 	Content(d Digest) (ContentRow, error)
 	// InsertContent adds a content. data is its bytes if it is inline; Refs keeps them unchanged.

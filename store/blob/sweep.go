@@ -90,8 +90,8 @@ func (b *Blobs) removeContent(ctx context.Context, k ContentKey, now time.Time) 
 	return true, b.contents.Remove(ctx, Object{Owner: k.Owner, Name: row.Object})
 }
 
-// RemoveOrphans implements Maintenance. Objects whose names are no ids are not those of uploads,
-// and remain.
+// RemoveOrphans implements Maintenance. Objects with names that are no ids remain, because no
+// upload made them.
 func (b *Blobs) RemoveOrphans(ctx context.Context, now time.Time, after Object, limit int) (o Orphans, err error) {
 	if limit < 1 {
 		return o, invalid("limit", "must be positive (%d)", limit)

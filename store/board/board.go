@@ -16,7 +16,7 @@ const (
 	MaxLabel        = 256
 	MaxTitle        = 512
 	MaxNote         = 4096
-	// MaxTasks is the number of tasks of a board, MaxBoards that of a conversation's boards.
+	// MaxTasks limits the tasks of a board, and MaxBoards the boards of a conversation.
 	MaxTasks  = 200
 	MaxBoards = 100
 	// MaxBoardBytes limits the JSON of a board.
@@ -106,8 +106,8 @@ type Board struct {
 	Owner string
 	// Conversation is the context that the board belongs to.
 	Conversation string
-	// Agent is the agent whose plan it is, Label its name for people. ParentAgent is the agent
-	// that delegated the work, "" for the root board of the conversation.
+	// Agent is the agent that the plan belongs to, and Label its name for people. ParentAgent
+	// is the agent that delegated the work, "" for the root board of the conversation.
 	Agent       string
 	Label       string
 	ParentAgent string
@@ -141,8 +141,8 @@ type CreateParams struct {
 	Owner, Conversation string
 	// Agent, Label and ParentAgent may be empty.
 	Agent, Label, ParentAgent string
-	// MaxRetries is that of the board. 0 means DefaultMaxRetries; a negative value permits no
-	// retries.
+	// MaxRetries is the board's MaxRetries. 0 means DefaultMaxRetries; a negative value
+	// permits no retries.
 	MaxRetries int
 	// Titles are the titles of the first tasks, in order.
 	Titles []string
@@ -176,8 +176,8 @@ type Tasks interface {
 	// AddTasks appends tasks in the state planned and returns them. ErrTooLarge: the board
 	// would have more than MaxTasks tasks or be too large.
 	AddTasks(ctx context.Context, key Key, titles ...string) ([]Task, error)
-	// SetStatus moves a task to a state; see CheckMove for its error. A note that is not
-	// empty replaces that of the task.
+	// SetStatus moves a task to a state; see CheckMove for its error. A note that is not empty
+	// replaces the task's note.
 	SetStatus(ctx context.Context, key Key, task string, to Status, note string) (Task, error)
 	// Rename changes the title of a task.
 	Rename(ctx context.Context, key Key, task, title string) (Task, error)

@@ -79,8 +79,8 @@ func (s *Records) Create(ctx context.Context, p CreateParams) (Board, error) {
 	if err != nil {
 		return Board{}, err
 	}
-	// Others may have created boards since the first check. Of those whose board remains, the last one that
-	// checks sees all, so no more than the maximum remain.
+	// Others may have created boards since the first check. Of the callers that keep their board, the last
+	// one that checks sees all boards, so no more than the maximum remain.
 	if err := s.checkCount(ctx, &p, MaxBoards); err != nil {
 		if errors.Is(err, ErrTooLarge) {
 			err = errors.Join(err, s.Delete(ctx, b.Key()))

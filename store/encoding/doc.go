@@ -17,7 +17,7 @@
 //
 //  1. Add members that old values lack, or increment [Version] and write it as the member v.
 //  2. Decode values of all versions.
-//  3. Add the files of the new version beside those of the earlier ones.
+//  3. Add the files of the new version beside the files of earlier versions.
 //
 // A program rejects values of versions that are newer than its own. No statement and no
 // program depends on the order of members.

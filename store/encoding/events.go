@@ -62,8 +62,8 @@ func Events(events []store.Event, task store.Key, contextID string) ([]byte, err
 	return append(buf, ']'), nil
 }
 
-// Template is the encoding of an event whose time is not known: Before, the time as [Template.At]
-// writes it, and After.
+// Template is the encoding of an event before its time is known: Before, the time as
+// [Template.At] writes it, and After.
 type Template struct{ Before, After string }
 
 // At returns the encoding of the event at a time, as [Events] does.

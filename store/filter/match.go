@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Match reports whether f selects an object, whose values are those of encoding/json. f must
-// be valid; see [Filter.Check].
+// Match reports whether f selects an object. The values of the object have the types of
+// encoding/json. f must be valid; see [Filter.Check].
 //
 // Integers of up to 64 bits are compared exactly. Numbers beyond are compared as float64.
 func (f Filter) Match(object map[string]any) bool {

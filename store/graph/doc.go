@@ -21,11 +21,11 @@
 //
 // # Walks
 //
-// [Reader.Neighbors] walks relationships in both directions, unless [Walk.Direction] selects one. It
-// returns the entities whose shortest distance is at most Depth, each once, the starts included,
+// [Reader.Neighbors] walks relationships in both directions, unless [Walk.Direction] selects one.
+// It returns the entities at a shortest distance of at most Depth, each once, the starts included,
 // and the relationships that it met when it left entities at a distance below Depth, each once.
-// Relationships that connect the same entities are different if their ids are. Cycles do not matter.
-// Conditions apply during the walk: what is excluded is not passed.
+// Relationships that connect the same entities are different if their ids are. Cycles do not
+// matter. Conditions apply during the walk: what is excluded is not passed.
 //
 // # Guarantees
 //
@@ -44,8 +44,8 @@
 // # Errors
 //
 // Invalid params get an error with code invalid_params that names the field and the rule. Errors of
-// the backend have the codes unavailable, exhausted or internal. A call whose context is done
-// returns the context's error.
+// the backend have the codes unavailable, exhausted or internal. If the context of a call is done,
+// the call returns the context's error.
 //
 // # Implementing a store
 //

@@ -45,14 +45,14 @@ func (e *EndpointError) Error() string {
 // Unwrap returns [ErrEndpointNotFound].
 func (e *EndpointError) Unwrap() error { return ErrEndpointNotFound }
 
-// ConflictError reports a relationship whose id belongs to one with other ends or another type. It
-// is [ErrConflict].
+// ConflictError reports a relationship with the id of a stored one that has other ends or another
+// type. It is [ErrConflict].
 type ConflictError struct {
-	// ID is that of the relationship.
+	// ID is the id of the relationship.
 	ID string
 	// Field is "source", "target" or "type".
 	Field string
-	// Value is that of the write, Want that of the stored relationship.
+	// Value is the written value, Want the stored one.
 	Value, Want string
 }
 

@@ -118,7 +118,7 @@ type NeighborParams struct {
 	// [DefaultRelationships]; the maximum is [MaxEntities] and [MaxRelationships].
 	MaxEntities, MaxRelationships int
 	// Induced also selects relationships between entities at the distance Depth: all selected
-	// relationships whose ends are in the result.
+	// relationships with both ends in the result.
 	Induced bool
 	// IDsOnly returns entities with their id only, and relationships with id, source, target and
 	// type only. It is faster.
@@ -188,16 +188,16 @@ type FindRelationshipParams struct {
 	// Filter selects relationships by their properties.
 	Filter filter.Filter
 	Moment Moment
-	// After and Limit are those of FindParams.
+	// After and Limit are as in FindParams.
 	After string
 	Limit int
 }
 
 // End ends the validity of a relationship.
 type End struct {
-	// ID is that of the relationship.
+	// ID is the id of the relationship.
 	ID string
-	// At is the new ValidTo: after ValidFrom and not after the present ValidTo. The zero time means
+	// At is the new ValidTo: after ValidFrom and not after the current ValidTo. The zero time means
 	// now.
 	At time.Time
 }
@@ -249,8 +249,8 @@ type Writer interface {
 type Reader interface {
 	// Neighbors returns entities up to a distance, with the relationships to them.
 	Neighbors(ctx context.Context, k Key, p NeighborParams) (SubGraph, error)
-	// ShortestPath returns a path with the fewest relationships. Of several, it is the one whose
-	// last relationship has the smallest id, then the one before it, and so on.
+	// ShortestPath returns a path with the fewest relationships. Of several, it is the one with
+	// the smallest id of the last relationship, then of the one before it, and so on.
 	ShortestPath(ctx context.Context, k Key, p PathParams) (Path, error)
 	// Entities returns the entities with the given ids that exist, in the order of ids.
 	Entities(ctx context.Context, k Key, ids []string) ([]Entity, error)

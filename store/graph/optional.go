@@ -51,18 +51,18 @@ type Forgetter interface {
 
 // Restorer adds what an export contains.
 type Restorer interface {
-	// Restore adds entities, and relationships with all their versions: those of a relationship
-	// follow each other, oldest first, and keep their fields. It adds all or nothing. The limits are
-	// those of a [Batch], with versions in place of relationships; a single relationship without
-	// entities may have more versions. It returns an [ExistsError] if one of the ids exists, or an
-	// [EndpointError].
+	// Restore adds entities, and relationships with all their versions: the versions of a
+	// relationship follow each other, oldest first, and keep their fields. It adds all or nothing.
+	// It has the limits of a [Batch], with versions in place of relationships; a single relationship
+	// without entities may have more versions. It returns an [ExistsError] if one of the ids exists,
+	// or an [EndpointError].
 	Restore(ctx context.Context, k Key, entities []Entity, versions []Relationship) error
 	// CanRestore returns the error of Restore and changes nothing. Ends of relationships may be
 	// missing.
 	CanRestore(ctx context.Context, k Key, entities []Entity, versions []Relationship) error
 }
 
-// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// Transactional is implemented by stores that can write as part of a change of a task; see
 // [store.Effect].
 type Transactional interface {
 	// WriteEffect applies a batch like Write. Applying it fails with the errors of Write.

@@ -43,8 +43,8 @@ func (r *RelationshipRow) Copy() Relationship {
 // between words.
 func FoldName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
 
-// FormatTime returns a time as a property, as in "2026-11-27T08:00:00.000Z". The order of such texts is
-// that of their times.
+// FormatTime returns a time as a property, as in "2026-11-27T08:00:00.000Z". Texts of times sort like
+// the times.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Supersede returns a batch that ends a relationship and adds another one that is valid from then on.
@@ -73,7 +73,7 @@ func (b Batch) WithIDs() Batch {
 	return b
 }
 
-// Write is a batch whose values are valid. It shares no memory with the batch.
+// Write has the valid values of a batch. It shares no memory with the batch.
 type Write struct {
 	Key                                 Key
 	DeleteRelationships, DeleteEntities []string // each id once

@@ -7,7 +7,7 @@
 // a message is JSON that the store does not interpret. A session exists from its first append
 // until it is cleared or expires; a session that does not exist has no messages. A run is one
 // execution of the agent within a session, so that [Provider.ClearRun] can remove its messages
-// and leave those of other runs.
+// and leave the messages of other runs.
 //
 // [Provider] is the part that every store has. [Editor], [Pruner], [Searcher] and
 // [SessionLister] are optional. The stores of this project implement all of them.
@@ -58,5 +58,6 @@
 //
 // Invalid params get an error with code invalid that names the field and the rule. Errors of the
 // backend have the codes unavailable, exhausted or internal; a call then changed nothing, unless
-// its method documents otherwise. A call whose context is done returns the context's error.
+// its method documents otherwise. If the context of a call is done, the call returns the
+// context's error.
 package history

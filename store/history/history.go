@@ -22,8 +22,8 @@ var (
 	ErrExists error = a2a.Errorf(a2a.CodeConflict, "history: session already exists")
 )
 
-// ConflictError is the error of an append whose expected sequence is not that of the newest
-// message. It is [ErrConflict].
+// ConflictError is the error of an append that expects another sequence than the newest
+// message has. It is [ErrConflict].
 type ConflictError struct {
 	Expected int64
 	// Newest is the sequence of the newest message, 0 if there is none.
@@ -51,7 +51,7 @@ type Message struct {
 	// Seq is the position in the session. The store assigns it; Append ignores it.
 	Seq int64
 	// Run is the execution of the agent that wrote the message, "" if there is none. Append
-	// ignores it and uses that of its params.
+	// ignores it and uses the Run of its params.
 	Run string
 	// Role is the author's role, such as "user" or "assistant". It may be empty.
 	Role string
@@ -61,7 +61,7 @@ type Message struct {
 	Body json.RawMessage
 	// ToolCalls are the ids of the tool calls that the message makes.
 	ToolCalls []string
-	// ToolResults are the ids of the tool calls whose results the message contains.
+	// ToolResults are the ids of tool calls. The message contains their results.
 	ToolResults []string
 }
 
@@ -86,11 +86,11 @@ type Provider interface {
 	// the session may be cleared nevertheless; Expire then removes remaining rows.
 	Clear(ctx context.Context, k Key) error
 	// ClearRun removes the messages and the idempotency keys of a run and returns the number of
-	// messages. A fence above 0 raises that of the run, so that an earlier attempt cannot append
-	// afterwards. It returns [ErrFenced] if the run has a higher fence.
+	// messages. A fence above 0 raises the fence of the run, so that an earlier attempt cannot
+	// append afterwards. It returns [ErrFenced] if the run has a higher fence.
 	ClearRun(ctx context.Context, k Key, run string, fence int64) (int64, error)
 	// Expire removes up to limit sessions that expired by now and returns their number. A store
-	// whose server expires data by itself removes nothing.
+	// removes nothing if its server expires data by itself.
 	Expire(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
@@ -103,8 +103,8 @@ type AppendParams struct {
 	Messages []Message
 	// Run is the execution of the agent that writes the messages.
 	Run string
-	// Fence is the number of the run's attempt, such as that of its lease. It only grows: the
-	// store rejects an append with a lower fence than the run has. It needs a Run.
+	// Fence is the number of the run's attempt, such as the fence of its lease. It only grows:
+	// the store rejects an append with a lower fence than the run has. It needs a Run.
 	Fence int64
 	// Expected is the sequence of the newest message that the caller knows, 0 for a session
 	// without messages.

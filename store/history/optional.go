@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Transactional is implemented by stores whose writes can be part of a change of a task; see
-// [store.Effect]. The methods return an error if their arguments are invalid. Applying the effect
-// fails with the other errors of the method whose name it has.
+// Transactional is implemented by stores that can write as part of a change of a task; see
+// [store.Effect]. The methods return an error if their arguments are invalid. Applying an effect
+// fails with the other errors of the method that it is named after.
 type Transactional interface {
 	AppendEffect(k Key, p AppendParams) (store.Effect, error)
 	// ClearEffect makes the session invisible. [Provider.Expire] removes its rows later.
@@ -21,8 +21,8 @@ type Transactional interface {
 type Editor interface {
 	// Fork copies a session to a new one. Copies keep their sequences; fences and idempotency
 	// keys are not copied. It returns the number of messages, [ErrNotFound] if there is no
-	// session to copy, or [ErrExists] if the new session exists. It is one transaction, whose
-	// cost grows with the number of messages.
+	// session to copy, or [ErrExists] if the new session exists. It is one transaction, and
+	// its cost grows with the number of messages.
 	Fork(ctx context.Context, p ForkParams) (int64, error)
 	// Rewind removes the messages after a sequence and returns their number. 0 removes all
 	// messages and keeps the session. Sequences of removed messages are not assigned again.
@@ -36,7 +36,7 @@ type ForkParams struct {
 	To Key
 	// Through is the sequence of the last message to copy, 0 for all messages.
 	Through int64
-	// TTL is that of the new session, 0 if it does not expire.
+	// TTL is the TTL of the new session, 0 if it does not expire.
 	TTL time.Duration
 }
 

@@ -20,7 +20,7 @@ func (m *Message) Outline() Outline {
 	return Outline{m.Seq, m.CreatedAt, int64(len(m.Body)), m.ToolCalls, m.ToolResults}
 }
 
-// PageBytes is the size of the bodies of a page. The zero value is that of an empty page.
+// PageBytes is the size of the bodies of a page. The zero value is the size of an empty page.
 type PageBytes int64
 
 // Add adds a body. It returns false and adds nothing if the page has another one and would exceed
@@ -33,8 +33,8 @@ func (b *PageBytes) Add(size int) bool {
 	return true
 }
 
-// Fit returns the number of messages whose bodies fit into a page. The page starts with the first of
-// them or, if newest is set, ends with the last one.
+// Fit returns the number of messages that fit into a page with their bodies. The page starts with
+// the first message or, if newest is set, ends with the last one.
 func Fit(messages []Outline, newest bool) int {
 	var size PageBytes
 	for n := range messages {

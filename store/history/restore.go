@@ -10,7 +10,7 @@ type Restorer interface {
 	// Restore adds messages to a session, with the sequences, runs and times that they had in
 	// another store, and sets the times of the session. It creates the session if it does not
 	// exist. Sequences ascend and may have gaps. It returns [ErrConflict] if the session has
-	// a message at or after the first one. The limits are those of Append. It does nothing if
+	// a message at or after the first one. It has the limits of Append. It does nothing if
 	// the session has expired by s.ExpiresAt. Fences and idempotency keys are not restored.
 	Restore(ctx context.Context, s Session, messages []Message) error
 }
@@ -60,8 +60,8 @@ func (s *Session) TTL() time.Duration {
 	return s.ExpiresAt.Sub(s.UpdatedAt)
 }
 
-// Batches calls f with parts of messages whose runs are equal and whose sequences are
-// consecutive.
+// Batches calls f with parts of messages. The messages of a part have the same run and
+// consecutive sequences.
 func Batches(messages []Message, f func(part []Message) error) error {
 	for len(messages) > 0 {
 		n := 1

@@ -70,9 +70,9 @@ func NewEmbeddings(cfg LongTermConfig) *Embeddings {
 // Plan is how a search ranks facts.
 type Plan struct {
 	Lexical, Graph bool
-	// Embedding is that of the query, nil if embeddings are not compared.
+	// Embedding is the embedding of the query, nil if embeddings are not compared.
 	Embedding *Embedding
-	// Fallback is that of [Results].
+	// Fallback is as in [Results].
 	Fallback string
 }
 

@@ -71,8 +71,8 @@ type Memory struct {
 // which the fact has no rank, is 0. Score is their fusion by reciprocal rank, so it depends on
 // the ranks of the fact in each part and not on these values.
 type Scores struct {
-	// Lexical is the BM25 score, relative to that of a fact that contains each word of the
-	// query once; at most 1.
+	// Lexical is the BM25 score, relative to the score of a fact that contains each word of
+	// the query once; at most 1.
 	Lexical float64
 	// Trigram is the similarity of the fact's words to words of the query that no fact of the
 	// scope contains, such as misspelt ones.
@@ -165,7 +165,7 @@ type SearchParams struct {
 // Results are the facts that a search found.
 type Results struct {
 	Facts []Memory
-	// Modes are the kinds of search whose ranks were fused, without ModeHybrid. It is nil for an
+	// Modes are the kinds of search that contributed ranks, without ModeHybrid. It is nil for an
 	// empty query.
 	Modes []Mode
 	// Fallback is the reason why the search used words in place of embeddings, such as an embedder
@@ -199,19 +199,19 @@ type LongTerm interface {
 	Get(ctx context.Context, scope Scope, id string) (Memory, error)
 	// Delete removes a fact with all its versions, and reports whether it existed.
 	Delete(ctx context.Context, scope Scope, id string) (deleted bool, err error)
-	// Clear removes all facts of the scope and returns their number. Namespaces below that of
-	// the scope are not affected. Facts that are saved meanwhile may remain. After an error,
-	// some facts may have been removed.
+	// Clear removes all facts of the scope and returns their number. Namespaces below the
+	// scope's namespace are not affected. Facts that are saved meanwhile may remain. After an
+	// error, some facts may have been removed.
 	Clear(ctx context.Context, scope Scope) (removed int, err error)
 }
 
 // UpdateParams are the parameters of Update and Supersede.
 type UpdateParams struct {
-	// Content is the new content. "" keeps that of the newest version.
+	// Content is the new content. "" keeps the content of the newest version.
 	Content string
-	// Metadata replaces the metadata. nil keeps that of the newest version.
+	// Metadata replaces the metadata. nil keeps the metadata of the newest version.
 	Metadata map[string]any
-	// Entities replace the entities. nil keeps those of the newest version.
+	// Entities replace the entities. nil keeps the entities of the newest version.
 	Entities []string
 	// Version must equal the version of the fact. 0 changes any version.
 	Version int64
@@ -277,17 +277,18 @@ type Expirer interface {
 // saved without an embedder, with another model, by an import, or while the embedder failed.
 type Reembedder interface {
 	// EmbedPending computes the embeddings of up to limit such facts, of all owners, and returns their
-	// number. Fewer than limit means that no more exist. A fact whose content the model rejects
-	// counts too and remains without an embedding. It returns ErrNoEmbedder without an embedder.
+	// number. Fewer than limit means that no more exist. If the model rejects the content of a fact,
+	// the fact counts too and remains without an embedding. It returns ErrNoEmbedder without an
+	// embedder.
 	EmbedPending(ctx context.Context, limit int) (embedded int, err error)
 }
 
-// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// Transactional is implemented by stores that can write as part of a change of a task; see
 // [store.Effect]. The methods return an error if their arguments are invalid.
 type Transactional interface {
 	// SaveEffect saves a fact like Save. It computes the embedding; applying the effect does not.
-	// Applying it fails if the fact has a key and its validity does not fit that of the version to
-	// replace.
+	// Applying it fails if the fact has a key and its validity does not fit the validity of the
+	// version to replace.
 	SaveEffect(ctx context.Context, scope Scope, content string, p SaveParams) (store.Effect, error)
 	// DeleteEffect removes a fact like Delete. A fact that does not exist is no error.
 	DeleteEffect(scope Scope, id string) (store.Effect, error)

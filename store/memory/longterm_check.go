@@ -105,7 +105,7 @@ func (p SaveParams) Check() error {
 	return checkText("key", p.Key, MaxFactKey)
 }
 
-// CheckEntities returns an error if names cannot be those of the entities of a fact.
+// CheckEntities returns an error if a fact cannot have entities with these names.
 func CheckEntities(names []string) error {
 	if len(names) > MaxEntities {
 		return invalid("entities", "are %d, limit is %d", len(names), MaxEntities)

@@ -68,8 +68,8 @@ type Restorer interface {
 	CanRestore(ctx context.Context, versions []Memory) error
 }
 
-// CheckVersions returns an error if versions are not those of a fact, oldest first. metadata is
-// the JSON of the metadata of each version.
+// CheckVersions returns an error if versions are not the versions of one fact, oldest first.
+// metadata is the JSON of the metadata of each version.
 func CheckVersions(versions []Memory) (metadata []string, err error) {
 	if len(versions) == 0 {
 		return nil, invalid("versions", "must not be empty")

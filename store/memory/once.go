@@ -12,10 +12,10 @@ import (
 const MaxOnce = 512
 
 // OnceUpdater is implemented by a [ShortTerm] outside the database of an agent, so that a repeated
-// attempt of a turn changes nothing again. Its methods are those of [ShortTerm] with an idempotency
-// key, which belongs to the state. A change whose key was used by a change of the state has no
-// effect; the result is then the current state. Keys are stored for 24 hours, and at least as
-// long as the TTL of states. A change that failed does not use its key.
+// attempt of a turn changes nothing again. It has the methods of [ShortTerm] that change a state,
+// with an idempotency key, which belongs to the state. If an earlier change of the state used the
+// key, the change has no effect, and the result is the current state. Keys are stored for 24 hours,
+// and at least as long as the TTL of states. A change that failed does not use its key.
 type OnceUpdater interface {
 	// SetOnce is Set with an idempotency key.
 	SetOnce(ctx context.Context, key Key, values map[string]any, version int64, once string) (State, error)

@@ -81,7 +81,7 @@ type ShortTerm interface {
 	// Update applies a JSON merge patch (RFC 7396) to a state and returns the new one: nil
 	// removes a member, objects (map[string]any) merge recursively, any other value replaces.
 	// It is atomic: concurrent updates lose nothing. A state that does not exist is empty.
-	// version is that of Set.
+	// version is as in Set.
 	Update(ctx context.Context, key Key, patch map[string]any, version int64) (State, error)
 	// Clear removes a state. Clearing one that does not exist has no effect.
 	Clear(ctx context.Context, key Key) error

@@ -71,7 +71,7 @@ func (s *ShortTermRecords) States(ctx context.Context, q StateQuery) (page State
 	}
 }
 
-// StateKey returns the key of a state from that of its record; see [Key.RecordKey].
+// StateKey returns the key of a state from the key of its record; see [Key.RecordKey].
 func StateKey(owner, record string) (Key, error) {
 	length, name, found := strings.Cut(record, ":")
 	n, err := strconv.Atoi(length)

@@ -11,7 +11,7 @@ import (
 // Task is an existing task as a backend read it.
 type Task struct {
 	Seq, ReceivedSeq int64
-	// Worker and Fence are those of the current lease. Worker is "" if the task is not leased.
+	// Worker and Fence belong to the current lease. Worker is "" if the task is not leased.
 	Worker string
 	Fence  int64
 	// Finished reports that the state is terminal, and that the task is not queued or leased.
@@ -27,8 +27,8 @@ func (t *Task) Holds(l *store.HeldLease) bool {
 
 // Change returns why a store rejects a change, or nil. record is the existing idempotency
 // record with the change's key and t is the task; each may be nil. closed reports that the
-// context of a new task exists and is not active. versions are those of the records that the
-// change names, 0 if they do not exist.
+// context of a new task exists and is not active. versions are the versions of the records
+// that the change names, 0 for a record that does not exist.
 func Change(c *store.Change, record *store.IdempotencyRecord, t *Task, closed bool, versions []int64) error {
 	switch {
 	case record != nil:

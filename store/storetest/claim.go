@@ -350,8 +350,8 @@ func claimEvent(f *fixture) {
 	}
 }
 
-// claimEventTime claims tasks whose last event is earlier than the claim, is a later status,
-// and is a later artifact chunk.
+// claimEventTime claims tasks with a last event that is earlier than the claim, a later
+// status, or a later artifact chunk.
 func claimEventTime(f *fixture) {
 	for id, last := range map[string]int{"t1": 0, "t2": 60, "t3": 70} {
 		f.create(key(id), at(0))

@@ -203,7 +203,7 @@ func claimManyWaitingOwners(f *fixture) {
 	f.createDelayedTasks(at(1000), few, many)
 	limit := max(times*before, floor)
 	if after := shortest(many, limit); after > limit {
-		f.Errorf("Claim() with %d owners whose tasks are not due took %v, with %d owners %v, want at most %d times as long", many, after, few, before, times)
+		f.Errorf("Claim() with %d owners without due tasks took %v, with %d owners %v, want at most %d times as long", many, after, few, before, times)
 	}
 }
 

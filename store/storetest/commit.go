@@ -97,7 +97,7 @@ func leaseHeldPastDeadline(f *fixture) {
 	late := at(1).Add(1000 * 3600e9)
 	f.commit(changeUnder(k, worker, 1, statusEvent(late, a2a.StateWorking)))
 	if got := f.claim(claimAt(otherWorker, late, 1)); len(got) != 1 {
-		f.Fatalf("Claim() of a task whose lease has ended = %d tasks, want 1", len(got))
+		f.Fatalf("Claim() of a task with an expired lease = %d tasks, want 1", len(got))
 	}
 	before := f.task(k)
 	f.wantRejected(store.ErrLeaseLost, changeUnder(k, worker, 1, statusEvent(late, a2a.StateCompleted)))

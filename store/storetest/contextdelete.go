@@ -119,7 +119,7 @@ func deleteBusy(f *fixture) {
 	f.equal("Tasks()", f.list(store.Query{Owner: owner, Limit: 9, Total: true}), tasks)
 	f.claim(claimAt(worker, at(20), 1))
 	check(store.PhaseLeased)
-	// A task whose lease has ended is leased until another worker claims it.
+	// A task with an expired lease counts as leased until another worker claims it.
 	f.claim(claimAt(otherWorker, at(20).Add(1000*3600e9), 1))
 	check(store.PhaseLeased)
 	delayed := changeUnder(busy, otherWorker, 2, statusEvent(at(30), a2a.StateSubmitted))

@@ -11,8 +11,8 @@
 //
 // A [Harness] opens a fresh store, and reopens one. The suite checks the capabilities that
 // the backend declares in its [store.Info]. [Run] runs all groups of tests, each test on a
-// store of its own. Then it makes random calls and compares their results with those of a
-// simple model of the contract. [Bench] measures.
+// store of its own. Then it makes random calls and compares their results with the results
+// of a simple model of the contract. [Bench] measures.
 //
 // The suite needs only a [T], so it can also run outside go test, against an operator's
 // store: see [RunOn].

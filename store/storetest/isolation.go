@@ -68,11 +68,11 @@ func isolationSameIDs(f *fixture) {
 	for _, k := range []store.Key{mine, theirs} {
 		t := f.task(k)
 		if got := t.History[0].Message.Text(); t.Key != k || got != k.Owner {
-			f.Errorf("Task(%s) = %v with %q, want that of the same owner", taskName(k), t.Key, got)
+			f.Errorf("Task(%s) = %v with %q, want the task of the same owner", taskName(k), t.Key, got)
 		}
 		f.equal("Steps()", f.steps(k, 1), []store.Step{step(1, "step", k.Owner)})
 		if got := f.feedbackOf(k); len(got) != 1 || got[0].Text != k.Owner || got[0].Key != k {
-			f.Errorf("Feedback(%s) = %+v, want that of the same owner", taskName(k), got)
+			f.Errorf("Feedback(%s) = %+v, want the feedback of the same owner", taskName(k), got)
 		}
 		if got := f.list(store.Query{Owner: k.Owner, ContextID: "c1", Limit: 5, Total: true}); len(got.Tasks) != 1 || got.Tasks[0].Key != k || got.Total != 1 {
 			f.Errorf("Tasks() of %q = %+v, want its own task", k.Owner, got)

@@ -94,7 +94,7 @@ func raceIdempotencyKey(f *fixture) {
 
 func raceUpdates(f *fixture) {
 	f.create(key("t1"), at(0))
-	each := max(2, f.h.Tasks/300) // every update conflicts with those of all others
+	each := max(2, f.h.Tasks/300) // every update conflicts with the updates of all others
 	runConcurrently(raceGoroutines, func(i int) {
 		for n := range each {
 			for {
@@ -222,8 +222,9 @@ func raceCancel(f *fixture) {
 	}
 }
 
-// incompleteChange checks a task to which every change adds a message and an artifact chunk,
-// and whose turn counts the changes. If they do not match, it describes the difference.
+// incompleteChange checks a task. Every change adds a message and an artifact chunk to the
+// task, and its turn counts the changes. If they do not match, incompleteChange describes
+// the difference.
 func incompleteChange(t *store.Task) string {
 	n := (t.Seq - 1) / 2
 	switch {

@@ -109,7 +109,7 @@ func (r *randomRun) claimLanes() {
 	r.removeDeletedWebhooks(p.Now)
 }
 
-// removeDeletedWebhooks removes deleted webhooks whose lease has ended. A store may do so in
+// removeDeletedWebhooks removes deleted webhooks with an expired lease. A store may do so in
 // ClaimLanes or in the next call of DeleteWebhook.
 func (r *randomRun) removeDeletedWebhooks(now time.Time) {
 	var ended []store.Webhook

@@ -19,7 +19,7 @@ type Recorder struct {
 	cleanups []func()
 }
 
-// NewRecorder returns a Recorder whose tests use ctx.
+// NewRecorder returns a Recorder for tests that use ctx.
 func NewRecorder(ctx context.Context) *Recorder { return &Recorder{ctx: ctx} }
 
 // Failures returns the failures of all tests that have ended, each with the name of its test.

@@ -28,8 +28,8 @@ func taskDeleteTests() []test {
 }
 
 // createFullTask creates a completed task with all kinds of related objects. The events of its
-// webhook p are delivered, those of q are dead letters. The names of the objects contain the id
-// of the task.
+// webhook p are delivered, and the events of q are dead letters. The names of the objects
+// contain the id of the task.
 func (f *fixture) createFullTask(k store.Key, contextID string, ms int) {
 	f.Helper()
 	c := withKey(newTask(k, contextID, at(ms)), "create "+k.ID, at(ms))
@@ -46,8 +46,8 @@ func (f *fixture) createFullTask(k store.Key, contextID string, ms int) {
 	f.deliverTask(k, ms)
 }
 
-// deliverTask processes the due lanes of a task. The events of webhook p are delivered, those
-// of q become dead letters.
+// deliverTask processes the due lanes of a task. The events of webhook p are delivered, and
+// the events of q become dead letters.
 func (f *fixture) deliverTask(k store.Key, ms int) {
 	f.Helper()
 	for _, l := range f.claimLanes(laneClaim(worker, ms+1000, 99)) {
@@ -248,7 +248,7 @@ func deleteTaskThenRecreate(f *fixture) {
 	f.equal("DeliveryAttempts()", f.deliveryAttempts(store.WebhookQuery{Owner: owner, TaskID: k.ID}), []store.DeliveryAttempt{})
 }
 
-// createLargeTask creates a completed task whose content takes several transactions to remove.
+// createLargeTask creates a completed task with content that takes several transactions to remove.
 func (f *fixture) createLargeTask(k store.Key, contextID string) {
 	f.Helper()
 	f.commit(withKey(newTask(k, contextID, at(0)), "create "+k.ID, at(0)))

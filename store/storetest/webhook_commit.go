@@ -217,7 +217,7 @@ func webhookTailInactive(f *fixture) {
 	f.wantNoDueLane(19)
 	for _, l := range f.claimLanes(laneClaim(worker, 20, 9)) {
 		if string(l.State) != l.Webhook.ID || l.Reason != "why" {
-			f.Errorf("lane %q has state %s and reason %q, want those of the acknowledgement", l.Webhook.ID, l.State, l.Reason)
+			f.Errorf("lane %q has state %s and reason %q, want the state and reason of the acknowledgement", l.Webhook.ID, l.State, l.Reason)
 		}
 		f.ack(ackDeadLetters(l, 1, 30))
 	}

@@ -31,7 +31,7 @@ func (f *fixture) expireWebhooks(p store.WebhookExpiry, limit int) int {
 	return n
 }
 
-// createFinishedTask creates a completed task whose webhooks have delivered all events at ms.
+// createFinishedTask creates a completed task with webhooks that have delivered all events at ms.
 func (f *fixture) createFinishedTask(k store.Key, ms int, ids ...string) {
 	f.Helper()
 	c := taskWithWebhooks(k, 1, ids...)

@@ -24,8 +24,8 @@ const (
 	// MaxMetadata limits the JSON of the metadata of a document.
 	MaxMetadata  = memory.MaxMetadata
 	MaxDimension = 4096
-	// MaxWrite and MaxWriteBytes limit the documents of a write; bytes are those of texts, blocks
-	// and metadata.
+	// MaxWrite and MaxWriteBytes limit the documents of a write, and the bytes of their texts,
+	// blocks and metadata.
 	MaxWrite      = 1000
 	MaxWriteBytes = 16 << 20
 	// MaxIDs limits the ids of Get and Delete.

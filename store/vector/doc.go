@@ -1,5 +1,5 @@
 // Package vector defines the contract for documents that are found by meaning: by the similarity of
-// their embeddings to that of a query. The package does no I/O.
+// their embeddings to the embedding of a query. The package does no I/O.
 //
 // # Concepts
 //
@@ -8,8 +8,8 @@
 // Writes and queries that differ from them get a [MismatchError].
 //
 // An [Embedder] computes embeddings. A store with an embedder embeds the text of documents that
-// have no embedding, and the text of queries. A collection whose first documents have neither an
-// embedding nor an embedder is lexical: it has the dimension 0, no embeddings, and finds documents
+// have no embedding, and the text of queries. A collection is lexical if its first documents have
+// neither an embedding nor an embedder: it has the dimension 0, no embeddings, and finds documents
 // by their words only.
 //
 // [Store] is the part that every store has. [Lister], [Forgetter] and [Transactional] are optional.
@@ -30,9 +30,9 @@
 //
 // By default, a query with a text is embedded. If the store has no embedder or the collection is lexical,
 // documents are ranked by their words, and [Results.Mode] is [ModeLexical]. A word that no document
-// contains is compared by its trigrams with those of documents. An index has up to 16,384 different words of
-// each document. In a large collection, a search of common words ranks some of the documents that have them;
-// with a filter, it ranks all that match.
+// contains is compared with the words of documents by trigrams. An index has up to 16,384 different words
+// of each document. In a large collection, a search of common words ranks some of the documents that have
+// them; with a filter, it ranks all that match.
 //
 // # Guarantees
 //
@@ -49,5 +49,6 @@
 //
 // Invalid params get an error with code invalid_params that names the field and the rule. Errors of
 // the backend have the codes unavailable, exhausted or internal. If an embedder fails, an
-// [EmbedderError] is returned and nothing is written. A call whose context is done returns the context's error.
+// [EmbedderError] is returned and nothing is written. If the context of a call is done, the call
+// returns the context's error.
 package vector

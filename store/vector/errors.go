@@ -19,12 +19,12 @@ var (
 	ErrMismatch error = a2a.Errorf(a2a.CodeInvalid, "vector: collection mismatch")
 )
 
-// MismatchError reports a value that differs from that of the collection. It is [ErrMismatch].
+// MismatchError reports a value that differs from the collection's value. It is [ErrMismatch].
 type MismatchError struct {
 	Collection string
 	// Field is "dimension", "metric" or "embedder".
 	Field string
-	// Value is that of the call, Want that of the collection.
+	// Value is the value of the call, Want the value of the collection.
 	Value, Want string
 }
 
@@ -35,12 +35,13 @@ func (e *MismatchError) Error() string {
 // Unwrap returns [ErrMismatch].
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// EmbedderError is the error of a call whose embedder failed, or returned embeddings that are not
-// valid.
+// EmbedderError is the error of a call if its embedder failed, or returned embeddings that are
+// not valid.
 type EmbedderError struct {
 	// Embedder is the name of the embedder.
 	Embedder string
-	// Err is the error. Its code is that of the embedder's error, unavailable if it has none.
+	// Err is the error. Its code is the code of the embedder's error, unavailable if that
+	// error has none.
 	Err error
 }
 

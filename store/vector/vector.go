@@ -61,21 +61,21 @@ type Collection struct {
 type WriteParams struct {
 	// Documents are 1 to [MaxWrite] documents with different ids.
 	Documents []Document
-	// Remove are ids of documents to remove in the same write, up to [MaxIDs], such as those of
-	// which the documents are a new version. Ids that do not exist are ignored. None may be that
+	// Remove are ids of documents to remove in the same write, up to [MaxIDs], such as the ids
+	// of documents that Documents replace. Ids that do not exist are ignored. None may be the id
 	// of one of Documents.
 	Remove []string
-	// Metric must be that of the collection. "" means that of the collection, [Cosine] for a
-	// new one.
+	// Metric must be the metric of the collection. "" means the metric of the collection,
+	// [Cosine] for a new one.
 	Metric Metric
-	// Embedder is the name of the model that computed the embeddings of the documents. It must
-	// be that of the collection. "" states nothing: it is accepted by every collection, and fixes
-	// no embedder unless the store computes an embedding.
+	// Embedder is the name of the model that computed the embeddings of the documents. It must be
+	// the embedder of the collection. "" states nothing: it is accepted by every collection, and
+	// fixes no embedder unless the store computes an embedding.
 	Embedder string
 }
 
 // Query is what documents are compared with. Exactly one field is set, but a search in [ModeHybrid] may
-// have both, the embedding being that of the text.
+// have both. Embedding is then the embedding of Text.
 type Query struct {
 	Embedding []float32
 	Text      string
@@ -144,8 +144,8 @@ type Hit struct {
 // document has no rank, is 0. Score is their fusion by reciprocal rank, so it depends on the ranks of the
 // document in each part and not on these values.
 type Scores struct {
-	// Lexical is the BM25 score, relative to that of a document that contains each word of the query once;
-	// at most 1.
+	// Lexical is the BM25 score, relative to the score of a document that contains each word of the query
+	// once; at most 1.
 	Lexical float64
 	// Trigram is the similarity of the document's words to words of the query that no document contains, such
 	// as misspelt ones.
@@ -194,7 +194,7 @@ type Lister interface {
 	List(ctx context.Context, k Key, p ListParams) ([]Document, error)
 }
 
-// Transactional is implemented by stores whose writes can be part of a change of a task; see
+// Transactional is implemented by stores that can write as part of a change of a task; see
 // [store.Effect]. The methods return the error that Add, Upsert or Delete would return now. The
 // effect of a write has its documents with their embeddings: no embedder is called when it is
 // applied.

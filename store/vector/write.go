@@ -40,10 +40,10 @@ type Write struct {
 	Rows []Row
 	// Remove are the ids of the documents to remove before.
 	Remove []string
-	// metric and embedder are those of the params.
+	// metric and embedder come from the params.
 	metric   Metric
 	embedder string
-	missing  []int // rows whose embeddings the store computes unless the collection is lexical
+	missing  []int // rows without an embedding, which the store computes unless the collection is lexical
 }
 
 // IDs returns the ids of the documents.
@@ -191,9 +191,9 @@ func dimensionError(c *Collection, n int) error {
 // Plan is how a query is run.
 type Plan struct {
 	Mode Mode
-	// Embedding is that of the query, nil if Mode is [ModeLexical].
+	// Embedding is the embedding of the query, nil if Mode is [ModeLexical].
 	Embedding []float32
-	// Fallback is that of [Results].
+	// Fallback is as in [Results].
 	Fallback string
 }
 

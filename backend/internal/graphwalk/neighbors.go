@@ -35,8 +35,8 @@ func Neighbors(g Graph, p graph.NeighborParams) (result func() graph.SubGraph, e
 	return func() graph.SubGraph { return x.subGraph(nodes, entities) }, err
 }
 
-// within adds the relationships between visited entities that were not met before. frontier are those whose
-// relationships were not followed.
+// within adds the relationships between visited entities that were not met before. frontier has the
+// entities with relationships that were not followed.
 func (x *walker) within(frontier []Node, distance int) error {
 	direction := graph.Out
 	if x.w.Direction == graph.In {

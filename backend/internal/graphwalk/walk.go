@@ -34,7 +34,7 @@ type walker struct {
 	ordered                       bool    // each level needs its relationships by id
 	distances                     []int32 // by node: from the start, or one of the constants
 	end                           string  // passed whatever its label and properties
-	edges                         []met   // that lead to visited entities, and those of the level
+	edges                         []met   // that lead to visited entities, and the relationships of the level
 	entities, relationships       int     // that were visited and met
 	size                          int     // of the properties of relationships
 	truncated                     bool
@@ -61,7 +61,8 @@ func newWalker(g Graph, w *graph.Walk, maxEntities, maxRelationships int, rows b
 	return &walker{g: g, w: w, maxEntities: maxEntities, maxRelationships: maxRelationships, rows: rows}
 }
 
-// distance returns where the distance of an entity is, until that of another one is read.
+// distance returns a pointer to the distance of an entity. The pointer is valid until the
+// distance of another entity is read.
 func (x *walker) distance(n Node) *int32 {
 	if int(n) >= len(x.distances) {
 		x.grow(int(n) + 1)

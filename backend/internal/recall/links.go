@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxNamed is the number of stems of a query in which entities are looked up, and maxName that of
-	// the name of an entity.
+	// maxNamed is the number of stems of a query in which entities are looked up. maxName is the
+	// maximum number of stems of an entity's name.
 	maxNamed = 48
 	maxName  = 6
-	// maxEntities is the number of entities at each distance whose facts are read.
+	// maxEntities is the maximum number of entities at each distance for which facts are read.
 	maxEntities = 200
 )
 
@@ -31,8 +31,8 @@ func named(text Text) []string {
 	return distinct(all, len(all))
 }
 
-// addLinked adds the facts of the entities that the query names, then those of entities that have a fact
-// with them, up to memory.MaxDistance steps. A step leads over a fact that the search may return.
+// addLinked adds the facts of the entities that the query names, then the facts of entities that share a
+// fact with them, up to memory.MaxDistance steps. A step leads over a fact that the search may return.
 func (q *query) addLinked(c *candidates) error {
 	terms := named(q.text)
 	seen := make(map[string]bool) // entities at smaller distances

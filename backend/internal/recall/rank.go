@@ -31,8 +31,8 @@ type weighted struct {
 	weight float64
 }
 
-// lexical returns the BM25 score of each text, relative to that of a text of average length with
-// each term once.
+// lexical returns the BM25 score of each text. A text of average length that has each term once
+// has the score 1.
 func lexical(texts []Text, terms []weighted) []float64 {
 	scores := make([]float64, len(texts))
 	var words, once float64

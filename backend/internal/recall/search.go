@@ -51,7 +51,7 @@ type FactIndex interface {
 	Nearest(e memory.Embedding, n int) (found []Near, pending int, err error)
 }
 
-// Near is a fact with the cosine of its embedding and that of the query.
+// Near is a fact with the cosine of its embedding and the embedding of the query.
 type Near struct {
 	memory.Memory
 	Cosine float64
@@ -99,7 +99,7 @@ type query struct {
 
 	weights []weighted // of the stems; nil before they are counted
 	known   bool       // a fact contains one of the stems
-	unknown []string   // the words whose stems no fact contains
+	unknown []string   // the words with stems that no fact contains
 	pending int        // facts without an embedding
 }
 

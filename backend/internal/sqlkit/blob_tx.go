@@ -108,7 +108,7 @@ func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Tim
 	return t.exec(sqlSetBlobHolders, row.Ref, strings.Join(holders, holderSeparator), blobMillis(expires))
 }
 
-// deletePins deletes the pins of a ref except those of some holders.
+// deletePins deletes the pins of a ref, but keeps the pins of the holders in except.
 func (t *blobTx) deletePins(row *blob.RefRow, except []string) error {
 	for _, h := range row.Holders {
 		if !slices.Contains(except, h) {

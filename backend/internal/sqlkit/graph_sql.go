@@ -101,8 +101,8 @@ func edgeText(q graphwalk.EdgeQuery, types bool) string {
 	return text + ` LIMIT $7::bigint`
 }
 
-// GraphStatements returns the statements of graphs whose cost does not depend on the size of the
-// database.
+// GraphStatements returns the statements of graphs with a cost that does not depend on the size
+// of the database.
 func GraphStatements() (all []Statement) {
 	for _, direction := range []graph.Direction{graph.Out, graph.In, graph.Both} {
 		all = append(all, Statement{"graph: relationships, " + string(direction), edgeText(graphwalk.EdgeQuery{Direction: direction, Rows: true}, false)},

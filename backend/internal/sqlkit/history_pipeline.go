@@ -92,7 +92,7 @@ func (h *History) appendPipelined(ctx context.Context, k history.Key, p *history
 	return history.AppendResult{First: last - int64(len(rows)) + 1, Last: last}, nil
 }
 
-// appended returns the last sequence of an append in a pipeline whose answer was lost.
+// appended returns the last sequence of an append after the answer of its pipeline was lost.
 func (h *History) appended(ctx context.Context, k history.Key, p *history.AppendParams, id int64) (last int64, err error) {
 	n := int64(len(p.Messages))
 	err = h.db.Read(ctx, func(q Querier) error {

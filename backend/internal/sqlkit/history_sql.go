@@ -8,7 +8,7 @@ import (
 // The statements of transcripts. The parameters $1 to $3 are the owner, the agent and the session.
 const (
 	ofSession = ` WHERE owner = $1::text AND agent = $2::text AND session = $3::text`
-	// byKey finds a row of history_sessions, whose key has this collation in PostgreSQL.
+	// byKey finds a row of history_sessions by its key, which has this collation in PostgreSQL.
 	byKey      = ` WHERE owner = $1::text COLLATE "POSIX" AND agent = $2::text COLLATE "POSIX" AND session = $3::text COLLATE "POSIX"`
 	sessionKey = `(owner COLLATE "POSIX", agent COLLATE "POSIX", session COLLATE "POSIX")`
 	// liveSession is true if the session exists and has not expired at the time $4.
@@ -47,7 +47,7 @@ const (
 
 	sqlHistoryKey   = `SELECT seq, key_last FROM {s}.history_messages` + ofSession + ` AND key = $4::text AND key <> ''`
 	sqlHistoryFence = `SELECT fence FROM {s}.history_fences` + ofSession + ` AND run = $4::text`
-	// sqlHistorySetFence is that of SQLite; see sqlHistoryRaiseFence.
+	// sqlHistorySetFence is for SQLite. PostgreSQL uses sqlHistoryRaiseFence.
 	sqlHistorySetFence = `INSERT INTO {s}.history_fences (owner, agent, session, run, fence) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence`
 
@@ -56,8 +56,8 @@ const (
 	sqlHistoryRange = `SELECT ` + messageColumns + ` FROM {s}.history_messages` + ofSession + ` AND ` + liveSession + ` ORDER BY seq LIMIT $5::bigint OFFSET $6::bigint`
 	between         = ofSession + ` AND seq > $5::bigint AND seq < $6::bigint AND ` + liveSession
 
-	// sqlHistoryOldest and sqlHistoryNewest return up to $7 messages, and none after the one whose body
-	// exceeds $8 bytes in total. If the session has more bytes, they read the sizes first.
+	// sqlHistoryOldest and sqlHistoryNewest return up to $7 messages. They stop after the message that
+	// brings the bodies above $8 bytes in total. If the session has more bytes, they read the sizes first.
 	sqlHistoryOldest = `SELECT ` + messageColumns + ` FROM {s}.history_messages` + ofSession + ` AND seq > $5::bigint AND seq < CASE WHEN ` + sessionBytes + ` <= $8::bigint
 		THEN $6::bigint ELSE (SELECT max(seq) + 1 FROM (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS earlier FROM (
 				SELECT seq, octet_length(body) AS size FROM {s}.history_messages` + between + ` ORDER BY seq LIMIT $7::bigint) AS sizes) AS sums
@@ -135,8 +135,8 @@ func historyInsert(rows int) string {
 	return b.String()
 }
 
-// HistoryStatements returns the statements of transcripts whose cost does not depend on the number
-// of sessions and messages, by name. Tests of the backends check their plans.
+// HistoryStatements returns, by name, the statements of transcripts with a cost that does not
+// depend on the number of sessions and messages. Tests of the backends check their plans.
 func HistoryStatements() [][2]string {
 	return [][2]string{
 		{"history: reserve sequences", sqlHistoryAdvance},

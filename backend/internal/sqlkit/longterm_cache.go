@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// EmbeddingCache keeps embeddings of facts in memory, those of the scopes that were searched last. It
-// is safe for concurrent use.
+// EmbeddingCache keeps embeddings of facts in memory, for the scopes that were searched last. It is
+// safe for concurrent use.
 type EmbeddingCache struct {
 	limit int64 // bytes
 
@@ -88,9 +88,9 @@ func (c *EmbeddingCache) add(s *scopeEmbeddings, v factVersion, embedding []floa
 	}
 }
 
-// used notes that a search has used the embeddings of versions, which are all that exist at its time. It
-// drops most of the others, and those of the scopes that were not used for the longest time while all
-// need more memory than the limit.
+// used notes that a search has used the embeddings of versions, which are all versions that exist at its
+// time. It drops most other embeddings of the scope. While all scopes need more memory than the limit,
+// it also drops the scopes that were not used for the longest time.
 func (c *EmbeddingCache) used(s *scopeEmbeddings, versions []visibleFact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ func TestEmbeddingCacheIsBounded(t *testing.T) {
 		use(i, perScope, 1)
 	}
 	if c.total != 20*one || len(c.scopes) != 2 || c.scopes[key(4)] == nil || c.scopes[key(3)] == nil {
-		t.Errorf("cache has %d bytes of %d scopes, want those of the last two scopes", c.total, len(c.scopes))
+		t.Errorf("cache has %d bytes of %d scopes, want only the last two scopes", c.total, len(c.scopes))
 	}
 	for version := range 100 {
 		use(4, perScope, version)

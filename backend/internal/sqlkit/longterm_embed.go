@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// The facts without an embedding of a model are those of the models before and after it.
+	// A fact has no embedding of a model if its own model sorts before or after that model.
 	sqlPending       = `SELECT f.owner, f.agent, f.namespace, f.id, f.version, f.content FROM {s}.memory_facts f WHERE f.replaced_at + 0 = 0`
 	sqlPendingBefore = sqlPending + ` AND f.model < $1::text AND f.expires_at > $2::bigint ORDER BY f.model LIMIT $3::bigint`
 	sqlPendingAfter  = sqlPending + ` AND f.model > $1::text AND f.expires_at > $2::bigint ORDER BY f.model LIMIT $3::bigint`

@@ -82,7 +82,7 @@ func (s *factSearch) readVisible(text string, args ...any) (*visibleFacts, error
 	return v, err
 }
 
-// nearVersion is a version with the cosine of its embedding and that of the query.
+// nearVersion is a version with the cosine of its embedding and the embedding of the query.
 type nearVersion struct {
 	visibleFact
 	cosine float64

@@ -14,7 +14,7 @@ import (
 // process. FTS5 would look up each term in all segments of its index three times: to find the facts, to
 // rank them by bm25, and to count them.
 
-// lookupCost is the time to look up a version by its key, relative to that of the next one of a scope.
+// lookupCost is the time to look up a version by its key, relative to the time to read the next one of a scope.
 const lookupCost = 8
 
 // lists returns the keys of the facts that have each of the terms.

@@ -30,14 +30,14 @@ type textIndex struct {
 	index   string // adds the terms of a version
 	replace string // ends a version; with its terms if unindex is empty
 	unindex string // removes the terms of a version
-	// remove removes the terms of versions by whereFact and a bound of expires_at, removeUpTo
-	// those of a scope up to an id. Both are empty if the terms are in the row.
+	// remove removes the terms of versions by whereFact and a bound of expires_at. removeUpTo
+	// removes the terms of a scope up to an id. Both are empty if the terms are in the row.
 	remove, removeUpTo string
 	// count and candidates search the index and the rows in one statement. They are empty if terms is not:
 	// it reads which facts have each of the terms, by their keys.
 	count, candidates, terms string
-	// visible reads the versions of a scope that a search may return, and which have an embedding of a
-	// model. visibleKeys reads those of them that have keys.
+	// visible reads the versions of a scope that a search may return, and which of these versions have
+	// an embedding of a model. visibleKeys reads only the versions with the given keys.
 	visible, visibleKeys string
 	byID                 string // reads facts by their ids, or keys if terms is not empty
 	// size reads the number of facts of a scope and of their words, contents all of them with their keys. Both
@@ -178,8 +178,8 @@ func (d Dialect) matchAll(terms []string) string {
 	return `"` + strings.Join(terms, `" AND "`) + `"`
 }
 
-// Statement is a statement whose cost does not depend on the size of the database. Tests check
-// its plan.
+// Statement is a statement with a cost that does not depend on the size of the database. Tests
+// check its plan.
 type Statement struct{ Name, Text string }
 
 // LongTermStatements returns the statements of long-term memory that reads and writes run.

@@ -39,7 +39,8 @@ type Pipeliner interface {
 	// Pipeline runs statements in one transaction and commits it. It returns ErrGuard if a statement
 	// divides by zero or violates a unique key; none has an effect then. It returns ErrAnswerLost if
 	// it has committed the transaction but not received all rows. If order is not empty, the
-	// transaction may be that of other callers. The first statement locks the row that order names.
+	// transaction may include statements of other callers. The first statement locks the row that
+	// order names.
 	Pipeline(ctx context.Context, order string, calls ...Call) error
 	// LockPlan waits until no other caller of this process plans statements that read rows of this name.
 	LockPlan(ctx context.Context, rows string) (unlock func(), err error)
@@ -103,10 +104,10 @@ var (
 )
 
 // ForSQLite translates a statement to SQLite: without the schema and without collations, and with
-// parameters such as ?1. On PostgreSQL, a statement selects the index that it uses by its collation,
-// as docs/design.md explains; on SQLite all texts are compared as bytes. Locks of rows are omitted, since
-// a transaction that writes is alone, lists of texts are JSON, and a
-// subquery for each of them is a join, whose order CROSS fixes.
+// parameters such as ?1. On PostgreSQL, a statement selects the index that it uses by its collation, as
+// docs/backends.md explains; on SQLite all texts are compared as bytes. Locks of rows are omitted, because
+// a transaction that writes is alone. Lists of texts are JSON. A subquery for each text is a join, and
+// CROSS fixes its order.
 func ForSQLite(text string) string {
 	text = anyOf.ReplaceAllString(rowLock.ReplaceAllString(text, ""), "IN (SELECT value FROM json_each($$$1))")
 	text = lateral.ReplaceAllString(text, "FROM json_each($1) AS s CROSS JOIN $2 ON $3")

@@ -36,7 +36,7 @@ func NewDocuments(db DB, embedding string, decode func(b []byte) []float32, read
 	}
 }
 
-// DocumentColumns returns the columns of a statement that Scan reads. embedding is that of NewDocuments.
+// DocumentColumns returns the columns of a statement that Scan reads. embedding is as in NewDocuments.
 func DocumentColumns(embedding string) string {
 	return ` d.id, d.metadata, d.text, d.blocks, ` + embedding
 }

@@ -24,7 +24,7 @@ const (
 	PhaseWaiting
 	// PhaseDone is a lane without pending events that expiry checks.
 	PhaseDone
-	// PhaseDeleted is a lane whose webhook was deleted and whose lease has not ended.
+	// PhaseDeleted is a lane of a deleted webhook with a lease that has not ended.
 	PhaseDeleted
 )
 

@@ -53,7 +53,7 @@ func TestQueueEntriesKeepTheirPhase(t *testing.T) {
 			t.Errorf("read %+v, want %+v", got, q)
 		}
 		if seen := row.Seen(); (seen.Worker != "") != (q.Phase == store.PhaseLeased) {
-			t.Errorf("%+v: worker %q, want that of a lease only", q, seen.Worker)
+			t.Errorf("%+v: worker %q, want a worker only for a lease", q, seen.Worker)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func Item(r *vector.Row) ann.Item {
 	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: memory.DecodeMetadata(r.Metadata)}
 }
 
-// Nearest finds the documents that are closest to embeddings. It writes those of each to its result.
+// Nearest finds the documents that are closest to each of embeddings. It writes them to the result at the same index.
 type Nearest func(ctx context.Context, embeddings [][]float32, p *vector.SearchParams, results []*vector.Results) error
 
 // Search runs the queries of p, which was checked, in a collection. It calls nearest once for all queries that are

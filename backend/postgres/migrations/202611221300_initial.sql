@@ -66,11 +66,11 @@ CREATE INDEX task_rows_waiting ON {s}.task_rows (due_at) WHERE phase = 3;
 CREATE INDEX task_rows_leased ON {s}.task_rows (era, owner COLLATE "ucs_basic", lease_until, id) WHERE phase = 2;
 
 -- One row per change of a task: n events as JSON, of which the first has the sequence seq. An
--- event without a time has that of the first event of the row, an event without a state is
+-- event without a time has the time of the first event of the row; an event without a state is
 -- working. Messages without ids belong to the task and its context, unless the event has the
 -- member bare. snapshot, if set, is the task after the change; only the log row at
 -- task_rows.checkpoint has one. mark is the id of the commit in commit_marks. large is set if
--- the row has values in task_contents: the size in bytes of those of events.
+-- the row has values in task_contents; it is the size in bytes of the values of events.
 CREATE TABLE {s}.task_log (
   task_pk  bigint NOT NULL,
   seq      bigint NOT NULL,
@@ -301,7 +301,7 @@ CREATE INDEX webhook_lanes_endpoint ON {s}.webhook_lanes (endpoint, due_at) WHER
 CREATE INDEX webhook_lanes_done ON {s}.webhook_lanes (long_running, updated_at) WHERE phase = 4;
 CREATE INDEX webhook_lanes_stopped ON {s}.webhook_lanes (owner, task_id, id) INCLUDE (state) WHERE state <> 'active';
 
--- Deleted webhooks whose leases were revoked and have not ended yet.
+-- Deleted webhooks with revoked leases that have not ended yet.
 CREATE TABLE {s}.deleted_webhooks (
   owner       text COLLATE "C" NOT NULL,
   task_id     text COLLATE "C" NOT NULL,

@@ -7,13 +7,13 @@
 -- valid_to. A time without bound is the smallest or greatest integer. All versions of a fact
 -- have the same expires_at.
 --
--- terms are those of a version that was not replaced. The program splits the text. A lexeme
+-- terms is empty for a version that was replaced. The program splits the text. A lexeme
 -- starts with a hash of the scope, so that a search reads only entries of its scope, however
 -- many facts others have. Then w and the stem of a word follow, g and three letters of a word, or e
 -- and a hash of the name of an entity.
 --
--- entities is a JSON array of names. model is that of the embedding, with its dimension, '' if the
--- fact has none yet. embedding has the components as float32, little-endian; it is null for a
+-- entities is a JSON array of names. model is the model of the embedding, with its dimension, '' if
+-- the fact has none yet. embedding has the components as float32, little-endian; it is null for a
 -- content that the model rejects and for replaced versions. It does not compress.
 CREATE TABLE {s}.memory_facts (
   owner       text COLLATE "C" NOT NULL,

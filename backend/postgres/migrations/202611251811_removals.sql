@@ -10,8 +10,8 @@ CREATE TABLE {s}.blob_pins (
 INSERT INTO {s}.blob_pins (owner, holder, ref)
   SELECT owner, unnest(string_to_array(holders, chr(10))), ref FROM {s}.blob_refs WHERE holders <> '';
 
--- Removed tasks whose data in other tables or systems may remain (store.Removal). created_at
--- distinguishes tasks that had the same id.
+-- Removed tasks with data that may remain in other tables or systems (store.Removal).
+-- created_at distinguishes tasks that had the same id.
 CREATE TABLE {s}.task_removals (
   owner      text COLLATE "C" NOT NULL,
   id         text COLLATE "C" NOT NULL,

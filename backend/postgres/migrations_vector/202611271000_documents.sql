@@ -17,7 +17,7 @@ CREATE TABLE {s}.vector_collections (
 CREATE UNIQUE INDEX vector_collections_name ON {s}.vector_collections (owner, name);
 
 -- attributes are the metadata as filters read it: with canonical numbers, and without the
--- character NUL. terms are those of memory_facts.terms, and start with a hash of the collection.
+-- character NUL. terms are like memory_facts.terms, but start with a hash of the collection.
 CREATE TABLE {s}.vector_documents (
   owner      text COLLATE "C" NOT NULL,
   collection bigint NOT NULL,

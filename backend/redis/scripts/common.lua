@@ -11,7 +11,7 @@ local function answered(last)
 	end
 end
 
--- register adds the client to those of a hash, in place of the one that was added first.
+-- register adds the client to the clients of a hash, in place of the one that was added first.
 local function register(key)
 	local clients = {}
 	for name in string.gmatch(redis.call('HGET', key, 'clients') or '', '%S+') do clients[#clients + 1] = name end

@@ -1,4 +1,4 @@
--- A transcript is a hash and a stream, whose ids are the sequences. Further arguments: the time, and the time
+-- A transcript is a hash, and a stream with the sequences as ids. Further arguments: the time, and the time
 -- between the expiry of a session and the removal of its keys, both in milliseconds. The field totals of the
 -- hash has the last sequence, the newest message, the numbers of messages and bytes, the time of the last append, the
 -- time of expiry, the TTL, and the time when the server removes the keys. 0 is none.
@@ -35,7 +35,7 @@ local function reset()
 	if clients then redis.call('HSET', session, 'clients', clients, unpack(kept)) end
 end
 
--- note stores the result of this change. last is that of the client's previous one.
+-- note stores the result of this change. last is the number of the client's previous one.
 local function note(last, result)
 	local missing = redis.call('EXISTS', session) == 0
 	redis.call('HSET', session, 'c:' .. client, number .. ' ' .. result)

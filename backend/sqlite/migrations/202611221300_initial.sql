@@ -187,7 +187,7 @@ CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE INDEX idempotency_keys_task ON idempotency_keys (owner, task_id) WHERE lookup > 0;
 
 -- The records of tasks up to task_pk were moved from their first log rows to
--- idempotency_keys. Those of newer tasks are moved later, in batches sorted by key, because
+-- idempotency_keys. The records of newer tasks are moved later, in batches sorted by key, because
 -- inserting each at once would dirty one index page per record.
 CREATE TABLE idempotency_indexed (
   pk      INTEGER PRIMARY KEY,

@@ -2,11 +2,11 @@
 
 -- Transcripts (store/history)
 
--- One row per session. last_seq is the last assigned sequence, newest that of the newest message,
--- 0 if there is none. messages and bytes count the messages and the bytes of their bodies. ttl is in
--- milliseconds, 0 for none. expires_at is 0 for sessions that do not expire, and 1 while a cleared
--- session is removed. updated_minute is updated_at in minutes: the indexes of lists have it, so that most
--- appends change no index.
+-- One row per session. last_seq is the last assigned sequence, newest the sequence of the newest
+-- message, 0 if there is none. messages and bytes count the messages and the bytes of their bodies.
+-- ttl is in milliseconds, 0 for none. expires_at is 0 for sessions that do not expire, and 1 while a
+-- cleared session is removed. updated_minute is updated_at in minutes: the indexes of lists have it,
+-- so that most appends change no index.
 CREATE TABLE history_sessions (
   owner          TEXT NOT NULL,
   agent          TEXT NOT NULL,

@@ -7,8 +7,8 @@
 -- valid_to. A time without bound is the smallest or greatest integer. All versions of a fact
 -- have the same expires_at. words is the number of words of the content: long facts rank lower.
 --
--- entities is a JSON array of names. model is that of the embedding, with its dimension, '' if the
--- fact has none yet. embedding has the components as float32, little-endian; it is null for a
+-- entities is a JSON array of names. model is the model of the embedding, with its dimension, '' if
+-- the fact has none yet. embedding has the components as float32, little-endian; it is null for a
 -- content that the model rejects and for replaced versions. It is the last column, so that reads of
 -- the others do not read it.
 CREATE TABLE memory_facts (

@@ -12,8 +12,8 @@ INSERT INTO blob_pins (owner, holder, ref)
   FROM blob_refs r, json_each('["' || replace(replace(replace(r.holders, '\', '\\'), '"', '\"'), char(10), '","') || '"]') h
   WHERE r.holders <> '';
 
--- Removed tasks whose data in other tables or systems may remain (store.Removal). created_at
--- distinguishes tasks that had the same id.
+-- Removed tasks with data that may remain in other tables or systems (store.Removal).
+-- created_at distinguishes tasks that had the same id.
 CREATE TABLE task_removals (
   owner      TEXT NOT NULL,
   id         TEXT NOT NULL,

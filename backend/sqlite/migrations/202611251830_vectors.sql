@@ -3,8 +3,8 @@
 -- Documents with embeddings (store/vector)
 
 -- One row per collection. id is a random number that documents and snapshots refer to. seq is the
--- sequence of the last write of a document, removed the number of removed documents, documents that of
--- existing ones. snapshot is the number of the snapshot of the index, 0 if there is none.
+-- sequence of the last write of a document, removed the number of removed documents, and documents the
+-- number of existing documents. snapshot is the number of the snapshot of the index, 0 if there is none.
 CREATE TABLE vector_collections (
   owner     TEXT NOT NULL,
   name      TEXT NOT NULL,
@@ -35,8 +35,8 @@ CREATE TABLE vector_documents (
 );
 CREATE UNIQUE INDEX vector_documents_seq ON vector_documents (owner, collection, seq);
 
--- Parts of snapshots of indexes (internal/ann). Those of other snapshots than that of the collection
--- are incomplete or obsolete.
+-- Parts of snapshots of indexes (internal/ann). If a part belongs to another snapshot than its
+-- collection names, it is incomplete or obsolete.
 CREATE TABLE vector_snapshots (
   pk         INTEGER PRIMARY KEY,
   owner      TEXT NOT NULL,
@@ -54,6 +54,6 @@ CREATE TABLE vector_deleted (
   PRIMARY KEY (owner, id)
 ) WITHOUT ROWID;
 
--- The terms of documents, by vector_documents.pk. They are those of memory_index, and start with a hash
--- of the collection.
+-- The terms of documents, by vector_documents.pk. They are like the terms of memory_index, but start
+-- with a hash of the collection.
 CREATE VIRTUAL TABLE vector_index USING fts5(terms, content='', contentless_delete=1, tokenize="ascii tokenchars '_'");

@@ -261,7 +261,7 @@ type sample struct {
 
 	// Cost of PostgreSQL during the window.
 	DatabaseCPU time.Duration `json:"databaseCPUNs,omitempty"`
-	Commits     int64         `json:"commits,omitempty"` // including those of read-only transactions
+	Commits     int64         `json:"commits,omitempty"` // including the commits of read-only transactions
 	WALBytes    int64         `json:"walBytes,omitempty"`
 }
 

@@ -63,8 +63,8 @@ func familyCPU(pid int) time.Duration {
 	return sum
 }
 
-// processCPU returns the parent of a process, its processor time, and that of its children that
-// have ended. It returns zeros if the process does not exist.
+// processCPU returns the parent of a process, its processor time, and the processor time of its
+// children that have ended. It returns zeros if the process does not exist.
 func processCPU(pid int) (parent int, own, ended time.Duration) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -111,7 +111,7 @@ func TestSummarizeCutsTheWarmUp(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.1")
 	text := ""
-	for i := range 40 { // one per 100 ms; those of the second second count
+	for i := range 40 { // one per 100 ms; the transactions of the second second count
 		text += fmt.Sprintf("0 %d %d 0 %d %d\n", i, 1000+i, 100+i/10, i%10*100_000)
 	}
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {

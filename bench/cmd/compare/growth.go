@@ -27,8 +27,8 @@ func fillStore(ctx context.Context, flags []string, tasks int) error {
 }
 
 // measureGrowth measures, in turn, servers that differ only in the number of tasks in their stores.
-// It measures the cost of claims only indirectly, as part of send-get, whose tasks wait for a
-// worker when all are busy.
+// It measures the cost of claims only indirectly, as part of send-get, because the tasks of
+// send-get wait for a worker when all are busy.
 func (b *bench) measureGrowth(ctx context.Context) (outcome, error) {
 	var all []contender
 	for _, tasks := range b.options.growth {

@@ -219,8 +219,8 @@ func (h *hooked) live(ctx context.Context, b *bench) (hookSample, error) {
 	return s, h.to.await(ctx, tasks, drainTimeout)
 }
 
-// paced starts tasks at a fixed rate, whose chunks are written one by one. It measures from the
-// time of each event to its arrival.
+// paced starts tasks at a fixed rate. Each task writes its chunks one by one. paced measures
+// the time from each event to its arrival.
 func (h *hooked) paced(ctx context.Context, b *bench, perSecond int) (hookSample, error) {
 	interval := time.Second * taskEvents / time.Duration(perSecond)
 	started := time.Now()

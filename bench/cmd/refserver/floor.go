@@ -13,8 +13,8 @@ import (
 
 // floorHandler is the baseline for Holdfast's blocking message/send: net/http and typed
 // encoding/json with the same response. With a store it makes the same two commits, for the message
-// and for the response, grouped with those of other callers. It validates nothing and serves no
-// other method.
+// and for the response, grouped with the commits of other callers. It validates nothing and serves
+// no other method.
 func floorHandler(commit committer) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var req floorRequest

@@ -17,7 +17,7 @@ import (
 
 // official10Handler is the server of the official Go SDK for A2A 1.0 as in its documentation:
 // JSON-RPC at the root and REST under /rest, its in-memory store and queues, no push
-// notifications, no limits, no authentication. requests handles those of other transports.
+// notifications, no limits, no authentication. requests handles the requests of other transports.
 func official10Handler(url string, agent a2asrv.AgentExecutor) (handler http.Handler, requests a2asrv.RequestHandler) {
 	card := &a2a.AgentCard{
 		Name:        "echo",

@@ -5,7 +5,7 @@
 // It runs an agent in this process on a new SQLite file and on a private PostgreSQL server. It
 // sends tasks with a message of 300 bytes and a response of the same size, each in its own context,
 // and measures both databases. It marks figures that exceed their budget. Then it removes the tasks
-// by their age, on both databases and in memory, and compares the rate with that of their creation.
+// by their age, on both databases and in memory, and compares the rate with the rate of their creation.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 type chart struct {
 	Title, Note, X, Y string
 	LogX, LogY        bool
-	MinY, MaxY        float64 // 0 means that of the points
+	MinY, MaxY        float64 // 0 means the minimum or maximum of the points
 	TicksX            []float64
 	Series            []series
 }

@@ -312,8 +312,8 @@ func (w *world) store(ctx context.Context) (vector.Store, error) {
 	return documents, nil
 }
 
-// filters measures filters that select a share of the vectors: any of them, or those of the clusters
-// that are furthest from the query.
+// filters measures filters that select a share of the vectors: either any vectors, or the vectors of
+// the clusters that are furthest from the query.
 func (w *world) filters(ctx context.Context, out io.Writer, r *results, x *ann.Index) error {
 	var anywhere, far, rates []point
 	for _, percent := range []float64{50, 20, 10, 5, 2, 1, 0.1} {

@@ -1,5 +1,6 @@
-// Command vectors measures searches for documents by their embeddings: recall and rate beside those of
-// chromem-go and of scans, with filters and after changes; and the start and the memory of a store.
+// Command vectors measures the recall and the rate of searches for documents by their embeddings, with
+// filters and after changes, and compares them with chromem-go and with scans. It also measures the
+// start and the memory of a store.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // results are the points of all plots. A series that a run does not measure remains as it is, so that
-// another program can add its own, such as that of a database.
+// another program can add its own, such as a series for a database.
 type results struct {
 	// Note describes the data.
 	Note string `json:"note"`

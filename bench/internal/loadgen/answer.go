@@ -16,7 +16,7 @@ type answer struct {
 	errorCode []byte
 	errorText []byte
 
-	kind  []byte // result.kind, or that of A2A 0.3 for the type of the result
+	kind  []byte // result.kind, or the kind in A2A 0.3 for the type of the result
 	task  []byte // result.id
 	state []byte // result.status.state
 	final bool   // result.final

@@ -64,8 +64,8 @@ func (w *grpcWire) close() { w.shared.close(errors.New("closed")) }
 
 func (w *grpcWire) interrupt() { w.shared.interrupt(errors.New("interrupted")) }
 
-// call makes a call and passes the message of the response to sink. The status is 200; that of gRPC
-// is an error unless it is OK.
+// call makes a call and passes the message of the response to sink. The status is 200. A status of
+// gRPC other than OK is an error.
 func (w *grpcWire) call(ctx context.Context, request []byte, sink func([]byte) error) (status int, err error) {
 	w.calls++
 	c, err := w.shared.get(ctx)

@@ -173,7 +173,7 @@ func TestRunOverGRPCConnectsAgain(t *testing.T) {
 	}
 	for _, e := range r.ErrorTexts {
 		if !strings.HasPrefix(e.Text, "connection closed") && !strings.Contains(e.Text, "reset") && !strings.Contains(e.Text, "broken pipe") {
-			t.Errorf("error %q, want that of a closed connection", e.Text)
+			t.Errorf("error %q, want the error of a closed connection", e.Text)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 var errNotProto = errors.New("answer is not a message of A2A 1.0")
 
-// Numbers of the fields that the generator uses. Those of SendMessageResponse are numbers of its
+// Numbers of the fields that the generator uses. The fields of SendMessageResponse are its
 // variants.
 const (
 	fieldTask, fieldMessage  = 1, 2 // SendMessageResponse

@@ -11,7 +11,7 @@ type events struct {
 	binding Binding
 
 	id    []byte // of the request
-	line  []byte // start of a line whose end has not arrived
+	line  []byte // start of a line until its end arrives
 	data  []byte // of the event in progress
 	n     int64
 	final bool

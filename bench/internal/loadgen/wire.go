@@ -109,7 +109,7 @@ func (w *wire) ready(ctx context.Context) error {
 	if err := w.nc.SetDeadline(time.Now().Add(w.timeout + slack)); err != nil {
 		return err
 	}
-	// The new deadline may have replaced that of an interrupt.
+	// The new deadline may have replaced the deadline of an interrupt.
 	return ctx.Err()
 }
 

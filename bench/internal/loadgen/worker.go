@@ -223,7 +223,7 @@ func (w *worker) readTask(ctx context.Context, task []byte) error {
 	return nil
 }
 
-// exchange makes a call whose response must be a result, and scans it.
+// exchange makes a call and scans the response, which must be a result.
 func (w *worker) exchange(ctx context.Context, request, id []byte) error {
 	status, err := w.post(ctx, request)
 	if err != nil {

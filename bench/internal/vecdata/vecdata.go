@@ -21,7 +21,7 @@ type Generator struct {
 	zipf    *rand.Zipf
 }
 
-// New returns a generator of vectors of a dimension in clusters whose sizes follow Zipf's law.
+// New returns a generator of vectors of a dimension in clusters with sizes that follow Zipf's law.
 func New(seed uint64, dim, clusters int) *Generator {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // must be repeatable
 	g := &Generator{r: r, dim: dim, zipf: rand.NewZipf(r, 1.1, 8, uint64(clusters-1))}

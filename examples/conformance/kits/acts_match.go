@@ -133,7 +133,7 @@ func match(want, got any) string {
 	return ""
 }
 
-// equal compares values of YAML and JSON, whose numbers have different types.
+// equal compares values of YAML and JSON, although their numbers have different types.
 func equal(want, got any) bool {
 	if n, ok := want.(int); ok {
 		want = float64(n)

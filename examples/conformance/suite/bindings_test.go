@@ -99,7 +99,7 @@ var requirementsOfBindings = []row{
 	{"BIND-EQUIV-004", testSameAuthentication},
 }
 
-// requirementsWithoutCapabilities are those of an agent without streaming, webhooks and an extended card.
+// requirementsWithoutCapabilities are the requirements of an agent without streaming, webhooks and an extended card.
 var requirementsWithoutCapabilities = []row{
 	{"CORE-CAP-001", func(c *conn) {
 		task := c.send("tck-complete-task", nil).text("task.id")
@@ -132,7 +132,7 @@ func testServiceParameters(c *conn) {
 	c.wantCode(c.with("A2A-Version", "99.0").send("tck-complete-task", nil), a2a.CodeVersionNotSupported)
 }
 
-// requirementsOfJSONRPC are those of the binding JSON-RPC.
+// requirementsOfJSONRPC are the requirements of the binding JSON-RPC.
 var requirementsOfJSONRPC = []row{
 	{"JSONRPC-FMT-001", func(c *conn) {
 		c.wantRPCError("application/json", `{"jsonrpc":"1.0","id":1,"method":"GetTask","params":{"id":"absent"}}`, -32600)
@@ -163,7 +163,7 @@ var requirementsOfJSONRPC = []row{
 	}},
 	{"JSONRPC-ERR-002", func(c *conn) {
 		c.wantRPCError("application/json", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"absent"}}`, -32001)
-		// The names of fields are accepted like those of JSON.
+		// The name of a field is accepted like its name in JSON.
 		c.wantRPCError("application/json", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"absent","history_length":1}}`, -32001)
 	}},
 	{"JSONRPC-ERR-003", func(c *conn) {
@@ -237,7 +237,7 @@ func isStreamResponse(value any) bool {
 	return len(names) == 1 && slices.Contains([]string{"task", "message", "statusUpdate", "artifactUpdate"}, names[0])
 }
 
-// requirementsOfREST are those of the binding HTTP+JSON.
+// requirementsOfREST are the requirements of the binding HTTP+JSON.
 var requirementsOfREST = []row{
 	{"HTTP_JSON-STATUS-001", func(c *conn) {
 		c.wantHTTPError("GET", "/tasks/absent", "", "", 404, "TASK_NOT_FOUND")
@@ -384,7 +384,7 @@ var requirementsOfSignatures = []row{
 			}
 			members["name"] = "other"
 			if c.signedBy(card, canonical(c.t, members)) {
-				c.t.Errorf("%s: the signature is also that of a changed card", path)
+				c.t.Errorf("%s: the signature is also valid for a changed card", path)
 			}
 		}
 	}},
@@ -429,7 +429,7 @@ func canonical(t *testing.T, value any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// signedBy reports whether the first signature of a card is that of a text.
+// signedBy reports whether the first signature of a card is valid for a text.
 func (c *conn) signedBy(card reply, text string) bool {
 	c.t.Helper()
 	signature, err := base64.RawURLEncoding.DecodeString(card.text("signatures.0.signature"))
@@ -481,7 +481,7 @@ var requirementsOfAuthorization = []row{
 		}
 		got := c.as(conformance.Token).call(a2a.MethodExtendedCard, object{})
 		if length(got.at("skills")) != length(card.at("skills"))+1 {
-			c.t.Errorf("extended card = %s, want another skill than those of %s", got.body, card.body)
+			c.t.Errorf("extended card = %s, want one skill more than in %s", got.body, card.body)
 		}
 	}},
 	{"AUTH-SCOPE-001", func(c *conn) {

@@ -373,7 +373,7 @@ func (s *stream) rest() (events []any) {
 	return events
 }
 
-// fetch sends a request and returns the response, whose JSON is the result.
+// fetch sends a request and returns the response, with its JSON as the result.
 func (c *conn) fetch(r *http.Request) reply {
 	c.t.Helper()
 	resp := c.do(r)

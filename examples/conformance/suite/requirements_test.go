@@ -14,8 +14,8 @@ type group struct {
 	profile string
 	change  func(*holdfast.Config) // of the settings of the profile, or nil
 	codec   v10.Codec
-	// bindings are those over which the requirements are tested, empty for each. Those of all
-	// bindings together are tested once.
+	// bindings are the bindings over which the requirements are tested. Empty means each
+	// binding. Requirements of all bindings together are tested once.
 	bindings []string
 	rows     []row
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// schemas are the official JSON schemas by version. A schema whose path is not in the environment
-// is absent.
+// schemas are the official JSON schemas by version. A schema is absent if its path is not in the
+// environment.
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
 	out := make(map[string]*jsonschema.Schema)
 	for variable, version := range map[string]string{"HOLDFAST_SCHEMA_V03": "0.3", "HOLDFAST_SCHEMA_V10": "1.0"} {
@@ -50,7 +50,7 @@ func checkSchema(t *testing.T, codec rpc.Codec, method string, raw json.RawMessa
 	name := resultTypes[method][1]
 	switch codec.(type) {
 	case v03.ProtoCodec:
-		return // the schema is that of JSON-RPC
+		return // the schema describes JSON-RPC
 	case v03.Codec:
 		name = resultTypes[method][0]
 	}

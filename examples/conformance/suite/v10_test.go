@@ -172,7 +172,7 @@ var requirementsV10 = []row{
 
 var lastMessage atomic.Int64
 
-// message returns a message whose id selects a behavior of the agent.
+// message returns a message with an id that selects a behavior of the agent.
 func message(prefix string) object {
 	return object{"messageId": fmt.Sprintf("%s-%08d", prefix, lastMessage.Add(1)), "role": "ROLE_USER", "parts": []any{object{"text": "hello"}}}
 }

@@ -198,7 +198,7 @@ func multiTurn(_ context.Context, t *holdfast.Turn) error {
 	if t.Message().Text() == "done" {
 		return t.Reply("Done.")
 	}
-	return t.RequireInput("") // without a message, so that the history has only those of the client
+	return t.RequireInput("") // without a message, so that the history has only the client's messages
 }
 
 // untilCanceled works until the task is canceled.

@@ -17,7 +17,7 @@ const (
 	Token = "itk-valid-token"
 	// InsufficientToken may only read tasks.
 	InsufficientToken = "itk-insufficient-token"
-	// OtherToken is that of another user.
+	// OtherToken is the token of another user.
 	OtherToken = "itk-other-token"
 )
 

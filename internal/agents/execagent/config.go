@@ -32,8 +32,8 @@ type Config struct {
 	Dir string
 	// Env are the program's environment variables, as "KEY=value". HOLDFAST_TASK_ID,
 	// HOLDFAST_CONTEXT_ID, HOLDFAST_TURN and HOLDFAST_ATTEMPT are added. Default: the server's
-	// variables except for those of Withhold and for the server's own settings, whose names
-	// start with HOLDFAST_ and which may be secret.
+	// variables except for the variables in Withhold and for the server's own settings. The
+	// names of these settings start with HOLDFAST_, and their values may be secret.
 	Env []string
 	// Withhold are names of further variables that the program does not inherit.
 	Withhold []string

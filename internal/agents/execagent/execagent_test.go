@@ -66,7 +66,7 @@ func read(file string) string {
 	return string(raw)
 }
 
-// hasEnded reports whether the process whose id is in a file has ended. An orphan may remain as a
+// hasEnded reports whether the process with the id in a file has ended. An orphan may remain as a
 // zombie.
 func hasEnded(file string) bool {
 	pid, err := strconv.Atoi(strings.TrimSpace(read(file)))

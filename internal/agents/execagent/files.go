@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 )
 
-// loadFiles inserts the content of stored files into a page of the history: those of the newest
-// message, and of the others as far as the content of the page is at most pageBytes. A file that
-// cannot be read remains a reference.
+// loadFiles inserts the content of stored files into a page of the history. It inserts all files
+// of the newest message. It inserts a file of another message if the content of the page is then
+// at most pageBytes. A file that cannot be read remains a reference.
 func loadFiles(ctx context.Context, t *holdfast.Turn, messages []a2a.Message) {
 	size := sizeOf(messages)
 	for i, m := range slices.Backward(messages) {

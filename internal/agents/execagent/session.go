@@ -203,7 +203,8 @@ func reason(ctx context.Context) string {
 	return "timeout"
 }
 
-// endWithoutOutcome returns the result of a turn whose program exited without ending the turn.
+// endWithoutOutcome returns the result of a turn after its program exited without ending the
+// turn.
 func (s *session) endWithoutOutcome() error {
 	err := s.p.exitError()
 	switch {
@@ -340,7 +341,7 @@ func (in *inbox) wait(ctx context.Context, t *holdfast.Turn) {
 	}()
 }
 
-// close ends a wait whose result has been received.
+// close ends a wait after its result has been received.
 func (in *inbox) close() {
 	in.cancel()
 	in.arrived = nil

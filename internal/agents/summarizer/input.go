@@ -28,7 +28,7 @@ const (
 )
 
 // requestedSentences returns the requested number of sentences, 0 if there is none. The
-// newest data part with a number applies. Those of earlier turns are already validated.
+// newest data part with a number applies. Data parts of earlier turns are already validated.
 func requestedSentences(t *holdfast.Turn) (int, error) {
 	wanted := 0
 	for _, m := range t.TaskHistory() {

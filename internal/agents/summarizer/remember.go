@@ -190,8 +190,8 @@ func plan(ctx context.Context, t *holdfast.Turn, docs []document) (board.Board, 
 	return t.Board().Create(ctx, holdfast.BoardParams{Label: "Documents to read"}, names(docs)...)
 }
 
-// remember keeps document i, as one step whose name identifies the content. So a fetched file that
-// has changed between attempts is remembered as it is now.
+// remember keeps document i, as one step. The name of the step identifies the content, so a
+// fetched file that has changed between attempts is remembered as it is now.
 func remember(ctx context.Context, t *holdfast.Turn, d *document, i int) error {
 	_, err := holdfast.Step(ctx, t, fmt.Sprintf("remember document %d%s", i+1, d.stepSuffix()), func(ctx context.Context) (int, error) {
 		text := d.text()

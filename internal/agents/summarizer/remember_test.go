@@ -62,7 +62,7 @@ func TestQuestionsAreAnsweredFromWhatWasRead(t *testing.T) {
 	}
 }
 
-// topics is an embedder whose embeddings are the topics of a text.
+// topics is an embedder that returns the topics of a text as its embedding.
 type topics struct{}
 
 func (topics) Name() string { return "topics" }
@@ -126,7 +126,7 @@ func TestInterruptedDocumentIsRememberedOnce(t *testing.T) {
 		}
 		boards := r.Boards(task.ContextID)
 		if len(boards) != 1 || boards[0].Tasks[0].Status != board.Succeeded || boards[0].Tasks[1].Status != board.Succeeded {
-			t.Errorf("boards = %+v, want one whose tasks succeeded", boards)
+			t.Errorf("boards = %+v, want one board with tasks that succeeded", boards)
 		}
 	})
 }

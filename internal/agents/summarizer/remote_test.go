@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
 )
 
-// remote is a host with one file, whose content may change.
+// remote is a host with one file. The content of the file may change.
 type remote struct {
 	url, host string
 	content   atomic.Pointer[string]
@@ -107,7 +107,7 @@ func TestChangedFileIsReadFromTheStart(t *testing.T) {
 	far.content.Store(&after)
 	r.Restart()
 	if got, _ := summaryOf(t, r.Wait(task.ID)); !slices.Equal(got, want) {
-		t.Errorf("summary = %q, want that of the current file, %q", got, want)
+		t.Errorf("summary = %q, want the summary of the current file, %q", got, want)
 	}
 	// The summary of an unchanged file resumes.
 	far.content.Store(&before)

@@ -31,7 +31,7 @@ func (c Codec) AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error) {
 	return appendMembers(dst, members)
 }
 
-// appendCard appends an agent card whose JSON has the members of both versions to dst.
+// appendCard appends an agent card to dst. raw is its JSON with the members of both versions.
 func appendCard(dst, raw []byte) ([]byte, error) {
 	var members map[string]any
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -40,8 +40,8 @@ func appendCard(dst, raw []byte) ([]byte, error) {
 	return appendMembers(dst, members)
 }
 
-// appendMembers appends an agent card to dst. The members that both versions have are those of A2A
-// 1.0: in Protocol Buffers the two have the same structure, except for one name.
+// appendMembers appends an agent card to dst. Members that both versions have are in the form of
+// A2A 1.0, because in Protocol Buffers both versions have the same structure, except for one name.
 func appendMembers(dst []byte, members map[string]any) ([]byte, error) {
 	renameSecurity(members)
 	skills, _ := members["skills"].([]any)

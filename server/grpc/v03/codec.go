@@ -145,7 +145,7 @@ func (Codec) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) {
 // UNIMPLEMENTED where A2A 1.0 has FAILED_PRECONDITION for what the agent does not support. Those that
 // announce their version read the latter.
 func (Codec) AppendError(dst []byte, e *a2a.Error, requestID, announced string) []byte {
-	code := codes.OK // that of A2A 1.0
+	code := codes.OK // means the code of A2A 1.0
 	switch e.Code {
 	case a2a.CodeUnsupported, a2a.CodePushNotSupported, a2a.CodeVersionNotSupported:
 		if !jsonv03.KnowsV10(announced) {

@@ -2,9 +2,9 @@
 //
 // # Guarantees
 //
-// The rules are those of package a2a/v03. In addition, this binding has resource names such as
-// tasks/{id}, a history length of 0 is the whole history, and states are those of A2A: others are
-// mapped as in A2A 1.0. Data that is no object is shown within one.
+// The rules of package a2a/v03 apply. In addition, this binding has resource names such as
+// tasks/{id}, a history length of 0 means the whole history, and only the states of A2A exist:
+// other states are mapped as in A2A 1.0. Data that is not an object is shown within an object.
 //
 // # Concurrency
 //

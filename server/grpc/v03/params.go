@@ -27,8 +27,8 @@ func taskName(field, name string) (id string, err error) {
 	return id, nil
 }
 
-// configName returns the ids in the resource name of a webhook. Without that of the webhook, it is
-// the task's only one.
+// configName returns the ids in the resource name of a webhook. If the name has no id of a
+// webhook, it means the task's only webhook.
 func configName(name string) (task, config string, err error) {
 	if i := strings.LastIndex(name, configsMiddle); i >= 0 {
 		name, config = name[:i], name[i+len(configsMiddle):]

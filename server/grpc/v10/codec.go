@@ -38,8 +38,8 @@ func (Codec) MethodName(m *a2a.Method) string {
 	return "/" + Service + "/" + m.NameV10
 }
 
-// DecodeParams decodes the request of a method into the value that v points to. Errors are those
-// of package a2a/v10.
+// DecodeParams decodes the request of a method into the value that v points to. It returns the
+// errors of package a2a/v10.
 func (Codec) DecodeParams(raw []byte, v any) error {
 	return jsonv10.CheckParams(v, decodeParams(raw, v))
 }
@@ -134,7 +134,7 @@ func (Codec) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) {
 
 // AppendError appends the google.rpc.Status of an error to dst.
 func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID, _ string) []byte {
-	code := codes.OK // that of A2A 1.0.1
+	code := codes.OK // means the code of A2A 1.0.1
 	switch e.Code {
 	case a2a.CodeUnsupported, a2a.CodePushNotSupported, a2a.CodeVersionNotSupported:
 		if c.Errors100 {
@@ -154,7 +154,7 @@ func (Codec) AppendCard(dst []byte, card *a2a.AgentCard) ([]byte, error) {
 	return appendCard(dst, raw)
 }
 
-// appendCard appends an agent card whose JSON has the members of A2A 1.0 to dst.
+// appendCard appends an agent card to dst. raw is its JSON with the members of A2A 1.0.
 func appendCard(dst, raw []byte) ([]byte, error) {
 	var out pb.AgentCard
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, &out); err != nil {

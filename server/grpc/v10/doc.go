@@ -1,5 +1,5 @@
-// Package v10 is the codec of A2A 1.0 over gRPC, the service lf.a2a.v1.A2AService. The rules of the
-// version are those of package a2a/v10; this package only converts between the model and protobuf.
+// Package v10 is the codec of A2A 1.0 over gRPC, the service lf.a2a.v1.A2AService. Package a2a/v10
+// has the rules of the version; this package only converts between the model and protobuf.
 //
 // # Concurrency
 //

@@ -53,7 +53,7 @@ func fromTask(t *a2a.Task) (*pb.Task, error) {
 	return out, err
 }
 
-// fromStatus converts a status whose state A2A 1.0 has.
+// fromStatus converts a status with a state that A2A 1.0 has.
 func fromStatus(s *a2a.TaskStatus) (out *pb.TaskStatus, err error) {
 	out = &pb.TaskStatus{State: pb.TaskState(max(0, slices.Index(states, s.State))), Timestamp: message.FromTime(s.Timestamp)}
 	out.Message, err = fromMessage(s.Message)

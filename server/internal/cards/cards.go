@@ -18,8 +18,9 @@ import (
 
 // Config configures [Cards].
 type Config struct {
-	// Card has the content of the cards. Its AdditionalInterfaces are those of other servers of
-	// the agent. If its URL is empty, the cards have the address to which the request was sent.
+	// Card has the content of the cards. Its AdditionalInterfaces are the interfaces of other
+	// servers of the agent. If its URL is empty, the cards have the address to which the
+	// request was sent.
 	Card a2a.AgentCard
 	// Extended returns the card of an authenticated caller, or nil if the caller has none. card is
 	// a copy of Card. It may be nil.
@@ -144,7 +145,7 @@ func (c *Cards) Extended(ctx context.Context, call *rpc.Call) (json.RawMessage, 
 }
 
 // encode returns a card of an agent at a URL, with the interfaces of the server. Without a codec
-// of A2A 1.0 or of 0.3 the card is that of the other version.
+// of A2A 1.0 or of A2A 0.3 the card has the form of the other version.
 func (c *Cards) encode(f form, content a2a.AgentCard, url string) (out []byte, err error) {
 	if c.legacy != nil && (f == union || c.current == nil) {
 		card := content
@@ -195,8 +196,8 @@ func (c *Cards) sign(url string, card []byte, parts ...[]byte) ([]byte, error) {
 	return append(append(signed, raw...), '}'), nil
 }
 
-// interfacesV03 returns the interfaces for clients of A2A 0.3, whose cards have no versions. The
-// first is the preferred one again, as the specification recommends.
+// interfacesV03 returns the interfaces for clients of A2A 0.3. Their cards have no versions. The
+// first interface is the preferred one again, as the specification recommends.
 func (c *Cards) interfacesV03(url string) (all []a2a.AgentInterface) {
 	for _, b := range c.cfg.Bindings {
 		if b.Codec == c.legacy {
@@ -211,7 +212,8 @@ func (c *Cards) interfacesV03(url string) (all []a2a.AgentInterface) {
 	return all
 }
 
-// interfacesV10 returns the interfaces with their versions, those of A2A 1.0 first.
+// interfacesV10 returns the interfaces with their versions. The interfaces of A2A 1.0 are
+// first.
 func (c *Cards) interfacesV10(url string) (all []a2a.AgentInterface) {
 	for _, codec := range []rpc.Codec{c.current, c.legacy} {
 		for _, b := range c.cfg.Bindings {

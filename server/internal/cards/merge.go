@@ -7,8 +7,8 @@ import (
 )
 
 // merge returns the JSON value a with the members of b that it lacks, at every level. Items of
-// two arrays of the same length are merged in pairs. Where the values differ otherwise, that of
-// a remains.
+// two arrays of the same length are merged in pairs. Where the values differ otherwise, the
+// value of a remains.
 func merge(a, b []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(a, []byte("{")) && bytes.HasPrefix(b, []byte("{")):

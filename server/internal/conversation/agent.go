@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Clock is a store whose time changes only between the calls of the script, so that all
+// Clock is a store. Its time changes only between the calls of the script, so that all
 // conversations have the same times.
 type Clock struct {
 	store.Store

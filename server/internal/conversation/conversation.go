@@ -49,8 +49,8 @@ type script struct {
 	exchanges []Exchange
 }
 
-// Run holds the conversation with an agent whose handler is [Handle] and whose store is wrapped in
-// clock.
+// Run holds the conversation with an agent. The agent's handler is [Handle], and its store is
+// wrapped in clock.
 func Run(t testing.TB, b Binding, clock *Clock) []Exchange {
 	t.Helper()
 	s := &script{t: t, b: b, clock: clock}
@@ -113,7 +113,7 @@ func (s *script) refuse(step, method string, params any) {
 	}
 }
 
-// message returns a message whose first part is a word for the handler.
+// message returns a message with a word for the handler as its first part.
 func message(step, word string, more func() []a2a.Part) a2a.Message {
 	m := a2a.Message{
 		ID: "m " + step, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.TextPart{Text: word}},

@@ -98,7 +98,7 @@ func (x *Exchange) RespondCacheable(caches string, modified time.Time, body []by
 		h["Content-Type"] = JSONType
 	}
 	sum := sha256.Sum256(append([]byte(h["Content-Type"][0]), body...))
-	if caches == "private" { // a response over HTTP+JSON, whose type the request selects
+	if caches == "private" { // the request selects the type of a response over HTTP+JSON
 		h.Add("Vary", "Accept")
 	}
 	h.Set("Cache-Control", caches+", max-age=300")

@@ -23,7 +23,7 @@ const (
 	maxConcurrentReads = 32
 	// sizeTTL is how long the size of an owner's largest response is remembered.
 	sizeTTL = time.Minute
-	// maxSizeOwners is the maximum number of owners whose sizes are remembered.
+	// maxSizeOwners is the maximum number of owners with remembered sizes.
 	maxSizeOwners = 1024
 )
 
@@ -35,13 +35,13 @@ type Format interface {
 	AppendEvent(dst []byte, e a2a.Event) ([]byte, error)
 	// AppendError appends the response with an error to dst.
 	AppendError(dst []byte, e *a2a.Error, requestID string) []byte
-	// Fail responds with an error of the call. It is not called for a stopping server and for
-	// missing memory, whose responses are the same for all transports.
+	// Fail responds with an error of the call. It is not called for a stopping server or for
+	// missing memory, because these responses are the same for all transports.
 	Fail(err error)
 }
 
-// ErrorEventer is a [Format] whose streams end in an error with an event of its own type. Otherwise
-// the event has the type of all others.
+// ErrorEventer is a [Format] with a special type for the event that ends a stream with an error. In
+// other formats, that event has the type of all other events.
 type ErrorEventer interface {
 	// ErrorEvent returns the type of the event.
 	ErrorEvent() string

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// FilesHeader is the header of a request whose value "links" makes all files above 64 KiB links.
+// FilesHeader is a header of a request. Its value "links" makes all files above 64 KiB links.
 const FilesHeader = "Holdfast-Files"
 
 // Headers are the headers that the parts of the server read from a request, in lower case. An

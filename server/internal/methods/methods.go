@@ -18,7 +18,7 @@ type Config struct {
 	Engine *engine.Engine
 	// Webhook may be nil. Then the methods for webhooks are off.
 	Webhook *webhook.Service
-	// URL is the address of the agent for links to files; "" means that of the request.
+	// URL is the address of the agent for links to files; "" means the address of the request.
 	URL string
 	// ExtendedCard returns the encoded card of the caller. If nil, the method for it is off.
 	ExtendedCard func(ctx context.Context, c *rpc.Call) (json.RawMessage, error)
@@ -74,7 +74,7 @@ func (m *Methods) Bindings() []rpc.Binding {
 	return all
 }
 
-// Descriptors returns the known methods. Those of features that are configured are on.
+// Descriptors returns the known methods. The methods of configured features are on.
 func (m *Methods) Descriptors() []a2a.Method {
 	all := a2a.Methods()
 	for i := range all {

@@ -86,7 +86,7 @@ func (c *readCache) get(key cacheKey) *cachedTask {
 }
 
 // cacheable reports whether a task can be cached: it is finished, so it does not change anymore,
-// takes a small part of the cache, and has no files whose links expire.
+// takes a small part of the cache, and has no files with links that expire.
 func (c *readCache) cacheable(t *store.Task) bool {
 	return t.Status.State.Terminal() && int64(t.Size()) <= c.limit/cacheEntryShare && !fileref.TaskContains(t)
 }
@@ -144,7 +144,7 @@ func (m *Methods) appendCacheable(c *rpc.Call, dst []byte, t *store.Task, read s
 	return out, nil
 }
 
-// methodGet is the method whose result is a task, also in a list.
+// methodGet is the method that returns a task. A task in a list is encoded like its result.
 var methodGet, _ = a2a.MethodByName(a2a.MethodGet)
 
 // getTask returns an [*a2a.Task], or its encoding as [json.RawMessage].

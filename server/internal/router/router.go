@@ -53,7 +53,7 @@ type route[T any] struct {
 
 // Match is the result of [Router.Match].
 type Match[T any] struct {
-	// Value is that of the route, zero if there is none.
+	// Value is the value of the route, zero if there is no route.
 	Value T
 	// Allow has the methods of the path for the header Allow, "" if the path has no routes.
 	Allow string

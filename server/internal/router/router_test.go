@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/server/internal/router"
 )
 
-// routes returns a router with the paths of A2A 0.3, as in the method table, those of 1.0 with
-// and without tenant, and fixed paths. The value of a route is its method and pattern.
+// routes returns a router with the paths of A2A 0.3, as in the method table, the paths of A2A
+// 1.0 with and without tenant, and fixed paths. The value of a route is its method and pattern.
 func routes() *router.Router[string] {
 	r := new(router.Router[string])
 	add := func(method, pattern string) { r.Handle(method, pattern, method+" "+pattern) }

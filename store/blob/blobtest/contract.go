@@ -313,7 +313,7 @@ func sharesContent(f *fixture) {
 		f.must("Delete()", f.s.Delete(f.ctx, owner, refs[1]))
 		f.must("Delete()", f.s.Delete(f.ctx, otherOwner, theirs))
 		f.advance(f.cfg.Grace)
-		f.equal("Sweep()", f.sweep(), blob.Swept{Contents: 1}) // that of the other owner
+		f.equal("Sweep()", f.sweep(), blob.Swept{Contents: 1}) // the content of the other owner
 		f.wantContent(refs[2], data)
 		f.must("Delete()", f.s.Delete(f.ctx, owner, refs[2]))
 		f.advance(f.cfg.Grace)

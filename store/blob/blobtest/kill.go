@@ -190,12 +190,12 @@ func checkKilled(t *testing.T, cfg KillConfig, dir string, acknowledged map[stri
 		want := make([]byte, info.Size)
 		_, _ = io.ReadFull(Source(k.seed, info.Size), want)
 		if info.Digest != blob.Sum(want) {
-			t.Errorf("digest of %s is not that of the acknowledged content", ref)
+			t.Errorf("digest of %s is not the digest of the acknowledged content", ref)
 		}
 	}
 	for ref := range deleted {
 		if found[ref] {
-			t.Errorf("List() returns %s, whose deletion was acknowledged", ref)
+			t.Errorf("List() returns %s after its deletion was acknowledged", ref)
 		}
 	}
 	if err := closeStore(); err != nil {

@@ -17,7 +17,8 @@ func TestMemoryPassesTheSuite(t *testing.T) {
 	Run(t, Harness{Open: func(_ T, cfg blob.Config) Store { return newStore(cfg, nil) }})
 }
 
-// newStore returns a store whose contents are objects in memory, as a mutant if break is set.
+// newStore returns a store with its contents as objects in memory. It is a mutant if
+// breakStore is set.
 func newStore(cfg blob.Config, breakStore func(*mutant)) Store {
 	m := &mutant{owners: make(map[string]string)}
 	if breakStore != nil {
@@ -243,7 +244,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 // recorder is a T outside go test. It records whether a test failed.
 type recorder struct {
 	T
-	ctx    context.Context //nolint:containedctx // that of the test
+	ctx    context.Context //nolint:containedctx // the context of the test
 	mu     sync.Mutex
 	failed bool
 }

@@ -42,9 +42,10 @@ type ageWriter struct {
 	p      printer
 	prefix string // of names that the query does not have
 	names  int
-	// conditions are those of the present pattern that AGE does not accept within it.
+	// conditions are the conditions of the current pattern that AGE does not accept within it.
 	conditions []expr
-	// columns are those of a projection, while its order is written: AGE does not find them by name.
+	// columns are the columns of a projection while its order is written, because AGE does not find
+	// them by name.
 	columns  []*item
 	inColumn bool
 	err      error
@@ -120,8 +121,9 @@ func (w *ageWriter) different(paths []*pattern) {
 	}
 }
 
-// plain returns a pattern whose properties, and labels and types after the first, are conditions. Beside
-// other patterns, its relationships have names.
+// plain returns a pattern without properties, and without labels and types after the first: it adds them
+// to the conditions. If beside is set, relationships get names, because they must differ from the
+// relationships of other patterns.
 func (w *ageWriter) plain(path *pattern, beside bool) *pattern {
 	out := &pattern{variable: path.variable}
 	for _, n := range path.nodes {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// AGEElement is a vertex or an edge of Apache AGE. Its id and those of its ends are properties of graphs
-// in AGE; the entity or relationship has the property "id".
+// AGEElement is a vertex or an edge of Apache AGE. The ids that AGE has for the element and its ends
+// belong to graphs in AGE; the id of the entity or relationship is the property "id".
 type AGEElement struct {
 	Vertex bool
 	// ID is the property "id".

@@ -11,7 +11,7 @@ type accumulator struct {
 	count int64
 	value any
 	list  []any
-	// sum is that of the numbers of an average.
+	// sum is the sum of the numbers of an average.
 	sum float64
 }
 

@@ -68,9 +68,9 @@ type checker struct {
 	width int
 	// aggregates allows aggregates, and collects them.
 	aggregates *[]*aggregate
-	// pos is that of the present clause.
+	// pos is the position of the current clause.
 	pos int
-	// fresh is the first slot of variables that the present clause defines.
+	// fresh is the first slot of variables that the current clause defines.
 	fresh int
 }
 

@@ -164,8 +164,8 @@ func (u *unwind) check(c *checker, s *scope) (*scope, error) {
 	return s, nil
 }
 
-// check resolves the items in s. The values of the items get slots after those of s, so that
-// ORDER BY and WHERE see both. The scope that follows has the items only.
+// check resolves the items in s. The values of the items get slots after the slots of s, so
+// that ORDER BY and WHERE see both. The scope that follows has the items only.
 func (p *projection) check(c *checker, s *scope) (*scope, error) {
 	if err := p.expand(c, s); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type matcher struct {
 	found func() (bool, error)
 }
 
-// matches calls found for each match, whose values are in r.
+// matches calls found for each match, with the values of the match in r.
 func (x *execution) matches(p *plan, r row, found func() (bool, error)) error {
 	m := &matcher{x: x, plan: p, r: r, found: found}
 	_, err := m.run(0)
@@ -193,7 +193,7 @@ func (m *matcher) noNode(n *nodePattern) error {
 	return m.x.invalid(n.pos, "variable in a pattern is %s, not an entity", typeName(v))
 }
 
-// boundRel returns the relationship of a start whose relationship is known.
+// boundRel returns the relationship of a start if it is known, otherwise nil.
 func (m *matcher) boundRel(s *step) *Rel {
 	for _, k := range []int{s.to, s.to - 1} {
 		if k >= 0 && k < len(s.pattern.rels) && s.pattern.rels[k].bound && s.pattern.rels[k].length == nil {

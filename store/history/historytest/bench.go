@@ -43,7 +43,7 @@ func BenchAppend(b *testing.B, open Reference) {
 }
 
 // BenchTail compares reads of the newest 20 messages of a session with the given number of
-// messages with those of a session with 1,000, plain and with KeepToolPairs.
+// messages and of a session with 1,000, plain and with KeepToolPairs.
 func BenchTail(b *testing.B, h Harness, large int) {
 	p := h.Open(storetest.Wrap(b), time.Now)
 	sessions := [2]history.Key{{Owner: "owner", Agent: "agent", Session: "small"}, {Owner: "owner", Agent: "agent", Session: "large"}}

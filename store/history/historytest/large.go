@@ -17,8 +17,8 @@ func largeTests() []test {
 	}
 }
 
-// addLarge appends messages with the maximum size, of which [history.MaxPageBytes] are eight. marks
-// are those of addTools.
+// addLarge appends messages with the maximum size; eight of them have [history.MaxPageBytes]. marks
+// are as in addTools.
 func (f *fixture) addLarge(marks ...string) {
 	f.Helper()
 	body := fmt.Appendf(nil, `"needle %s"`, strings.Repeat("x", history.MaxBody-len(`"needle "`)))

@@ -36,7 +36,7 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 		return strings.Join(words, " ")
 	}
 	var ids [][2]string // of the same fact in both stores
-	for i := range 90 { // fewer than candidates, whose choice may differ
+	for i := range 90 { // fewer than the candidates of a search, because stores may choose different ones
 		content, p := fmt.Sprintf("%s n%d", text(1+random.IntN(12)), i), memory.SaveParams{Metadata: map[string]any{"n": i}}
 		for range random.IntN(3) {
 			p.Entities = append(p.Entities, text(1+random.IntN(2)))

@@ -22,8 +22,8 @@ import (
 // RecallScope is the scope of the facts of [MeasureRecall].
 var RecallScope = memory.Scope{Owner: "recall", Agent: "agent"}
 
-// Recall is the quality of searches: the share of queries whose document is among the first ten
-// results, and the mean of the reciprocal rank of the document among them.
+// Recall is the quality of searches: the share of queries that find their document among the
+// first ten results, and the mean of the reciprocal rank of the document among them.
 type Recall struct {
 	At10, MRR float64
 }
@@ -31,7 +31,7 @@ type Recall struct {
 func (r Recall) String() string { return fmt.Sprintf("recall@10 %.3f (MRR@10 %.3f)", r.At10, r.MRR) }
 
 // CheckRecall saves the [Documents] and searches for a number of them, by clean and by misspelt words. It fails
-// if the recall is less than that of BM25 with a trigram arm in the reference measurements.
+// if the recall is less than the recall of BM25 with a trigram arm in the reference measurements.
 func CheckRecall(t storetest.T, s memory.LongTerm, queries int) {
 	t.Helper()
 	documents, err := Documents(t.Context())

@@ -250,7 +250,7 @@ func longTermRaces() []longTermTest {
 	}
 }
 
-// longTermMixedRaces has the tests whose callers make different calls.
+// longTermMixedRaces has the tests with callers that make different calls.
 func longTermMixedRaces() []longTermTest {
 	return []longTermTest{
 		{"a deletion removes concurrent updates", func(f *longTermFixture) {

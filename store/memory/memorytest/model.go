@@ -16,8 +16,8 @@ var concepts = []string{
 	"tea coffee espresso latte drink drinks beverage", "cat dog parrot pet animal", "train flight journey travel trip", "salary invoice price cost money",
 }
 
-// model is an embedder that knows a few words: those of a concept are close to each other. A test can
-// make it fail.
+// model is an embedder that knows a few words: the words of a concept are close to each other. A test
+// can make it fail.
 type model struct {
 	name string // default "concepts"
 	more int    // components more than usual

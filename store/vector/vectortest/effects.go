@@ -27,7 +27,8 @@ func effectTests() []test {
 	}
 }
 
-// effects are the effects of the store under test, with the tasks whose changes have them.
+// effects are the effects of the store under test, with the store of the tasks that are
+// changed with them.
 type effects struct {
 	*fixture
 	vector.Transactional

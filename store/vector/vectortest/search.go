@@ -105,7 +105,7 @@ func testFilterOfCaller(f *fixture) {
 	f.wantIDs("in again", f.search(vector.SearchParams{Filter: filter.And(filter.In("n", 1.0, 2.0)), Limit: 3}, 1, 0), "001", "002")
 }
 
-// circle returns n documents whose angles to the axis grow with their numbers.
+// circle returns n documents. Their angles to the axis grow with their numbers.
 func circle(n int) (all []vector.Document) {
 	for i := range n {
 		angle := math.Pi * float64(i) / float64(n)

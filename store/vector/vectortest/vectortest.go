@@ -36,8 +36,8 @@ type Harness struct {
 	Open func(t storetest.T, cfg vector.Config) vector.Store
 	// Reopen closes a store and opens its data again. It is nil if the store is not durable.
 	Reopen func(t storetest.T, s vector.Store, cfg vector.Config) vector.Store
-	// Tasks returns the store of tasks whose changes can have effects of a store of documents. If it
-	// is nil, effects are not tested.
+	// Tasks returns a store of tasks that can apply effects of a store of documents. If it is nil,
+	// effects are not tested.
 	Tasks func(s vector.Store) store.Store
 	// Calls is the number of random calls that are compared with the model; 0 means 1000.
 	Calls int
@@ -73,7 +73,7 @@ type fixture struct {
 	h   Harness
 	cfg vector.Config
 	s   vector.Store
-	ctx context.Context //nolint:containedctx // that of the test
+	ctx context.Context //nolint:containedctx // the context of the test
 	k   vector.Key
 }
 

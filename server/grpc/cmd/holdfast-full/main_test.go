@@ -209,7 +209,7 @@ func TestCardListsThePublicAddressOfTheGRPCServer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		args []string
-		want string // "" is none; PORT is that of the listener
+		want string // "" is none; PORT is the port of the listener
 	}{
 		{[]string{"--grpc-listen", "0.0.0.0:0"}, ""},
 		{[]string{"--grpc-listen", "0.0.0.0:0", "--url", "https://agent.example.com/a2a"}, "agent.example.com:PORT"},

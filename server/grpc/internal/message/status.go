@@ -14,7 +14,7 @@ import (
 )
 
 // AppendStatus appends a google.rpc.Status to dst, with the message and the details of errors over
-// HTTP+JSON. If code is OK, that of A2A 1.0 is used.
+// HTTP+JSON. If code is OK, AppendStatus uses the code of A2A 1.0.
 func AppendStatus(dst []byte, code codes.Code, e *a2a.Error, requestID string) []byte {
 	var body struct {
 		Error json.RawMessage `json:"error"`
