@@ -3,7 +3,6 @@
 package holdfast_test
 
 import (
-	"flag"
 	"os"
 	"reflect"
 	"slices"
@@ -26,10 +25,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-var updatePages = flag.Bool("update", false, "rewrite the generated parts of documents")
-
 // backendColumns are the backends of the table of contracts, in the order of its columns. A new
-// backend is one line. A backend whose accessors need no server may be a zero value.
+// backend is one line. A backend may be a zero value if its accessors need no server.
 func backendColumns(t *testing.T) []backendColumn {
 	t.Helper()
 	return []backendColumn{
@@ -199,7 +196,6 @@ func contractRows() []contractRow {
 // interfaces that the backends implement. -update rewrites it.
 func TestBackendsPageHasTheTableOfContracts(t *testing.T) {
 	t.Parallel()
-	const page, head, foot = "docs/backends.md", "<!-- contracts -->\n", "<!-- end -->"
 	columns := backendColumns(t)
 	var table strings.Builder
 	table.WriteString("| |")
@@ -214,20 +210,7 @@ func TestBackendsPageHasTheTableOfContracts(t *testing.T) {
 		}
 		table.WriteString("\n")
 	}
-	before, rest, ok := strings.Cut(read(t, page), head)
-	got, after, ok2 := strings.Cut(rest, foot)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks %q or %q", page, head, foot)
-	}
-	if got == table.String() {
-		return
-	}
-	if !*updatePages {
-		t.Fatalf("the table of contracts in %s differs from the code, want\n%s(run go test . -run Contracts -update)", page, table.String())
-	}
-	if err := os.WriteFile(page, []byte(before+head+table.String()+foot+after), 0o644); err != nil { //nolint:gosec // a document
-		t.Fatal(err)
-	}
+	writeSection(t, "docs/backends.md", "contracts", table.String())
 }
 
 // TestBackendsPageMatchesDeclaredInfo compares the first table of docs/backends.md with the backends' Info.

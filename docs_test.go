@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,9 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 )
+
+var updatePages = flag.Bool("update", false, "rewrite the generated parts of documents")
 
 func read(t *testing.T, name string) string {
 	t.Helper()
@@ -56,7 +62,7 @@ func TestBackendsPageListsEveryTable(t *testing.T) {
 	t.Parallel()
 	page := strings.Split(read(t, "docs/backends.md"), "| Table | Rows |")
 	if len(page) != 3 {
-		t.Fatalf("docs/backends.md has %d tables of the layout, want those of SQLite and PostgreSQL", len(page)-1)
+		t.Fatalf("docs/backends.md has %d tables of the layout, want the tables of SQLite and PostgreSQL", len(page)-1)
 	}
 	for i, dir := range []string{"sqlite", "postgres"} {
 		files, err := filepath.Glob("backend/" + dir + "/migrations/*.sql")
@@ -323,5 +329,48 @@ func walkGo(t *testing.T, visit func(file string)) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The pages that a newcomer reads first are short, and their lines fit an editor.
+func TestDesignPagesFitAScreen(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("docs/design/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("found %d pages, %v, want at least 10", len(pages), err)
+	}
+	for _, page := range append(pages, "docs/design.md", tourPage) {
+		for i, line := range strings.Split(read(t, page), "\n") {
+			if n := utf8.RuneCountInString(line); n > 120 && !strings.HasPrefix(strings.TrimSpace(line), "|") {
+				t.Errorf("%s:%d has %d characters, want at most 120", page, i+1, n)
+			}
+		}
+	}
+	if n := strings.Count(read(t, "docs/design.md"), "\n"); n > 50 {
+		t.Errorf("docs/design.md has %d lines, want at most 50", n)
+	}
+	tour := regexp.MustCompile(`(?s)<!-- \w+ -->.*?<!-- end -->`).ReplaceAllString(read(t, tourPage), "")
+	if n := len(strings.Fields(tour)); n > 1500 {
+		t.Errorf("%s has %d words without its lists of files, want at most 1500", tourPage, n)
+	}
+}
+
+// writeSection compares the section of a page, between the comments "name" and "end", with the text that was made
+// from the code. -update rewrites it.
+func writeSection(t *testing.T, page, name, want string) {
+	t.Helper()
+	head, foot := "<!-- "+name+" -->\n", "<!-- end -->"
+	before, rest, ok := strings.Cut(read(t, page), head)
+	got, after, ok2 := strings.Cut(rest, foot)
+	switch {
+	case !ok || !ok2:
+		t.Fatalf("%s lacks %q or %q", page, head, foot)
+	case got == want:
+	case !*updatePages:
+		t.Errorf("the section %q of %s differs from the code (run go test . -run %s -update):\n%s", name, page, t.Name(), cmp.Diff(got, want))
+	default:
+		if err := os.WriteFile(page, []byte(before+head+want+foot+after), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
 	}
 }

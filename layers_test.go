@@ -1,13 +1,18 @@
 package holdfast_test
 
 import (
+	"cmp"
+	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,74 +21,26 @@ import (
 
 const module = "github.com/holdfast-dev/holdfast"
 
-// rows is the layer table of docs/design.md: a package imports only packages of lower rows
-// and its own sub-packages. The longest matching prefix determines the row.
-var rows = map[string]int{
-	"internal/wire":                   0,
-	"internal/content":                0,
-	"internal/pdftext":                2,
-	"internal/summarize":              1,
-	"a2a":                             1,
-	"a2a/ap2":                         2,
-	"a2a/v03":                         3,
-	"a2a/v10":                         2,
-	"internal/memory":                 2,
-	"store":                           3,
-	"rpc":                             3,
-	"internal/safehttp":               0,
-	"internal/config":                 0,
-	"internal/signature":              0,
-	"internal/migrate":                3,
-	"internal/runtime":                0,
-	"store/filter":                    0,
-	"internal/ann":                    0,
-	"internal/jsonobject":             0,
-	"internal/testport":               0,
-	"internal/testseed":               0,
-	"internal/cputime":                0,
-	"store/memory":                    4,
-	"store/memory/memorytest":         6,
-	"store/graph":                     4,
-	"store/graph/graphtest":           6,
-	"store/graph/cypher":              5,
-	"store/vector":                    5,
-	"rag":                             6,
-	"embedding":                       6,
-	"store/vector/vectortest":         7,
-	"store/rules":                     4,
-	"store/board":                     4,
-	"store/board/boardtest":           6,
-	"store/storetest":                 5,
-	"store/encoding":                  4,
-	"store/history":                   4,
-	"store/history/historytest":       6,
-	"store/blob":                      4,
-	"store/blob/blobtest":             6,
-	"internal/cardsig":                2,
-	"internal/pgtest":                 1,
-	"client":                          4,
-	"internal/transfer":               6,
-	"internal/fileref":                5,
-	"backend/internal":                5,
-	"backend/internal/sqlkit":         6,
-	"backend/internal/vectors":        6,
-	"backend/internal/sqlkit/kittest": 7,
-	"engine":                          6,
-	"webhook":                         6,
-	"backend":                         7,
-	"server/internal":                 7,
-	"server/internal/cards":           8,
-	"server/jsonrpc":                  8,
-	"server/rest":                     8,
-	"server":                          9,
-	".":                               10,
-	"holdfasttest":                    11,
-	"internal/agents":                 12,
-	"internal/cli":                    13,
-	"faults":                          13,
-	"internal/cli/full":               14,
-	"internal/cli/suites":             15,
-	"cmd":                             16,
+// layers are the rows of packages, from the lowest one: a package imports only packages of lower rows and
+// its own sub-packages. The longest matching prefix determines the row. docs/design/packages.md has the table.
+var layers = [][]string{
+	0:  {"internal/ann", "internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter"},
+	1:  {"a2a", "internal/pgtest", "internal/summarize"},
+	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext"},
+	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
+	4:  {"client", "store/blob", "store/board", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
+	5:  {"backend/internal", "internal/fileref", "store/graph/cypher", "store/storetest", "store/vector"},
+	6:  {"backend/internal/sqlkit", "backend/internal/vectors", "embedding", "engine", "internal/transfer", "rag", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest", "webhook"},
+	7:  {"backend", "backend/internal/sqlkit/kittest", "server/internal", "store/vector/vectortest"},
+	8:  {"server/internal/cards", "server/jsonrpc", "server/rest"},
+	9:  {"server"},
+	10: {"."},
+	11: {"holdfasttest"},
+	12: {"internal/agents"},
+	13: {"faults", "internal/cli"},
+	14: {"internal/cli/full"},
+	15: {"internal/cli/suites"},
+	16: {"cmd"},
 }
 
 // standardOnly are the packages that import only the standard library and this module.
@@ -259,18 +216,44 @@ func TestCorePackagesUseTheStandardLibraryOnly(t *testing.T) {
 	})
 }
 
-// row returns the row of a package by the longest prefix in the table.
+// row returns the row of a package.
 func row(t *testing.T, pkg string) int {
 	t.Helper()
 	for p := pkg; ; p = path.Dir(p) {
-		if r, ok := rows[p]; ok && (p != "." || pkg == ".") {
-			return r
+		if p == "." && pkg != "." {
+			t.Fatalf("package %s has no row: add it to layers", pkg)
 		}
-		if p == "." {
-			t.Fatalf("package %s has no row: add it to rows and to docs/design.md", pkg)
+		if r := slices.IndexFunc(layers, func(row []string) bool { return slices.Contains(row, p) }); r >= 0 {
+			return r
 		}
 	}
 }
+
+// TestPackagesPageHasTheTableOfLayers compares the table of packages with layers and the packages' documentation.
+// -update rewrites it.
+func TestPackagesPageHasTheTableOfLayers(t *testing.T) {
+	t.Parallel()
+	purposes := make(map[string]string)
+	eachFile(t, parser.ParseComments|parser.PackageClauseOnly|parser.SkipObjectResolution, func(pkg, _ string, parsed *ast.File, _ *token.FileSet) {
+		if parsed.Doc != nil {
+			purposes[pkg] = new(doc.Package).Synopsis(parsed.Doc.Text())
+		}
+	})
+	packages := slices.SortedFunc(maps.Keys(purposes), func(a, b string) int {
+		return cmp.Or(row(t, b)-row(t, a), strings.Compare(a, b))
+	})
+	var table strings.Builder
+	table.WriteString("| Row | Package | Purpose |\n|---|---|---|\n")
+	for _, pkg := range packages {
+		purpose := packagePrefix.ReplaceAllString(purposes[pkg], "")
+		purpose = strings.NewReplacer("[", "`", "]", "`").Replace(strings.TrimRight(purpose, ".:"))
+		fmt.Fprintf(&table, "| %d | `%s` | %s |\n", row(t, pkg), pkg, purpose)
+	}
+	writeSection(t, "docs/design/packages.md", "layers", table.String())
+}
+
+// packagePrefix is the start of the documentation of a package.
+var packagePrefix = regexp.MustCompile(`^(Package|Command) [\w-]+ (is )?`)
 
 // eachImport calls f for every import of every non-test file of the module.
 func eachImport(t *testing.T, f func(pkg, file, imported string)) {
