@@ -133,13 +133,7 @@ func covered(t *testing.T, binary string, trip trip) map[string]bool {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await.Success(t, func() error {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
-	})
+	await.Success(t, func() error { return served(addr) })
 	if trip.section != "" {
 		take(t, addr, trip)
 	}
@@ -165,6 +159,20 @@ func covered(t *testing.T, binary string, trip trip) map[string]bool {
 		t.Fatalf("the agent ran %d blocks, want at least 1000", len(blocks))
 	}
 	return blocks
+}
+
+// served returns nil when a server answers at an address. Package net/http answers the request, because it is none.
+func served(addr string) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("no request\r\n\r\n")); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(c, make([]byte, len("HTTP/1.1 400")))
+	return err
 }
 
 // take sends the message of a trip, and waits for the answer and for the last event of the webhook.
