@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server/grpc/internal/codec"
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
@@ -31,7 +32,7 @@ const (
 // service serves the calls of one protocol version.
 type service struct {
 	*exchange.Transport
-	codec    rpc.Codec
+	codec    codec.Codec
 	receives *memory.Budget // one unit is the receipt of one message
 }
 

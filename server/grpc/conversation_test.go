@@ -37,8 +37,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	holdgrpc "github.com/holdfast-dev/holdfast/server/grpc"
-	v03 "github.com/holdfast-dev/holdfast/server/grpc/v03"
-	v10 "github.com/holdfast-dev/holdfast/server/grpc/v10"
+	"github.com/holdfast-dev/holdfast/server/grpc/internal/codec"
 	"github.com/holdfast-dev/holdfast/server/internal/conversation"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/webhook"
@@ -508,9 +507,9 @@ func TestBothVersionsHaveTheModelOfJSONRPC(t *testing.T) {
 		}
 	}
 	for name, connect := range map[string]func(conn *grpc.ClientConn) conversation.Binding{
-		"1.0": func(conn *grpc.ClientConn) conversation.Binding { return &binding{codec: v10.Codec{}, conn: conn} },
+		"1.0": func(conn *grpc.ClientConn) conversation.Binding { return &binding{codec: codec.V10(false), conn: conn} },
 		"0.3": func(conn *grpc.ClientConn) conversation.Binding {
-			return &binding{codec: v03.Codec{}, conn: conn, request: requestV03, response: responseV03}
+			return &binding{codec: codec.V03(), conn: conn, request: requestV03, response: responseV03}
 		},
 	} {
 		for backend, open := range stores {

@@ -4,8 +4,8 @@
 // # Concepts
 //
 // A [Server] is a transport of a [server.Server]: it shares its methods, authentication and
-// limits. Metadata of a call have the meaning of HTTP headers. A codec for each version
-// (packages v03 and v10) converts between protobuf and the model of package a2a.
+// limits. Metadata of a call have the meaning of HTTP headers. A codec converts between protobuf and the
+// model of package a2a.
 //
 // # Guarantees
 //

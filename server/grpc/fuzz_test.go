@@ -22,8 +22,7 @@ import (
 	jsonv03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	jsonv10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/rpc"
-	v03 "github.com/holdfast-dev/holdfast/server/grpc/v03"
-	v10 "github.com/holdfast-dev/holdfast/server/grpc/v10"
+	"github.com/holdfast-dev/holdfast/server/grpc/internal/codec"
 )
 
 // params returns a value of each type of params.
@@ -97,7 +96,7 @@ func TestHostileLengthsAllocateLittle(t *testing.T) {
 		part = protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), part)
 	}
 	hostile = append(hostile, part, slices.Repeat([]byte{0x2a, 0}, 100_000))
-	for _, codec := range []rpc.Codec{v10.Codec{}, v03.Codec{}} {
+	for _, codec := range []rpc.Codec{codec.V10(false), codec.V03()} {
 		for _, raw := range hostile {
 			for _, field := range []protowire.Number{1, 2} {
 				for _, p := range params() {
@@ -123,7 +122,7 @@ func FuzzRequestsOf10(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	fuzzRequests(f, v10.Codec{}, 2)
+	fuzzRequests(f, codec.V10(false), 2)
 }
 
 func FuzzRequestsOf03(f *testing.F) {
@@ -139,7 +138,7 @@ func FuzzRequestsOf03(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	fuzzRequests(f, v03.Codec{}, 1)
+	fuzzRequests(f, codec.V03(), 1)
 }
 
 // events are stream items in the JSON of A2A 1.0, for the corpus.
@@ -209,11 +208,11 @@ func normal(t *testing.T, form jsonCodec, raw []byte) (v any) {
 }
 
 func FuzzEventsOf10(f *testing.F) {
-	fuzzEvents(f, v10.Codec{}, jsonv10.Codec{}, new(pb.StreamResponse))
+	fuzzEvents(f, codec.V10(false), jsonv10.Codec{}, new(pb.StreamResponse))
 }
 
 func FuzzEventsOf03(f *testing.F) {
-	fuzzEvents(f, v03.Codec{}, jsonv03.ProtoCodec{}, new(pb03.StreamResponse))
+	fuzzEvents(f, codec.V03(), jsonv03.ProtoCodec{}, new(pb03.StreamResponse))
 }
 
 func TestTextThatIsNotUTF8IsRepaired(t *testing.T) {
@@ -223,7 +222,7 @@ func TestTextThatIsNotUTF8IsRepaired(t *testing.T) {
 		ID: "m", Role: a2a.RoleAgent, Extensions: list, Metadata: map[string]any{bad: bad}, Parts: []a2a.Part{a2a.TextPart{Text: bad}},
 	}}}
 	get, _ := a2a.MethodByName(a2a.MethodGet)
-	raw, err := v10.Codec{}.AppendResult(nil, &get, task)
+	raw, err := codec.V10(false).AppendResult(nil, &get, task)
 	var out pb.Task
 	if err == nil {
 		err = proto.Unmarshal(raw, &out)
@@ -252,7 +251,7 @@ func TestValuesOfHandlersAreEncoded(t *testing.T) {
 		{int64(-3), -3.0},
 		{nil, nil},
 	} {
-		raw, err := v10.Codec{}.AppendEvent(nil, &a2a.Message{ID: "m", Role: a2a.RoleAgent, Parts: []a2a.Part{a2a.DataPart{Data: test.data}}})
+		raw, err := codec.V10(false).AppendEvent(nil, &a2a.Message{ID: "m", Role: a2a.RoleAgent, Parts: []a2a.Part{a2a.DataPart{Data: test.data}}})
 		var out pb.StreamResponse
 		if err == nil {
 			err = proto.Unmarshal(raw, &out)
@@ -267,7 +266,7 @@ func TestValuesOfHandlersAreEncoded(t *testing.T) {
 	}
 	for _, data := range []any{math.NaN(), json.Number("1e999"), make(chan int)} {
 		part := a2a.DataPart{Data: map[string]any{"a": []any{data}}}
-		if raw, err := (v10.Codec{}).AppendEvent([]byte("x"), &a2a.Message{Parts: []a2a.Part{part}}); err == nil || !slices.Equal(raw, []byte("x")) {
+		if raw, err := codec.V10(false).AppendEvent([]byte("x"), &a2a.Message{Parts: []a2a.Part{part}}); err == nil || !slices.Equal(raw, []byte("x")) {
 			t.Errorf("AppendEvent of %v = %q, %v, want an error and the buffer unchanged", data, raw, err)
 		}
 	}

@@ -22,8 +22,7 @@ import (
 	jsonv03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	jsonv10 "github.com/holdfast-dev/holdfast/a2a/v10"
 	"github.com/holdfast-dev/holdfast/rpc"
-	v03 "github.com/holdfast-dev/holdfast/server/grpc/v03"
-	v10 "github.com/holdfast-dev/holdfast/server/grpc/v10"
+	"github.com/holdfast-dev/holdfast/server/grpc/internal/codec"
 )
 
 // generator makes random messages. Valid ones have a value in every field that A2A requires.
@@ -130,8 +129,8 @@ func FuzzRandomEvents(f *testing.F) {
 			form  jsonCodec
 			codec rpc.Codec
 		}{
-			{new(pb.StreamResponse), jsonv10.Codec{}, v10.Codec{}},
-			{new(pb03.StreamResponse), jsonv03.ProtoCodec{}, v03.Codec{}},
+			{new(pb.StreamResponse), jsonv10.Codec{}, codec.V10(false)},
+			{new(pb03.StreamResponse), jsonv03.ProtoCodec{}, codec.V03()},
 		} {
 			g := generator{rand.New(rand.NewPCG(seed, 1)), true}
 			g.fill(version.event.ProtoReflect())
@@ -194,7 +193,7 @@ func FuzzRandomRequests(f *testing.F) {
 			}
 			kind := reflect.TypeOf(test.params)
 			want, got := reflect.New(kind).Interface(), reflect.New(kind).Interface()
-			wantErr, gotErr := jsonv10.Codec{}.DecodeParams(text, want), v10.Codec{}.DecodeParams(raw, got)
+			wantErr, gotErr := jsonv10.Codec{}.DecodeParams(text, want), codec.V10(false).DecodeParams(raw, got)
 			if (wantErr == nil) != (gotErr == nil) || wantErr != nil && a2a.CodeOf(wantErr) != a2a.CodeOf(gotErr) {
 				t.Fatalf("%s: error %v, want %v as for JSON", text, gotErr, wantErr)
 			}

@@ -15,14 +15,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
-	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
-	v03 "github.com/holdfast-dev/holdfast/server/grpc/v03"
-	v10 "github.com/holdfast-dev/holdfast/server/grpc/v10"
+	"github.com/holdfast-dev/holdfast/server/grpc/internal/codec"
 )
 
 // Transport is the name of the binding on agent cards.
@@ -60,16 +57,6 @@ type Server struct {
 	services []*service
 }
 
-// bindings are the versions of the protocol.
-var bindings = []struct {
-	codec      rpc.Codec
-	service    string
-	descriptor protoreflect.FileDescriptor
-}{
-	{v10.Codec{}, v10.Service, v10.Descriptor},
-	{v03.Codec{}, v03.Service, v03.Descriptor},
-}
-
 // Interfaces returns the interfaces on the agent card for a server at an address (host:port).
 func Interfaces(address string) []a2a.AgentInterface {
 	return []a2a.AgentInterface{
@@ -82,19 +69,16 @@ func Interfaces(address string) []a2a.AgentInterface {
 func New(s *server.Server, cfg Config) (*Server, error) {
 	out := &Server{health: health.NewServer()}
 	receives := memory.New(maxReceives)
-	for _, b := range bindings {
-		if _, ok := b.codec.(v10.Codec); ok {
-			b.codec = v10.Codec{Errors100: s.Errors100()}
-		}
-		t, err := s.Transport(b.codec)
+	for _, version := range []codec.Codec{codec.V10(s.Errors100()), codec.V03()} {
+		t, err := s.Transport(version)
 		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", b.service, err)
+			return nil, fmt.Errorf("service %s: %w", version.Service().FullName(), err)
 		}
-		out.services = append(out.services, &service{Transport: t, codec: b.codec, receives: receives})
+		out.services = append(out.services, &service{Transport: t, codec: version, receives: receives})
 	}
 	t := out.services[0]
 	options := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.MaxRecvMsgSize(int(t.Bodies.Max)),
 		grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxCalls),
@@ -109,9 +93,10 @@ func New(s *server.Server, cfg Config) (*Server, error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
 	}
 	out.grpc = grpc.NewServer(options...)
-	for i, b := range bindings {
-		out.grpc.RegisterService(out.services[i].describe(b.service, b.descriptor), out.services[i])
-		out.health.SetServingStatus(b.service, healthpb.HealthCheckResponse_SERVING)
+	for _, one := range out.services {
+		desc := one.describe()
+		out.grpc.RegisterService(desc, one)
+		out.health.SetServingStatus(desc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	}
 	healthpb.RegisterHealthServer(out.grpc, out.health)
 	reflection.Register(out.grpc)
@@ -120,8 +105,10 @@ func New(s *server.Server, cfg Config) (*Server, error) {
 
 // describe returns the description of the service for package grpc. All methods are streams, so
 // that a call can be rejected before its message is received.
-func (s *service) describe(name string, file protoreflect.FileDescriptor) *grpc.ServiceDesc {
-	desc := &grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil), Metadata: file.Path()}
+func (s *service) describe() *grpc.ServiceDesc {
+	described := s.codec.Service()
+	name := string(described.FullName())
+	desc := &grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil), Metadata: described.ParentFile().Path()}
 	for _, m := range a2a.Methods() {
 		full := s.codec.MethodName(&m)
 		short, ok := strings.CutPrefix(full, "/"+name+"/")

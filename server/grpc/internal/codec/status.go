@@ -1,4 +1,4 @@
-package message
+package codec
 
 import (
 	"encoding/json"
@@ -8,14 +8,15 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	jsonv10 "github.com/holdfast-dev/holdfast/a2a/v10"
 )
 
-// AppendStatus appends a google.rpc.Status to dst, with the message and the details of errors over
-// HTTP+JSON. If code is OK, AppendStatus uses the code of A2A 1.0.
-func AppendStatus(dst []byte, code codes.Code, e *a2a.Error, requestID string) []byte {
+// appendStatus appends a google.rpc.Status to dst, with the message and the details of errors over
+// HTTP+JSON. If code is OK, appendStatus uses the code of A2A 1.0.
+func appendStatus(dst []byte, code codes.Code, e *a2a.Error, requestID string) []byte {
 	var body struct {
 		Error json.RawMessage `json:"error"`
 	}
@@ -39,20 +40,7 @@ func AppendStatus(dst []byte, code codes.Code, e *a2a.Error, requestID string) [
 	default:
 		code = name.Status
 	}
-	status.Code = int32(code) //nolint:gosec // at most 16
-	dst, _ = Append(dst, &status)
+	status.Code = int32(code)
+	dst, _ = proto.MarshalOptions{}.MarshalAppend(dst, &status) // its texts come from JSON, so they are UTF-8
 	return dst
-}
-
-// Authentication returns the schemes and the credentials of a webhook.
-func Authentication(a a2a.PushAuthentication) (schemes []string, credentials string) {
-	switch a := a.(type) {
-	case a2a.PushNotificationAuthenticationInfo:
-		return a.Schemes, a.Credentials
-	case a2a.HTTPAuthSecurityScheme:
-		return []string{a.Scheme}, ""
-	case a2a.SecurityScheme:
-		return []string{a.SchemeType()}, ""
-	}
-	return nil, ""
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/server/internal/exchange"
 )
 
-// codec passes encoded messages through: *incoming and *outgoing. Other types are messages of the
+// rawCodec passes encoded messages through: *incoming and *outgoing. Other types are messages of the
 // health and reflection services.
-type codec struct{}
+type rawCodec struct{}
 
 // Name implements [encoding.CodecV2].
-func (codec) Name() string { return proto.Name }
+func (rawCodec) Name() string { return proto.Name }
 
 // Marshal implements [encoding.CodecV2].
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if out, ok := v.(*outgoing); ok {
 		out.pending.Add(int64(len(out.buffer.B)))
 		return mem.BufferSlice{mem.NewBuffer(&out.buffer.B, out)}, nil
@@ -27,7 +27,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal implements [encoding.CodecV2].
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if in, ok := v.(*incoming); ok {
 		in.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
 		return nil

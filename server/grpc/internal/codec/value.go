@@ -1,4 +1,4 @@
-package message
+package codec
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// At returns err with the path of its member below another member.
-func At(path string, err error) error {
+// at returns err with the path of its member below another member.
+func at(path string, err error) error {
 	var e *wire.Error
 	if err == nil || !errors.As(err, &e) {
 		return err
@@ -24,17 +24,15 @@ func At(path string, err error) error {
 	return &wire.Error{Path: path + e.Path, Rule: e.Rule}
 }
 
-// AtIndex is like At for an element of a list.
-func AtIndex(path string, i int, err error) error {
+// atIndex is like at for an element of a list.
+func atIndex(path string, i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return At(path+"["+strconv.Itoa(i)+"]", err)
+	return at(path+"["+strconv.Itoa(i)+"]", err)
 }
 
-// Map returns the members of s, nil if there are none.
-func Map(s *structpb.Struct) (map[string]any, error) { return members(s, 1) }
-
+// members returns the members of s, nil if there are none.
 func members(s *structpb.Struct, depth int) (map[string]any, error) {
 	fields := s.GetFields()
 	if len(fields) == 0 {
@@ -47,16 +45,14 @@ func members(s *structpb.Struct, depth int) (map[string]any, error) {
 	for name, field := range fields {
 		v, err := value(field, depth+1)
 		if err != nil {
-			return nil, At(name, err)
+			return nil, at(name, err)
 		}
 		m[name] = v
 	}
 	return m, nil
 }
 
-// Value returns the JSON value of v as package wire decodes it.
-func Value(v *structpb.Value) (any, error) { return value(v, 1) }
-
+// value returns the JSON value of v as package wire decodes it.
 func value(v *structpb.Value, depth int) (any, error) {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
@@ -85,7 +81,7 @@ func value(v *structpb.Value, depth int) (any, error) {
 		for i, item := range items {
 			var err error
 			if list[i], err = value(item, depth+1); err != nil {
-				return nil, AtIndex("", i, err)
+				return nil, atIndex("", i, err)
 			}
 		}
 		return list, nil
@@ -97,36 +93,28 @@ func tooDeep() error {
 	return &wire.Error{Rule: fmt.Sprintf("is nested deeper than %d levels", wire.MaxDepth)}
 }
 
-// FromMap returns m as a message, nil if m is empty. Its values may have any type that can be
-// encoded as JSON; numbers become float64.
-func FromMap(m map[string]any) (*structpb.Struct, error) {
-	if len(m) == 0 {
-		return nil, nil
-	}
-	return fromMap(m)
-}
-
+// fromMap returns m as a message. Its values may have any type that can be encoded as JSON; numbers become float64.
 func fromMap(m map[string]any) (*structpb.Struct, error) {
 	s := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
 	for name, v := range m {
-		field, err := FromValue(v)
+		field, err := fromValue(v)
 		if err != nil {
-			return nil, At(name, err)
+			return nil, at(name, err)
 		}
-		s.Fields[name] = field
+		s.Fields[validText(name)] = field
 	}
 	return s, nil
 }
 
-// FromValue returns v as a message. See [FromMap].
-func FromValue(v any) (*structpb.Value, error) {
+// fromValue returns v as a message. See fromMap.
+func fromValue(v any) (*structpb.Value, error) {
 	switch v := v.(type) {
 	case nil:
 		return structpb.NewNullValue(), nil
 	case bool:
 		return structpb.NewBoolValue(v), nil
 	case string:
-		return structpb.NewStringValue(v), nil
+		return structpb.NewStringValue(validText(v)), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, &wire.Error{Rule: "must be a finite number"}
@@ -147,8 +135,8 @@ func FromValue(v any) (*structpb.Value, error) {
 		list := &structpb.ListValue{Values: make([]*structpb.Value, len(v))}
 		for i := range v {
 			var err error
-			if list.Values[i], err = FromValue(v[i]); err != nil {
-				return nil, AtIndex("", i, err)
+			if list.Values[i], err = fromValue(v[i]); err != nil {
+				return nil, atIndex("", i, err)
 			}
 		}
 		return structpb.NewListValue(list), nil
@@ -161,5 +149,5 @@ func FromValue(v any) (*structpb.Value, error) {
 	if err := wire.Unmarshal(raw, &plain); err != nil {
 		return nil, err
 	}
-	return FromValue(plain)
+	return fromValue(plain)
 }
