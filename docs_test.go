@@ -369,7 +369,7 @@ func writeSection(t *testing.T, page, name, want string) {
 	case !*updatePages:
 		t.Errorf("the section %q of %s differs from the code (run go test . -run %s -update):\n%s", name, page, t.Name(), cmp.Diff(got, want))
 	default:
-		if err := os.WriteFile(page, []byte(before+head+want+foot+after), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(page, []byte(before+head+want+foot+after), 0o644); err != nil { // a document
 			t.Fatal(err)
 		}
 	}

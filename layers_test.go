@@ -153,6 +153,26 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
+// A suppressed finding of a linter needs a reason that is rare: otherwise the rule is wrong for this code.
+func TestFewFindingsAreSuppressed(t *testing.T) {
+	t.Parallel()
+	const linesEach = 2000
+	suppressed, lines := 0, 0
+	eachFile(t, parser.ParseComments|parser.SkipObjectResolution, func(_, _ string, parsed *ast.File, fset *token.FileSet) {
+		lines += fset.File(parsed.Pos()).LineCount()
+		for _, group := range parsed.Comments {
+			for _, c := range group.List {
+				if strings.HasPrefix(c.Text, "//nolint") {
+					suppressed++
+				}
+			}
+		}
+	})
+	if suppressed*linesEach > lines || lines < 100_000 {
+		t.Errorf("%d findings are suppressed in %d lines, want at most one in %d", suppressed, lines, linesEach)
+	}
+}
+
 // A reader who knows one backend finds a method of the others in the file of the same name.
 func TestBackendsNameFilesAlike(t *testing.T) {
 	t.Parallel()

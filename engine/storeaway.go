@@ -159,7 +159,7 @@ func (s *source) rewind() bool {
 
 // content is a reader of stored content that waits while the store does not answer.
 type content struct {
-	ctx  context.Context //nolint:containedctx // of the call that opened it
+	ctx  context.Context // of the call that opened it
 	r    *run
 	open func() (io.ReadCloser, error)
 	in   io.ReadCloser

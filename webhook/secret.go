@@ -85,7 +85,7 @@ func newSealer(keys [][]byte) (sealer, error) {
 func additionalData(task store.Key, id string) []byte {
 	var b []byte
 	for _, s := range []string{task.Owner, task.ID, id} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // ids are short
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) // ids are short
 	}
 	return b
 }

@@ -101,8 +101,8 @@ func EventID(task store.Key, created time.Time, seq int64) string {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 		h.Write([]byte(s))
 	}
-	numbers := binary.BigEndian.AppendUint64(nil, uint64(created.UnixMilli())) //nolint:gosec // hash input
-	h.Write(binary.BigEndian.AppendUint64(numbers, uint64(seq)))               //nolint:gosec // hash input
+	numbers := binary.BigEndian.AppendUint64(nil, uint64(created.UnixMilli())) // hash input
+	h.Write(binary.BigEndian.AppendUint64(numbers, uint64(seq)))               // hash input
 	sum := h.Sum(nil)
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80

@@ -51,7 +51,7 @@ func (x *wordIndex) set(id string, r *vector.Row) *wordIndex {
 }
 
 func (x *wordIndex) add(r *vector.Row) {
-	n := uint32(len(x.rows)) //nolint:gosec // the documents need more memory than there is before
+	n := uint32(len(x.rows)) // the documents need more memory than there is before
 	x.rows, x.numbers[r.ID] = append(x.rows, r), n
 	text := recall.Analyze(r.Text).Indexed()
 	for i, s := range text.Stems {

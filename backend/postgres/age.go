@@ -151,7 +151,7 @@ const sqlLockAGE = `SELECT 1 FROM pg_catalog.pg_advisory_xact_lock(pg_catalog.ha
 
 // lock excludes other transactions that change the copy of a graph.
 func (a *AGE) lock(tx sqlkit.Tx, k graph.Key) (*ageGraph, error) {
-	g := &ageGraph{kitWrite: tx.(*kitWrite), key: k, name: a.Name(k)} //nolint:forcetypeassert // of this database
+	g := &ageGraph{kitWrite: tx.(*kitWrite), key: k, name: a.Name(k)} // of this database
 	g.key.Graph = cmp.Or(k.Graph, graph.DefaultGraph)
 	return g, g.Query(sqlLockAGE, func(sqlkit.Row) error { return nil }, g.name)
 }

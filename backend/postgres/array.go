@@ -37,18 +37,18 @@ func (a *array) reset() {
 func (a *array) int(v int64) {
 	a.n++
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 8)
-	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v)) //nolint:gosec // two's complement
+	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v)) // two's complement
 }
 
 func (a *array) text(s string) {
 	a.n++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) //nolint:gosec // PostgreSQL values are shorter
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(s))) // PostgreSQL values are shorter
 	a.buf = append(a.buf, s...)
 }
 
 func (a *array) bytes(b []byte) {
 	a.n++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b))) //nolint:gosec // PostgreSQL values are shorter
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b))) // PostgreSQL values are shorter
 	a.buf = append(a.buf, b...)
 }
 
@@ -78,12 +78,12 @@ func (a *array) encoded() []byte {
 	}
 	head = binary.BigEndian.AppendUint32(head, flags)
 	head = binary.BigEndian.AppendUint32(head, a.elem)
-	head = binary.BigEndian.AppendUint32(head, uint32(a.n)) //nolint:gosec // at most the changes of a group
+	head = binary.BigEndian.AppendUint32(head, uint32(a.n)) // at most the changes of a group
 	binary.BigEndian.AppendUint32(head, 1)                  // the first index
 	return a.buf
 }
 
-func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) } //nolint:gosec // two's complement
+func int8Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) } // two's complement
 
 // param returns an argument in binary format. Integers are encoded as bigint.
 func param(v any) []byte {

@@ -167,7 +167,7 @@ func (s *contextStore) Context(ctx context.Context, owner, id string, tasks int)
 // label returns the hash by which a tag or a role of an owner's contexts is stored.
 func label(owner, kind, text string) int64 {
 	sum := sha256.Sum256([]byte(owner + "\x00" + kind + "\x00" + text))
-	return int64(binary.BigEndian.Uint64(sum[:])) //nolint:gosec // any 64 bits
+	return int64(binary.BigEndian.Uint64(sum[:])) // any 64 bits
 }
 
 func contextLabels(c *store.Context) []int64 {

@@ -64,7 +64,7 @@ func kitOutcome(failure, result error) error {
 
 // kitTx runs statements on a connection, and keeps the first failure.
 type kitTx struct {
-	ctx     context.Context //nolint:containedctx // the context of the call that runs f
+	ctx     context.Context // the context of the call that runs f
 	on      querier
 	kit     *kit
 	failure error

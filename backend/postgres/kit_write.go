@@ -42,7 +42,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 
 // kitWrite runs the statements of a transaction, and keeps the first failure.
 type kitWrite struct {
-	ctx     context.Context //nolint:containedctx // the context of the call that runs f
+	ctx     context.Context // the context of the call that runs f
 	kit     *kit
 	conn    *pgconn.PgConn
 	started bool

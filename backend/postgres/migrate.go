@@ -275,5 +275,5 @@ func (s *migrations) unset(cc *pgx.ConnConfig) *pgx.ConnConfig {
 func (s *migrations) lockID() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("holdfast migrations of " + s.cfg.Schema))
-	return int64(h.Sum64() >> 1) //nolint:gosec // 63 bits
+	return int64(h.Sum64() >> 1) // 63 bits
 }

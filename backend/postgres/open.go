@@ -93,7 +93,7 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 	if err != nil { // its text may contain parts of the URL
 		return nil, fmt.Errorf("postgres: URL %s cannot be used: want postgres://user:password@host:port/database?sslmode=...", s.location)
 	}
-	p.MinConns, p.MaxConns = int32(s.cfg.PoolMin), int32(s.cfg.PoolMax) //nolint:gosec // small
+	p.MinConns, p.MaxConns = int32(s.cfg.PoolMin), int32(s.cfg.PoolMax) // small
 	cc := p.ConnConfig
 	cc.RuntimeParams["client_encoding"] = "UTF8" // overrides settings of the role and the database; poolers accept it
 	cc.OnNotice = noteNotice

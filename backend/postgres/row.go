@@ -31,11 +31,11 @@ type record [][]byte
 func (r record) int(i int) int64 {
 	switch b := r[i]; len(b) {
 	case 8:
-		return int64(binary.BigEndian.Uint64(b)) //nolint:gosec // as it was written
+		return int64(binary.BigEndian.Uint64(b)) // as it was written
 	case 4:
-		return int64(int32(binary.BigEndian.Uint32(b))) //nolint:gosec // as it was written
+		return int64(int32(binary.BigEndian.Uint32(b))) // as it was written
 	case 2:
-		return int64(int16(binary.BigEndian.Uint16(b))) //nolint:gosec // as it was written
+		return int64(int16(binary.BigEndian.Uint16(b))) // as it was written
 	case 1:
 		return int64(b[0]) // a boolean
 	case 0:

@@ -130,7 +130,7 @@ func (c *Contents) Open(ctx context.Context, o blob.Object, offset, length int64
 // body is the body of a response.
 type body struct {
 	io.ReadCloser
-	ctx context.Context //nolint:containedctx // the context of Open
+	ctx context.Context // the context of Open
 	c   *Contents
 }
 

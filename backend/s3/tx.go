@@ -45,7 +45,7 @@ type contentRow struct {
 }
 
 // timeKey returns a time as text that sorts by time.
-func timeKey(t time.Time) string { return fmt.Sprintf("%016x", uint64(t.UnixMilli())^1<<63) } //nolint:gosec // the same bits
+func timeKey(t time.Time) string { return fmt.Sprintf("%016x", uint64(t.UnixMilli())^1<<63) } // the same bits
 
 // timeKeyLength is the length of timeKey.
 const timeKeyLength = 16

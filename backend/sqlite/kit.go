@@ -118,7 +118,7 @@ func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) 
 // kitTx runs statements on a connection, and keeps the first failure. It maps the errors of
 // statements to codes, so that f can return them.
 type kitTx struct {
-	ctx     context.Context //nolint:containedctx // the context of the call that runs f
+	ctx     context.Context // the context of the call that runs f
 	conn    *conn
 	kit     *kit
 	failure error

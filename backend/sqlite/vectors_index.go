@@ -40,7 +40,7 @@ type vectorIndexes struct {
 	closed bool
 	// saves are the goroutines that save snapshots and remove rows until stop is called.
 	saves sync.WaitGroup
-	ctx   context.Context //nolint:containedctx // the context of saves
+	ctx   context.Context // the context of saves
 	stop  context.CancelFunc
 	// minSnapshot is the number of documents from which snapshots are saved.
 	minSnapshot int

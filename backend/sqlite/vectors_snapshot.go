@@ -129,7 +129,7 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 
 // snapshotWriter stores what is written to it in parts.
 type snapshotWriter struct {
-	ctx                  context.Context //nolint:containedctx // the context of the call
+	ctx                  context.Context // the context of the call
 	kit                  *kit
 	owner                string
 	collection, snapshot int64
@@ -161,7 +161,7 @@ func (w *snapshotWriter) store(data []byte) error {
 
 // snapshotReader reads what a snapshotWriter stored.
 type snapshotReader struct {
-	ctx                  context.Context //nolint:containedctx // the context of the call
+	ctx                  context.Context // the context of the call
 	kit                  *kit
 	owner                string
 	collection, snapshot int64

@@ -63,7 +63,7 @@ func (c *blobsListCmd) Run(ctx context.Context, a *app) error {
 			if len(b.Holders) > 0 {
 				expires = "pinned"
 			}
-			t.row(b.Ref, humanize.IBytes(uint64(b.Size)), age(b.Created), expires, b.ContentType, b.Name) //nolint:gosec // not negative
+			t.row(b.Ref, humanize.IBytes(uint64(b.Size)), age(b.Created), expires, b.ContentType, b.Name) // not negative
 			items = append(items, viewBlob(b))
 			if page.More {
 				next = b.Ref
@@ -92,7 +92,7 @@ func (c *blobsShowCmd) Run(ctx context.Context, a *app) error {
 		a.out.line("%s", a.out.bold("blob "+b.Ref))
 		a.out.row("name", b.Name)
 		a.out.row("type", b.ContentType)
-		a.out.row("size", fmt.Sprintf("%s (%d bytes)", humanize.IBytes(uint64(b.Size)), b.Size)) //nolint:gosec // not negative
+		a.out.row("size", fmt.Sprintf("%s (%d bytes)", humanize.IBytes(uint64(b.Size)), b.Size)) // not negative
 		a.out.row("sha256", b.Digest.String())
 		a.out.row("created", timeText(b.Created))
 		a.out.row("expires", timeText(b.Expires))

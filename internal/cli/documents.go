@@ -196,7 +196,7 @@ func (a *app) documentText(ctx context.Context, file string) (string, error) {
 	if file == "-" {
 		data, err = io.ReadAll(nonNilReader(a.stdin))
 	} else {
-		data, err = os.ReadFile(file) //nolint:gosec // named by the user
+		data, err = os.ReadFile(file) // named by the user
 	}
 	if err != nil {
 		return "", err

@@ -100,7 +100,7 @@ func checkDatabaseURL(text string) error {
 
 // checkPEM checks a file that a parameter names.
 func checkPEM(name, file string) error {
-	raw, err := os.ReadFile(file) //nolint:gosec // the operator's file
+	raw, err := os.ReadFile(file) // the operator's file
 	switch {
 	case err != nil:
 		return fmt.Errorf("has %s: %w", name, err)

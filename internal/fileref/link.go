@@ -61,7 +61,7 @@ func (f *Files) Verify(ctx context.Context, ref string, q url.Values) (owner str
 	owner, expires := q.Get("owner"), q.Get("expires")
 	end, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil || owner == "" || len(q["signature"]) != 1 || len(q["owner"]) != 1 || f.cfg.Now().Unix() >= end {
-		return "", nil //nolint:nilerr // the link is not valid
+		return "", nil // the link is not valid
 	}
 	for _, age := range []time.Duration{secretsAge, staleAge} {
 		all, err := f.loadSecrets(ctx, age, false)

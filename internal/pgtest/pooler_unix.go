@@ -56,7 +56,7 @@ func (s *Server) Pooler() (_ *Pooler, err error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, "pgbouncer.ini")
-	if err = os.WriteFile(file, fmt.Appendf(nil, poolerConfig, s.port, p.port), 0o644); err != nil { //nolint:gosec // no secrets; read as another user
+	if err = os.WriteFile(file, fmt.Appendf(nil, poolerConfig, s.port, p.port), 0o644); err != nil { // no secrets; read as another user
 		return nil, err
 	}
 	if err = p.run(dir, &syscall.SysProcAttr{Credential: cred}, program, file); err == nil {

@@ -43,7 +43,7 @@ func (p *process) run(dir string, as *syscall.SysProcAttr, args ...string) error
 		return err
 	}
 	defer func() { _ = r.Close() }()
-	cmd := exec.Command("/bin/sh", append([]string{"-c", watch, "watch"}, args...)...) //nolint:gosec,noctx // it outlives any call
+	cmd := exec.Command("/bin/sh", append([]string{"-c", watch, "watch"}, args...)...) //nolint:noctx // it outlives any call
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LOG="+logFile(dir), "REMOVE="+dir)
 	cmd.ExtraFiles = []*os.File{r}

@@ -93,7 +93,7 @@ func privateDir(parent, root string) (dir string, cred *syscall.Credential, err 
 	}
 	uid, _ := strconv.ParseUint(id, 10, 32)
 	gid, _ := strconv.ParseUint(group, 10, 32)
-	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid)) //nolint:gosec // ids fit
+	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid)) // ids fit
 }
 
 // make runs a program of PostgreSQL that fills the data directory.
@@ -119,7 +119,7 @@ func postgresUser(root string) (id, group string, err error) {
 }
 
 func (s *Server) make(program string, args ...string) error {
-	//nolint:gosec,noctx // the programs of the server
+	//nolint:noctx // the programs of the server
 	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"-D", s.data()}, args...)...)
 	cmd.Dir = s.inside()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Chroot: s.root}
@@ -223,7 +223,7 @@ func (s *Server) signalAll(sig syscall.Signal) error {
 	if err := syscall.Kill(s.pid, sig); err != nil {
 		return err
 	}
-	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.pid)).Output() //nolint:gosec,noctx // a number
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.pid)).Output() //nolint:noctx // a number
 	if err != nil {
 		return fmt.Errorf("list the processes of the server: %w", err)
 	}

@@ -49,7 +49,7 @@ var services = sync.OnceValues(func() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(script, "run", "sh", "-c", `echo "$HOLDFAST_TEST_POSTGRES_URL $HOLDFAST_TEST_PGBOUNCER_URL"; cat >/dev/null`) //nolint:gosec,noctx // it runs as long as the process
+	cmd := exec.Command(script, "run", "sh", "-c", `echo "$HOLDFAST_TEST_POSTGRES_URL $HOLDFAST_TEST_PGBOUNCER_URL"; cat >/dev/null`) //nolint:noctx // it runs as long as the process
 	cmd.Stderr = os.Stderr
 	if leash, err = cmd.StdinPipe(); err != nil {
 		return nil, err

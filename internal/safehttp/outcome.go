@@ -118,7 +118,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 		if err != nil || seconds > uint64(maxRetryAfter/time.Second) {
 			return maxRetryAfter
 		}
-		return time.Duration(seconds) * time.Second //nolint:gosec // bounded above
+		return time.Duration(seconds) * time.Second // bounded above
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {

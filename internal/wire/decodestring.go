@@ -24,7 +24,7 @@ func (d *decoder) text() (string, error) {
 	}
 	b, own, err := d.characters(true)
 	if own && cap(b) <= 2*len(b) || d.shared && len(b) > ShareFrom {
-		return unsafe.String(unsafe.SliceData(b), len(b)), err //nolint:gosec // b does not change any more
+		return unsafe.String(unsafe.SliceData(b), len(b)), err // b does not change any more
 	}
 	return string(b), err
 }

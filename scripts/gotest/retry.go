@@ -86,10 +86,10 @@ func flakyLog() string {
 
 // record adds tests to the list: a line with the time and the test, and the first output, indented.
 func record(path string, flaky []failure) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // no secrets
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // no secrets
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // no secrets
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) // no secrets
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ const trailer = "Fixes-Flaky: "
 // checkFlaky returns an error that names the tests of the list without a later commit that has the trailer with their
 // name, in the history of the working directory.
 func checkFlaky(path string) error {
-	list, err := os.ReadFile(path) //nolint:gosec // the list of this user
+	list, err := os.ReadFile(path) // the list of this user
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -126,7 +126,7 @@ func checkFlaky(path string) error {
 		if !ok {
 			continue
 		}
-		//nolint:gosec,noctx // a line of the list
+		//nolint:noctx // a line of the list
 		found, err := exec.Command("git", "log", "--since="+at, "--fixed-strings", "--grep="+trailer+name, "--format=%h").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("git log: %w: %s", err, found)

@@ -56,7 +56,7 @@ func (s *summary) add(path string) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // no secrets
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) // no secrets
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *summary) add(path string) error {
 
 // printReport prints the sum of the summaries in a file.
 func printReport(path string, w io.Writer) error {
-	f, err := os.Open(path) //nolint:gosec // named by the caller
+	f, err := os.Open(path) // named by the caller
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadd
 // newID returns an id for a ref or an object. It cannot be guessed.
 func newID(now time.Time, count uint16) string {
 	var b [2 + idTime + idCount + idRandom]byte
-	binary.BigEndian.PutUint64(b[:], uint64(max(now.UnixMilli(), 0))) //nolint:gosec // not negative
+	binary.BigEndian.PutUint64(b[:], uint64(max(now.UnixMilli(), 0))) // not negative
 	binary.BigEndian.PutUint16(b[2+idTime:], count)
 	_, _ = rand.Read(b[2+idTime+idCount:]) // never fails
 	return idEncoding.EncodeToString(b[2:])
@@ -64,5 +64,5 @@ func timeOfID(text string) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(append(make([]byte, 2, 8), b[:idTime]...)))), true //nolint:gosec // 48 bits
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(append(make([]byte, 2, 8), b[:idTime]...)))), true // 48 bits
 }

@@ -257,7 +257,7 @@ func (u *upload) info(ref string, now time.Time) Info {
 
 // receiver reads the content of an upload, up to a limit, and hashes it.
 type receiver struct {
-	ctx   context.Context //nolint:containedctx // the context of the call
+	ctx   context.Context // the context of the call
 	r     io.Reader
 	hash  hash.Hash
 	size  int64

@@ -107,7 +107,7 @@ func (s *ShortTermRecords) Clear(ctx context.Context, key Key) error {
 	now := s.cfg.Now()
 	_, err = s.cfg.Records.UpdateRecord(ctx, k, func(r store.Record) (*store.RecordChange, error) {
 		if absent(r, now) {
-			return nil, nil //nolint:nilnil // no change
+			return nil, nil // no change
 		}
 		return &store.RecordChange{Expires: now}, nil
 	})

@@ -180,7 +180,7 @@ func (a Text) Indexed() Text {
 type Trigram uint64
 
 // push returns the trigram that ends with one more character.
-func (g Trigram) push(r rune) Trigram { return (g<<21 | Trigram(r)) & (1<<63 - 1) } //nolint:gosec // no rune is negative
+func (g Trigram) push(r rune) Trigram { return (g<<21 | Trigram(r)) & (1<<63 - 1) } // no rune is negative
 
 // String returns the characters.
 func (g Trigram) String() string {

@@ -98,7 +98,7 @@ func (b *blobChunks) List(ctx context.Context, after blob.Object, limit int) ([]
 
 // chunkReader reads the rows of an object, one at a time.
 type chunkReader struct {
-	ctx        context.Context //nolint:containedctx // the context of Open
+	ctx        context.Context // the context of Open
 	db         DB
 	object     blob.Object
 	n          int64 // the next row

@@ -98,7 +98,7 @@ func (t *DocumentTerms) Search(ctx context.Context, documents int64, f filter.Fi
 
 // documentSearch implements recall.Index.
 type documentSearch struct {
-	ctx       context.Context //nolint:containedctx // the context of the search
+	ctx       context.Context // the context of the search
 	terms     *DocumentTerms
 	documents int64
 	filter    filter.Filter

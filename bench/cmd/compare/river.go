@@ -64,7 +64,7 @@ func startRiver(ctx context.Context, db *database, callers int) (_ *riverQueue, 
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = int32(min(callers, 24)) //nolint:gosec // small; more connections are slower
+	cfg.MaxConns = int32(min(callers, 24)) // small; more connections are slower
 	if q.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, err
 	}

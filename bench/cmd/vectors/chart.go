@@ -126,7 +126,7 @@ func (c *chart) write(path string) error {
 		text(&b, plotRight+42, float64(top), "", s.Name)
 	}
 	b.WriteString("</svg>\n")
-	return os.WriteFile(path, []byte(b.String()), 0o644) //nolint:gosec // not secret
+	return os.WriteFile(path, []byte(b.String()), 0o644) // not secret
 }
 
 func (c *chart) line(b *strings.Builder, s series, color string, x, y scale) {

@@ -67,7 +67,7 @@ func (r *results) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, resultsFile), append(text, '\n'), 0o644); err != nil { //nolint:gosec // not secret
+	if err := os.WriteFile(filepath.Join(dir, resultsFile), append(text, '\n'), 0o644); err != nil { // not secret
 		return err
 	}
 	return r.plot(dir)

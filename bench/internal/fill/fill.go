@@ -194,7 +194,7 @@ func (f *filler) time(i int) time.Time {
 func (f *filler) contextKey(number int) store.ContextKey {
 	id := f.series
 	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(f.time(f.first(number)).UnixMilli())) //nolint:gosec // long after 1970
+	binary.BigEndian.PutUint64(at[:], uint64(f.time(f.first(number)).UnixMilli())) // long after 1970
 	copy(id[:6], at[2:])
 	return store.ContextKey{Owner: fillOwners[number%len(fillOwners)], ID: id.String()}
 }

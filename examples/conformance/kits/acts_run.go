@@ -40,7 +40,7 @@ var errorNames = map[a2a.Code]string{
 
 // actsRun is the execution of a test.
 type actsRun struct {
-	ctx       context.Context //nolint:containedctx // of the test
+	ctx       context.Context // of the test
 	url       string
 	rest      bool
 	variables map[string]any

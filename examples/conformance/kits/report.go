@@ -109,5 +109,5 @@ func rewriteSection(name, section, text string) error {
 	if !ok || !ended {
 		return fmt.Errorf("%s: want the lines %q and %q", name, start, end)
 	}
-	return os.WriteFile(name, bytes.Join([][]byte{before, start, []byte(text), end, after}, nil), 0o644) //nolint:gosec // a document
+	return os.WriteFile(name, bytes.Join([][]byte{before, start, []byte(text), end, after}, nil), 0o644) // a document
 }

@@ -42,7 +42,7 @@ func (a *agent) startSession(ctx context.Context, t *holdfast.Turn) (*session, e
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(a.path, a.args...) //nolint:gosec,noctx // the operator configures it; process.stop ends it gracefully
+	cmd := exec.Command(a.path, a.args...) //nolint:noctx // the operator configures it; process.stop ends it gracefully
 	cmd.Dir = a.cfg.Dir
 	cmd.Env = append(a.cfg.Env[:len(a.cfg.Env):len(a.cfg.Env)],
 		settingsPrefix+"TASK_ID="+t.TaskID(), settingsPrefix+"CONTEXT_ID="+t.ContextID(),

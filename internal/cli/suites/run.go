@@ -29,7 +29,7 @@ func run(ctx context.Context, name string, suite func(t storetest.T)) cli.SuiteR
 // suiteTest is a storetest.T without go test.
 type suiteTest struct {
 	report *cli.SuiteReport
-	base   context.Context //nolint:containedctx // the context of the test
+	base   context.Context // the context of the test
 	cancel context.CancelFunc
 	name   string
 	tests  int // subtests

@@ -71,7 +71,7 @@ func Files(b *testing.B) Reference {
 	dir := b.TempDir()
 	return Reference{Put: func(name string, data []byte) error {
 		name = filepath.Join(dir, name)
-		f, err := os.Create(name + ".part") //nolint:gosec // a temporary directory
+		f, err := os.Create(name + ".part") // a temporary directory
 		if err == nil {
 			_, err = io.Copy(struct{ io.Writer }{f}, struct{ io.Reader }{bytes.NewReader(data)})
 		}

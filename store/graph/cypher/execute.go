@@ -33,7 +33,7 @@ const pageSize = 200
 
 // execution is the state of a query that is executed.
 type execution struct {
-	ctx    context.Context //nolint:containedctx // of the one call that the execution belongs to
+	ctx    context.Context // of the one call that the execution belongs to
 	query  *Query
 	graph  Graph
 	params map[string]any

@@ -48,7 +48,7 @@ func (x *execution) appendKey(b []byte, v any) ([]byte, error) {
 }
 
 func appendNumber(b []byte, i int64) []byte {
-	return binary.BigEndian.AppendUint64(append(b, 'i'), uint64(i)) //nolint:gosec // the bits, not the number
+	return binary.BigEndian.AppendUint64(append(b, 'i'), uint64(i)) // the bits, not the number
 }
 
 func (x *execution) appendText(b []byte, s string) ([]byte, error) {

@@ -432,7 +432,7 @@ type sortHeap sorter
 func (h *sortHeap) Len() int           { return len(h.kept) }
 func (h *sortHeap) Less(i, j int) bool { return (*sorter)(h).compare(h.kept[i], h.kept[j]) > 0 }
 func (h *sortHeap) Swap(i, j int)      { h.kept[i], h.kept[j] = h.kept[j], h.kept[i] }
-func (h *sortHeap) Push(v any)         { h.kept = append(h.kept, v.(sortRow)) } //nolint:forcetypeassert // rows only
+func (h *sortHeap) Push(v any)         { h.kept = append(h.kept, v.(sortRow)) } // rows only
 func (h *sortHeap) Pop() any {
 	last := h.kept[len(h.kept)-1]
 	h.kept = h.kept[:len(h.kept)-1]

@@ -223,7 +223,7 @@ func (p *parser) clause() (clause, error) {
 	if t.kind != tokEnd && !t.word("UNION") && !t.is(";") {
 		return nil, p.unexpected("expected a clause")
 	}
-	return nil, nil //nolint:nilnil // no clause is not an error
+	return nil, nil // no clause is not an error
 }
 
 func (p *parser) match(pos int, optional bool) (clause, error) {
@@ -245,7 +245,7 @@ func (p *parser) match(pos int, optional bool) (clause, error) {
 
 func (p *parser) where() (expr, error) {
 	if !p.words("WHERE") {
-		return nil, nil //nolint:nilnil // no condition is not an error
+		return nil, nil // no condition is not an error
 	}
 	return p.expr()
 }

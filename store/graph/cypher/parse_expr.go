@@ -217,7 +217,7 @@ func (p *parser) atom() (expr, error) {
 	switch t.kind {
 	case tokInt:
 		p.at++
-		u := t.value.(uint64) //nolint:forcetypeassert // the lexer makes integers of this type
+		u := t.value.(uint64) // the lexer makes integers of this type
 		if u > 1<<63-1 {
 			return nil, p.fail(t.start, "integer is out of range: %s", quoted(p.text[t.start:t.end]))
 		}

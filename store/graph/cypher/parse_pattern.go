@@ -92,7 +92,7 @@ func (p *parser) properties() (expr, error) {
 	case t.kind == tokParam:
 		return nil, p.unsupported(t.start, "a parameter as the properties of a pattern")
 	default:
-		return nil, nil //nolint:nilnil // no properties are not an error
+		return nil, nil // no properties are not an error
 	}
 }
 
@@ -157,10 +157,10 @@ func (p *parser) length() (*length, error) {
 			return false, nil
 		}
 		p.at++
-		if t.value.(uint64) > 1_000_000 { //nolint:forcetypeassert // the lexer makes integers of this type
+		if t.value.(uint64) > 1_000_000 { // the lexer makes integers of this type
 			return false, p.fail(t.start, "length of a path is above 1000000")
 		}
-		*into = int(t.value.(uint64)) //nolint:forcetypeassert,gosec // at most a million
+		*into = int(t.value.(uint64)) // at most a million
 		return true, nil
 	}
 	first, err := bound(&l.min)

@@ -302,23 +302,23 @@ func (x *execution) order(a, b any) (int, error) {
 	}
 	switch a := a.(type) {
 	case map[string]any:
-		return x.orderMaps(a, b.(map[string]any)) //nolint:forcetypeassert // of the same rank
+		return x.orderMaps(a, b.(map[string]any)) // of the same rank
 	case *Node:
-		return strings.Compare(a.ID, b.(*Node).ID), nil //nolint:forcetypeassert // of the same rank
+		return strings.Compare(a.ID, b.(*Node).ID), nil // of the same rank
 	case *Rel:
-		return strings.Compare(a.ID, b.(*Rel).ID), nil //nolint:forcetypeassert // of the same rank
+		return strings.Compare(a.ID, b.(*Rel).ID), nil // of the same rank
 	case *Path:
-		b := b.(*Path) //nolint:forcetypeassert // of the same rank
+		b := b.(*Path) // of the same rank
 		if c := strings.Compare(a.Nodes[0].ID, b.Nodes[0].ID); c != 0 {
 			return c, nil
 		}
 		return slices.CompareFunc(a.Rels, b.Rels, func(r, s *Rel) int { return strings.Compare(r.ID, s.ID) }), nil
 	case []any:
-		return x.orderLists(a, b.([]any)) //nolint:forcetypeassert // of the same rank
+		return x.orderLists(a, b.([]any)) // of the same rank
 	case string:
-		return strings.Compare(a, b.(string)), nil //nolint:forcetypeassert // of the same rank
+		return strings.Compare(a, b.(string)), nil // of the same rank
 	case bool:
-		return compareBools(a, b.(bool)), nil //nolint:forcetypeassert // of the same rank
+		return compareBools(a, b.(bool)), nil // of the same rank
 	}
 	c, _ := compareNumbers(a, b)
 	return c, nil

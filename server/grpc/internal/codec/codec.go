@@ -7,8 +7,9 @@
 // and only the states of A2A exist: other states are mapped as in A2A 1.0. Data that is not an object is shown
 // within an object.
 //
-// The messages of both versions have the same structure and mostly the same names. So this package reads and writes
-// their fields by name: a field that a version lacks is absent when it is read, and ignored when it is written.
+// The messages of both versions have the same structure and, with few exceptions, the same names. So this package
+// reads and writes their fields by name: a field that a version lacks is absent when it is read, and ignored when it
+// is written.
 package codec
 
 import (
