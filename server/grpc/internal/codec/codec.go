@@ -41,7 +41,6 @@ type Codec struct {
 type version struct {
 	number  string
 	v03     bool
-	file    protoreflect.FileDescriptor
 	service protoreflect.ServiceDescriptor
 	types   map[protoreflect.Name]protoreflect.MessageType
 	// methods are the names of the methods in the service, by their names in package a2a.
@@ -57,8 +56,8 @@ type version struct {
 // fileNames are the fields of a file.
 type fileNames struct{ name, mediaType, bytes, uri protoreflect.Name }
 
-var v03 = newVersion(version{
-	number: jsonv03.Codec{}.Version(), v03: true, file: pb03.File_a2a_proto,
+var v03 = newVersion(pb03.File_a2a_proto, version{
+	number: jsonv03.Codec{}.Version(), v03: true,
 	methods: map[string]string{
 		a2a.MethodSend:         "SendMessage",
 		a2a.MethodStream:       "SendStreamingMessage",
@@ -77,8 +76,8 @@ var v03 = newVersion(version{
 	files: fileNames{"name", "mime_type", "file_with_bytes", "file_with_uri"}, contents: "text, file, data",
 })
 
-var v10 = newVersion(version{
-	number: jsonv10.Codec{}.Version(), file: pb10.File_a2av1_proto, methods: methods10(),
+var v10 = newVersion(pb10.File_a2av1_proto, version{
+	number: jsonv10.Codec{}.Version(), methods: methods10(),
 	messageField: "message", statusField: "message", requestField: "message",
 	config: "TaskPushNotificationConfig", configs: "ListTaskPushNotificationConfigs",
 	files: fileNames{"filename", "media_type", "raw", "url"}, contents: "text, raw, url, data",
@@ -92,11 +91,12 @@ func methods10() map[string]string {
 	return names
 }
 
-func newVersion(v version) *version {
-	v.service = v.file.Services().ByName("A2AService")
+// newVersion returns v with the service and the messages of a file.
+func newVersion(file protoreflect.FileDescriptor, v version) *version {
+	v.service = file.Services().ByName("A2AService")
 	v.types = make(map[protoreflect.Name]protoreflect.MessageType)
-	for i := range v.file.Messages().Len() {
-		m := v.file.Messages().Get(i)
+	for i := range file.Messages().Len() {
+		m := file.Messages().Get(i)
 		found, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 		if err != nil {
 			panic(err) // the generated code has registered it

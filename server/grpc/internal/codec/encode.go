@@ -33,12 +33,7 @@ func (v *version) task(t *a2a.Task) func(writer) error {
 		w.text("id", t.ID)
 		w.text("context_id", t.ContextID)
 		v.generation(w, taskGeneration, t.Generation)
-		status, metadata := t.Status, t.Metadata
-		jsonv10.EncodeState(&status.State, &metadata)
-		if err := w.members("metadata", metadata); err != nil {
-			return err
-		}
-		if err := w.message("status", v.status(&status)); err != nil {
+		if err := v.encodeStatus(w, t.Status, t.Metadata); err != nil {
 			return err
 		}
 		for i := range t.History {
@@ -53,6 +48,15 @@ func (v *version) task(t *a2a.Task) func(writer) error {
 		}
 		return nil
 	}
+}
+
+// encodeStatus writes a status with the metadata of its owner, which show a state that A2A lacks.
+func (v *version) encodeStatus(w writer, s a2a.TaskStatus, metadata map[string]any) error {
+	jsonv10.EncodeState(&s.State, &metadata)
+	if err := w.members("metadata", metadata); err != nil {
+		return err
+	}
+	return w.message("status", v.status(&s))
 }
 
 // status writes a status with a state that A2A has.
@@ -94,12 +98,7 @@ func (v *version) statusUpdate(e *a2a.TaskStatusUpdateEvent) func(writer) error 
 		w.text("context_id", e.ContextID)
 		w.flag("final", e.Final)
 		v.generation(w, statusGeneration, e.Generation)
-		status, metadata := e.Status, e.Metadata
-		jsonv10.EncodeState(&status.State, &metadata)
-		if err := w.members("metadata", metadata); err != nil {
-			return err
-		}
-		return w.message("status", v.status(&status))
+		return v.encodeStatus(w, e.Status, e.Metadata)
 	}
 }
 

@@ -19,7 +19,7 @@ type writer struct {
 // write returns dst with a message that do writes. On error it returns dst unchanged.
 func (v *version) write(dst []byte, message protoreflect.Name, do func(w writer) error) ([]byte, error) {
 	out := dst
-	if err := do(writer{v.file.Messages().ByName(message), &out}); err != nil {
+	if err := do(writer{v.types[message].Descriptor(), &out}); err != nil {
 		return dst, err
 	}
 	return out, nil
@@ -103,7 +103,7 @@ func (w writer) message(name protoreflect.Name, do func(w writer) error) error {
 		*w.out = append(*w.out, make([]byte, more)...)
 		copy((*w.out)[start+more:], (*w.out)[start:start+size])
 	}
-	protowire.AppendVarint((*w.out)[:start-1], uint64(size))
+	protowire.AppendVarint((*w.out)[:start-1], uint64(size)) // in place
 	return nil
 }
 
