@@ -99,11 +99,12 @@ func (s slots) acquire(ctx context.Context, timeout time.Duration) error {
 
 func (s slots) release() { <-s }
 
+// generationKey is the key of database.generation in the data of a connection.
 const generationKey = "holdfast.generation"
 
-// release returns a connection to the pool. If the server was read-only or the session was lost, it closes all
-// connections that are as old: another server may be the primary now, or the other sessions were
-// probably lost too, and each would fail one attempt.
+// release returns a connection to the pool. It closes all connections if the server was read-only, because another
+// server may be the primary now. It also does so if the session was lost: the other sessions probably were too, and
+// each would fail one attempt. If the pool was reset after the connection was opened, it has been done.
 func (s *database) release(c *pgxpool.Conn, err error) {
 	if sqlState(err) == stateReadOnly || sessionLost(err) {
 		g, _ := c.Conn().PgConn().CustomData()[generationKey].(int64)

@@ -103,20 +103,23 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 		s.hosts.omitHanging(cc)
 		return nil
 	}
-	p.AfterConnect = s.opened
+	var limitTransactions func(ctx context.Context, c *pgx.Conn) error
+	p.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		c.PgConn().CustomData()[generationKey] = s.generation.Load()
+		if s.cfg.Pooler {
+			return nil
+		}
+		s.checkClock(ctx, c.PgConn())
+		if limitTransactions == nil {
+			return nil
+		}
+		return limitTransactions(ctx, c)
+	}
 	if s.cfg.Pooler {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
 	} else {
-		limitTransactions := s.limitTransactions(cc.RuntimeParams)
-		p.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-			_ = s.opened(ctx, c)
-			s.checkClock(ctx, c.PgConn())
-			if limitTransactions == nil {
-				return nil
-			}
-			return limitTransactions(ctx, c)
-		}
+		limitTransactions = s.limitTransactions(cc.RuntimeParams)
 		all := maps.Clone(sessionSettings)
 		all["lock_timeout"] = strconv.FormatInt(s.cfg.lockTimeout().Milliseconds(), 10)
 		for name, value := range all {
@@ -134,12 +137,6 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 		}
 	}
 	return p, nil
-}
-
-// opened stores the present generation in a new connection.
-func (s *database) opened(_ context.Context, c *pgx.Conn) error {
-	c.PgConn().CustomData()[generationKey] = s.generation.Load()
-	return nil
 }
 
 // limitTransactions returns a function that sets transaction_timeout on a new connection to
