@@ -104,7 +104,7 @@ func peakHeap(f func()) uint64 {
 // A handler streams an artifact in, itself reads it again, and a client reads it, all in constant
 // memory. HOLDFAST_TEST_FILE_MIB=1024 tests it with 1 GiB. The test measures memory, so it is not
 // parallel.
-func TestLargeArtifactsNeedConstantMemory(t *testing.T) { // measures the heap
+func TestLargeArtifactsNeedConstantMemory(t *testing.T) { // not parallel, because it measures the heap
 	mib := 64
 	if n, err := strconv.Atoi(os.Getenv("HOLDFAST_TEST_FILE_MIB")); err == nil {
 		mib = n

@@ -338,7 +338,7 @@ func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
 	// Content is not recorded: a later commit of an earlier attempt may have deleted it.
 	r, _, err := a.turn.Blobs().Open(ctx, ref)
 	if err != nil {
-		return "read", nil // see above
+		return "read", nil
 	}
 	defer r.Close()
 	var content bytes.Buffer

@@ -62,7 +62,7 @@ func writeGraphs(arg string) error {
 	errs := make([]error, 3)
 	for i := range errs {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i))) // a test
+			r := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))
 			for errs[i] == nil {
 				_, errs[i] = s.Graph(nil).Write(bg, copiedKey, randomBatch(r))
 				fmt.Println("written")

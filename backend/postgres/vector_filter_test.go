@@ -99,7 +99,7 @@ func randomFilter(r *rand.Rand, depth int) filter.Filter {
 func TestFiltersSelectAsInMemory(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 0)) // a test
+	r := rand.New(rand.NewPCG(seed, 0))
 	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{Vectors: true}))
 	v := s.Vectors(vector.Config{}).(*vectorStore)
 	k := vector.Key{Owner: "owner", Collection: "default"}

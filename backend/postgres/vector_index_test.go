@@ -95,7 +95,7 @@ func recallOf(t *testing.T, v vector.Store, k vector.Key, queries []vector.Docum
 func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Of(t)
-	r := rand.New(rand.NewPCG(seed, 0)) // a test
+	r := rand.New(rand.NewPCG(seed, 0))
 	for _, test := range []struct {
 		metric vector.Metric
 		dim    int
@@ -199,7 +199,7 @@ func TestOwnerOfTheTablesBuildsIndexes(t *testing.T) {
 	agent.Logger = log.logger()
 	s := open(w, agent)
 	v := s.Vectors(vector.Config{}).(*vectorStore)
-	documents := clustered(rand.New(rand.NewPCG(1, 0)), 300, 8) // a test
+	documents := clustered(rand.New(rand.NewPCG(1, 0)), 300, 8)
 	addAll(t, v, vectorKey, vector.WriteParams{Documents: documents})
 	await.True(t, "the missing privilege is logged", func() bool { return strings.Contains(log.String(), "must be owner of table") })
 	if got := recallOf(t, v, vectorKey, documents[:20], filter.Filter{}); got != 1 {

@@ -65,7 +65,7 @@ func zipfDocuments(r *rand.Rand, n int) []vector.Document {
 func BenchmarkVectorSpeed(b *testing.B) {
 	const seed = 1
 	b.Logf("seed %d, %d documents of 384 components", seed, *benchDocuments)
-	documents := zipfDocuments(rand.New(rand.NewPCG(seed, 7)), *benchDocuments+200) // a benchmark
+	documents := zipfDocuments(rand.New(rand.NewPCG(seed, 7)), *benchDocuments+200)
 	documents, queries := documents[:*benchDocuments], documents[*benchDocuments:]
 	memory := inmem.New()
 	b.Cleanup(func() { _ = memory.Close() })

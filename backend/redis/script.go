@@ -14,7 +14,7 @@ func newScript(parts ...string) *script {
 	for _, part := range parts {
 		s.text += part
 	}
-	sum := sha1.Sum([]byte(s.text)) // see above
+	sum := sha1.Sum([]byte(s.text))
 	s.sha = hex.EncodeToString(sum[:])
 	return s
 }

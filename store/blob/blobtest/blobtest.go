@@ -103,7 +103,7 @@ type fixture struct {
 	h   Harness
 	cfg blob.Config
 	s   Store
-	ctx context.Context // the context of the test
+	ctx context.Context
 
 	mu  sync.Mutex
 	now time.Time

@@ -244,7 +244,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 // recorder is a T outside go test. It records whether a test failed.
 type recorder struct {
 	T
-	ctx    context.Context // the context of the test
+	ctx    context.Context
 	mu     sync.Mutex
 	failed bool
 }

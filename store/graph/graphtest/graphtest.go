@@ -125,7 +125,7 @@ type fixture struct {
 	h     Harness
 	clock *clock
 	s     graph.Store
-	ctx   context.Context // the context of the test
+	ctx   context.Context
 	k     graph.Key
 }
 

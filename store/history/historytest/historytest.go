@@ -79,7 +79,7 @@ type fixture struct {
 	storetest.T
 	h   Harness
 	p   history.Provider
-	ctx context.Context // the context of the test
+	ctx context.Context
 	k   history.Key
 
 	mu  sync.Mutex

@@ -73,7 +73,7 @@ type fixture struct {
 	h   Harness
 	cfg vector.Config
 	s   vector.Store
-	ctx context.Context // the context of the test
+	ctx context.Context
 	k   vector.Key
 }
 
