@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -53,19 +54,18 @@ func (d *deletions) removeRecords(ctx context.Context, key store.ContextKey, cha
 // errContractStore is the error of a store of [Contracts].
 var errContractStore error = a2a.Errorf(a2a.CodeUnavailable, "a store of the agent's data is not available; the context is removed later")
 
-// clearSession removes the transcript of a context, and its state if that is in a store of its own.
+// clearSession removes the data of a context in stores of contracts.
 // If another process completes the deletion at the same time and the context is created again at
 // once, it may clear the new one.
 func (d *deletions) clearSession(ctx context.Context, key store.ContextKey) error {
 	ctx, cancel := context.WithTimeout(ctx, contractTimeout)
 	defer cancel()
-	var err error
-	if k := d.cfg.transcript(key.Owner, key.ID); d.cfg.Contracts.History != nil && k.Check() == nil {
-		err = d.cfg.Contracts.History.Clear(ctx, k)
-	}
-	if k := (memory.Key{Owner: key.Owner, Agent: d.cfg.agentKey(), Session: key.ID}); d.cfg.Contracts.State != nil && k.Check() == nil {
-		err = errors.Join(err, d.cfg.Contracts.State.Clear(ctx, k))
-	}
+	err := d.cfg.Contracts.each(func(s contract.Store) error {
+		if clearer, ok := s.(contract.Clearer); ok {
+			return clearer.ClearSession(ctx, d.cfg.session(key))
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContractStore, err)
 	}

@@ -2,16 +2,25 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // Contracts are the stores of data that handlers keep besides tasks. A nil field means the part
@@ -126,6 +135,35 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 		c.Graphs = p.Graph(clock)
 	}
 	return c
+}
+
+// Stores returns the stores of c that are not nil.
+func (c *Contracts) Stores() []contract.Store {
+	return slices.DeleteFunc([]contract.Store{
+		transcripts.Of(c.History),
+		facts.Of(c.Facts),
+		documents.Of(c.Documents),
+		graphs.Of(c.Graphs),
+		blobs.Of(c.Blobs),
+		states.Of(c.State),
+	}, func(s contract.Store) bool { return s == nil })
+}
+
+// each calls do for all stores at once and returns their errors.
+func (c *Contracts) each(do func(s contract.Store) error) error {
+	stores := c.Stores()
+	errs := make([]error, len(stores))
+	var all sync.WaitGroup
+	for i, s := range stores {
+		all.Go(func() { errs[i] = do(s) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// session returns a context as the session of the agent's data.
+func (c *Config) session(key store.ContextKey) contract.Session {
+	return contract.Session{Owner: key.Owner, Agent: c.agentKey(), ID: key.ID}
 }
 
 // transcript returns the key of the transcript of a context.

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Engine runs tasks. Create it with [New], then call Start and Stop once.
@@ -79,7 +80,7 @@ func (e *Engine) startLoops(ctx context.Context) error {
 	e.loops.Start(e.ctx, "heartbeat", e.dispatcher.heartbeat)
 	e.loops.Start(e.ctx, "janitor", e.janitor.run)
 	for _, s := range e.janitor.sweeps {
-		e.loops.Start(e.ctx, s.kind, s.run)
+		e.loops.Start(e.ctx, s.Kind, s.run)
 	}
 	if !e.exclusive() {
 		e.loops.Start(e.ctx, "poll", e.watcher.poll)
@@ -127,6 +128,9 @@ type Health struct {
 	Oversized     int64 // messages and writes rejected for Limits.TaskBytes since the start
 	ContextFull   int64 // messages rejected for Limits.ContextBytes since the start
 	Expired       Expired
+	// Swept counts what sweeps have removed or completed since the start of this process, by kinds of data
+	// such as transcripts.
+	Swept contract.Counts
 	// QueueRefused and OwnerQueueRefused count the new tasks and new turns that were rejected
 	// since the start for Limits.Queued and Limits.QueuedPerOwner.
 	QueueRefused, OwnerQueueRefused int64
@@ -140,7 +144,7 @@ type Health struct {
 // Health checks the loops and checks that the store can be read and written.
 func (e *Engine) Health(ctx context.Context) Health {
 	e.queue.refresh(ctx)
-	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtLimit: e.dispatcher.slots.ownersAtLimit(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
+	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtLimit: e.dispatcher.slots.ownersAtLimit(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), Swept: e.janitor.swept(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
 	if !e.lifecycle.Running() {
 		h.Problems = append(h.Problems, "engine: not running")
 		return h

@@ -13,8 +13,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/history"
-	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // ForgetParams are the params of [Forget].
@@ -33,39 +33,27 @@ type ForgetParams struct {
 	Now func() time.Time
 }
 
-// ForgetReport counts what a call of [Forget] has removed.
+// ForgetReport is the result of a call of [Forget].
 type ForgetReport struct {
-	Contexts int64 `json:"contexts"`
-	// Tasks include their messages, artifacts, steps and idempotency records. Webhooks include
-	// their dead letters and delivery attempts.
-	Tasks    int64 `json:"tasks"`
+	// Removed counts what was removed: contexts, tasks, feedback, webhooks, records, and the counts of
+	// each contract, such as facts. Tasks include their messages, artifacts, steps and idempotency
+	// records, webhooks their dead letters and delivery attempts. Records include session states and
+	// boards of the store.
+	Removed contract.Counts `json:"removed"`
+	// Canceled is the number of tasks that were canceled first.
 	Canceled int64 `json:"canceled"`
-	Feedback int64 `json:"feedback"`
-	Webhooks int64 `json:"webhooks"`
-	// Records include session states and boards of the store. States are session states in
-	// another store.
-	Records      int64 `json:"records"`
-	States       int64 `json:"states"`
-	Sessions     int64 `json:"sessions"`
-	Messages     int64 `json:"messages"`
-	Facts        int64 `json:"facts"`
-	FactVersions int64 `json:"factVersions"`
-	// Documents are documents of package store/vector.
-	Documents int64 `json:"documents"`
-	// Entities and Relationships are parts of graphs. All versions of a relationship count as
-	// one.
-	Entities      int64 `json:"entities"`
-	Relationships int64 `json:"relationships"`
-	Blobs         int64 `json:"blobs"`
-	BlobBytes     int64 `json:"blobBytes"`
 	// Notes are about data that could not be removed or is removed later.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// total returns the number of removed objects.
-func (r *ForgetReport) total() int64 {
-	return r.Contexts + r.Tasks + r.Records + r.States + r.Sessions + r.Facts + r.Documents + r.Entities + r.Blobs
-}
+// Names of counts of a [ForgetReport], besides the names of contracts.
+const (
+	RemovedContexts = "contexts"
+	RemovedTasks    = "tasks"
+	RemovedFeedback = "feedback"
+	RemovedWebhooks = "webhooks"
+	RemovedRecords  = "records"
+)
 
 const (
 	// forgetPasses is the number of times that Forget removes what was written meanwhile.
@@ -96,7 +84,7 @@ func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
 			params.Now = shared.Now
 		}
 	}
-	f := &forgetting{ForgetParams: params}
+	f := &forgetting{ForgetParams: params, cleared: make(map[*contract.Kind]bool), later: make(map[*contract.Kind]bool)}
 	if f.Engine != nil && reflect.ValueOf(f.Contracts).IsZero() {
 		f.Contracts = f.Engine.cfg.Contracts
 	}
@@ -110,6 +98,9 @@ type forgetting struct {
 	ForgetParams
 	report   ForgetReport
 	feedback int // number of items before
+	// cleared are the contracts with data of tasks that have been removed. later are the contracts
+	// with data that a server removes later.
+	cleared, later map[*contract.Kind]bool
 }
 
 func (f *forgetting) run(ctx context.Context) error {
@@ -122,13 +113,13 @@ func (f *forgetting) run(ctx context.Context) error {
 	}
 	f.feedback = feedback.Count()
 	for pass := range forgetPasses {
-		before := f.report.total()
-		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.transcripts, f.facts, f.documents, f.graphs, f.blobs, f.states, f.records} {
+		before := f.report.Removed.Total()
+		for _, remove := range []func(context.Context) error{f.contexts, f.endpoints, f.contracts, f.records} {
 			if err := remove(ctx); err != nil {
 				return err
 			}
 		}
-		if pass > 0 && f.report.total() == before {
+		if pass > 0 && f.report.Removed.Total() == before {
 			return f.finish(ctx)
 		}
 	}
@@ -141,7 +132,7 @@ func (f *forgetting) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.report.Feedback = int64(max(f.feedback-left.Count(), 0))
+	f.report.Removed.Add(RemovedFeedback, int64(max(f.feedback-left.Count(), 0)))
 	for more := true; more; {
 		var err error
 		if more, err = f.Store.PurgeDeleted(ctx); err != nil {
@@ -153,17 +144,42 @@ func (f *forgetting) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.report.Blobs > 0 {
-		f.report.Notes = append(f.report.Notes, "a running server removes the contents of the blobs after their grace period")
+	for kind := range f.later {
+		f.note(kind.Later)
 	}
 	return nil
 }
 
-// removesContent reports whether Forget removes all transcripts and blobs. Otherwise the removals of
-// tasks remain for a server that has the stores.
+// contracts removes the data of the owner in stores of contracts.
+func (f *forgetting) contracts(ctx context.Context) error {
+	for _, s := range f.Contracts.Stores() {
+		kind, before := s.Kind(), f.report.Removed.Total()
+		err := s.Forget(ctx, f.Owner, f.report.Removed.Add)
+		var reason contract.Unlisted
+		switch {
+		case errors.As(err, &reason):
+			f.note(kind.Name + " were not removed: " + string(reason))
+		case err != nil:
+			return err
+		case kind.LeftByTasks:
+			f.cleared[kind] = true
+		}
+		if kind.Later != "" && f.report.Removed.Total() > before {
+			f.later[kind] = true
+		}
+	}
+	return nil
+}
+
+// removesContent reports whether Forget removes all that removed tasks leave. Otherwise the removals
+// of tasks remain for a server that has the stores.
 func (f *forgetting) removesContent() bool {
-	_, lists := f.Contracts.History.(history.SessionLister)
-	return lists && f.Contracts.Blobs != nil
+	for _, kind := range all.Kinds() {
+		if kind.LeftByTasks && !f.cleared[kind] {
+			return false
+		}
+	}
+	return true
 }
 
 // removals forgets the removals of the owner's tasks, which left nothing in any store.
@@ -258,9 +274,9 @@ func (f *forgetting) context(ctx context.Context, c store.Context) error {
 		case err != nil:
 			return err
 		default:
-			f.report.Contexts++
-			f.report.Tasks += int64(c.TaskCount)
-			f.report.Webhooks += webhooks
+			f.report.Removed.Add(RemovedContexts, 1)
+			f.report.Removed.Add(RemovedTasks, int64(c.TaskCount))
+			f.report.Removed.Add(RemovedWebhooks, webhooks)
 			return nil
 		}
 	}
@@ -363,30 +379,6 @@ func (f *forgetting) endpoints(ctx context.Context) error {
 	return err
 }
 
-// states removes session states that are in another store than the tasks.
-func (f *forgetting) states(ctx context.Context) error {
-	if f.Contracts.State == nil {
-		return nil
-	}
-	lister, ok := f.Contracts.State.(memory.StateLister)
-	if !ok {
-		f.note("session states were not removed: their store does not list them")
-		return nil
-	}
-	for {
-		page, err := lister.States(ctx, memory.StateQuery{Owner: f.Owner, Limit: memory.MaxLimit})
-		if err != nil || len(page.Keys) == 0 {
-			return err
-		}
-		for _, key := range page.Keys {
-			if err := f.Contracts.State.Clear(ctx, key); err != nil {
-				return fmt.Errorf("state of session %s: %w", key.Session, err)
-			}
-			f.report.States++
-		}
-	}
-}
-
 func (f *forgetting) records(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; {
 		page, err := f.Store.Records(ctx, store.RecordQuery{Owner: f.Owner, Limit: 16}) // values may be large
@@ -400,7 +392,7 @@ func (f *forgetting) records(ctx context.Context) error {
 		}
 		switch err := f.Store.SaveRecords(ctx, f.Owner, changes...); {
 		case err == nil:
-			f.report.Records += int64(len(changes))
+			f.report.Removed.Add(RemovedRecords, int64(len(changes)))
 		case errors.Is(err, store.ErrRecordConflict):
 			conflicts++
 		default:
@@ -412,10 +404,7 @@ func (f *forgetting) records(ctx context.Context) error {
 
 // note adds a note to the report, once.
 func (f *forgetting) note(text string) {
-	for _, n := range f.report.Notes {
-		if n == text {
-			return
-		}
+	if !slices.Contains(f.report.Notes, text) {
+		f.report.Notes = append(f.report.Notes, text)
 	}
-	f.report.Notes = append(f.report.Notes, text)
 }

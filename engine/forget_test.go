@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -163,11 +164,13 @@ func TestForgetRemovesEverythingOfThePrincipalOnly(t *testing.T) {
 		wantLeft(t, s, "alice", everything)
 		got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: "alice"})
 		want := engine.ForgetReport{
-			Contexts: 2, Tasks: 3, Feedback: 1, Webhooks: 1, Records: 2, Sessions: 1, Messages: 2, Facts: 1, FactVersions: 1, Blobs: 1, BlobBytes: 7,
+			Removed: contract.Counts{
+				"contexts": 2, "tasks": 3, "feedback": 1, "webhooks": 1, "records": 2, "sessions": 1, "messages": 2, "facts": 1, "factVersions": 1, "blobs": 1, "blobBytes": 7,
+			},
 			Notes: []string{"a running server removes the contents of the blobs after their grace period"},
 		}
 		if documentsOf(s) != nil {
-			want.Documents = 1
+			want.Removed["documents"] = 1
 		}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("Forget(): %v, report, -want +got:\n%s", err, diff)
@@ -191,7 +194,7 @@ func TestForgetCancelsTasksOnlyIfAllowed(t *testing.T) {
 		}
 		wantLeft(t, s, "alice", everything)
 		got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: "alice", Cancel: true})
-		if err != nil || got.Canceled != 1 || got.Tasks != 3 {
+		if err != nil || got.Canceled != 1 || got.Removed["tasks"] != 3 {
 			t.Errorf("Forget() with Cancel = %+v, %v, want a canceled task", got, err)
 		}
 		wantLeft(t, s, "alice", map[string]int{})
@@ -214,7 +217,7 @@ func TestForgetEndsRunningHandlers(t *testing.T) {
 		}
 		<-started
 		got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Engine: e, Owner: alice.ID, Cancel: true})
-		if err != nil || got.Canceled != 1 || got.Tasks != 1 {
+		if err != nil || got.Canceled != 1 || got.Removed["tasks"] != 1 {
 			t.Errorf("Forget() = %+v, %v, want the running task", got, err)
 		}
 		<-ended
@@ -279,7 +282,7 @@ func TestForgetRemovesWhatIsWrittenMeanwhile(t *testing.T) {
 	s := inmem.New()
 	w := &busyWriter{s.History(), s.History().(history.SessionLister), 3}
 	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: w}, Owner: "alice"})
-	if err != nil || got.Sessions != 3 {
+	if err != nil || got.Removed["sessions"] != 3 {
 		t.Errorf("Forget() = %+v, %v, want 3 sessions", got, err)
 	}
 	wantLeft(t, s, "alice", map[string]int{})
@@ -300,7 +303,7 @@ func TestForgetReportsWhatItCannotRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: onlyProvider{s.History()}, State: states}, Owner: "alice"})
-	want := engine.ForgetReport{States: 1, Notes: []string{"transcripts were not removed: their store does not list sessions"}}
+	want := engine.ForgetReport{Removed: contract.Counts{"states": 1}, Notes: []string{"transcripts were not removed: their store does not list sessions"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Forget(): %v, report, -want +got:\n%s", err, diff)
 	}

@@ -6,15 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// removals removes what removed tasks left in the stores of [Contracts]: the messages of their
-// runs, and the pins of their blobs. A task's removal is stored until that is done.
+// removals removes what removed tasks left in the stores of [Contracts], such as the pins of their blobs. A task's removal is stored until that is done.
 type removals struct {
 	*settings
 	wake runtime.Signal // there may be removals
@@ -84,66 +81,32 @@ func (r *removals) forget(ctx context.Context, done []store.Removal) error {
 }
 
 // complete removes what a removed task left. A task that has been created with the same key
-// inherits the pins, and the messages if it is in the same context.
+// inherits it, except data of the context if it is in another one.
 func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
 	defer cancel()
-	fence := store.FirstFence(r.cfg.clock()) // not above the fences of tasks that are created from now on
+	p := contract.Removal{
+		Session: r.cfg.session(store.ContextKey{Owner: removal.Key.Owner, ID: removal.ContextID}), TaskID: removal.Key.ID,
+		Fence: store.FirstFence(r.cfg.clock()), // not above the fences of tasks that are created from now on
+		Task: func(ctx context.Context) (*store.Task, error) {
+			return r.cfg.Store.Task(ctx, removal.Key, store.TaskOptions{})
+		},
+	}
 	t, err := r.cfg.Store.Task(ctx, removal.Key, store.TaskOptions{Outline: true})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return r.release(ctx, removal, fence)
 	case err == nil && t.ContextID != removal.ContextID:
-		return r.clearRun(ctx, removal, fence)
+		p.Moved = true
 	default:
 		return err
 	}
-}
-
-// release releases the pins of a removed task and removes its messages.
-func (r *removals) release(ctx context.Context, removal *store.Removal, fence int64) error {
-	var pinErr error
-	if blobs := r.cfg.Contracts.Blobs; blobs != nil { // first, because pins are more often in the store of the tasks
-		if pinErr = blobs.UnpinAll(ctx, removal.Key.Owner, fileref.Holder(removal.Key.ID)); pinErr == nil {
-			pinErr = r.pinAgain(ctx, removal.Key)
+	// At once, so that a store which does not answer leaves time for others.
+	return r.cfg.Contracts.each(func(s contract.Store) error {
+		if remover, ok := s.(contract.Remover); ok {
+			return remover.RemoveTask(ctx, &p)
 		}
-	}
-	return errors.Join(pinErr, r.clearRun(ctx, removal, fence))
-}
-
-// pinAgain pins the files of a task that was created while the pins of a removed one with the same
-// key were released.
-func (r *removals) pinAgain(ctx context.Context, key store.Key) error {
-	t, err := r.cfg.Store.Task(ctx, key, store.TaskOptions{})
-	if err != nil {
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
-	}
-	for _, ref := range fileref.TaskRefs(t) {
-		if err := r.cfg.Contracts.Blobs.Pin(ctx, key.Owner, ref, fileref.Holder(key.ID)); err != nil && !errors.Is(err, blob.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
-// clearRun removes the messages of a run. It changes nothing if the session has no messages. If the
-// handler appended with the fence of its lease, the run is cleared with a fence.
-func (r *removals) clearRun(ctx context.Context, removal *store.Removal, fence int64) error {
-	k, p := r.cfg.transcript(removal.Key.Owner, removal.ContextID), r.cfg.Contracts.History
-	if p == nil || k.Check() != nil {
 		return nil
-	}
-	n, err := p.Count(ctx, k)
-	if err != nil || n == 0 {
-		return err
-	}
-	if _, err = p.ClearRun(ctx, k, removal.Key.ID, 0); errors.Is(err, history.ErrFenced) {
-		_, err = p.ClearRun(ctx, k, removal.Key.ID, fence)
-	}
-	return err
+	})
 }
 
 // completeNow completes the removal of a task, within a short time. If it fails, the loop of

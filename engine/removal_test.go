@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -375,13 +377,13 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 				wantError(t, "Put()", err, "")
 				time.Sleep(3 * time.Hour)
 				got := e.Health(t.Context())
-				if x := got.Expired; x.Tasks != 1 || x.Facts != 1 || x.Blobs != 1 || x.Transcripts != 0 || len(got.Problems) > 0 {
+				if x := got.Expired; x.Tasks != 1 || !maps.Equal(got.Swept, contract.Counts{"facts": 1, "blobs": 1}) || len(got.Problems) > 0 {
 					t.Errorf("Health() = %+v, want a removed task, fact and blob", got)
 				}
 				if _, pinned, removals := data.left(); len(pinned) > 0 || removals != 1 {
 					t.Errorf("%d tasks have pins and %d removals are left, want 0 and 1", len(pinned), removals)
 				}
-				if n := log.count("removing expired data failed"); n < 2 || n > 100 {
+				if n := log.count("sweep failed, retrying"); n < 2 || n > 100 {
 					t.Errorf("the log has %d warnings in 3 hours with two failing kinds, want one per kind and pass", n)
 				}
 			})
@@ -415,12 +417,12 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 			wantError(t, "Put()", err, "")
 		}
 		time.Sleep(50 * time.Minute)
-		if got := e.Health(t.Context()).Expired; got != (engine.Expired{}) {
-			t.Errorf("Health().Expired = %+v before the expiry, want none", got)
+		if got := e.Health(t.Context()).Swept; len(got) > 0 {
+			t.Errorf("Health().Swept = %+v before the expiry, want none", got)
 		}
 		time.Sleep(15 * time.Minute)
-		if got := e.Health(t.Context()).Expired; got != (engine.Expired{Transcripts: 450, Blobs: 450}) {
-			t.Errorf("Health().Expired = %+v, want 450 transcripts and blobs", got)
+		if got := e.Health(t.Context()).Swept; !maps.Equal(got, contract.Counts{"transcripts": 450, "blobs": 450}) {
+			t.Errorf("Health().Swept = %+v, want 450 transcripts and blobs", got)
 		}
 		if n, err := s.Blobs(blob.Config{}).Usage(t.Context(), alice.ID); err != nil || n.Blobs != 0 {
 			t.Errorf("Usage() = %+v, %v, want none", n, err)

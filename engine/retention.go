@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Retention is how long data is stored, by kind. A kind is a terminal state such as
@@ -132,10 +133,6 @@ type Expired struct {
 	IdempotencyRecords int64
 	// Records are expired records of [store.Records].
 	Records int64
-	// Transcripts, Facts and Blobs are expired data of the stores in [Contracts].
-	Transcripts, Facts, Blobs int64
-	// Orphans are contents of blobs that belong to no blob.
-	Orphans int64
 }
 
 const (
@@ -167,14 +164,15 @@ type janitor struct {
 
 // stats returns the numbers of removed items since the start.
 func (j *janitor) stats() Expired {
-	e := Expired{Tasks: j.tasks.Load(), Contexts: j.contexts.Load(), IdempotencyRecords: j.keys.Load(), Records: j.records.Load()}
-	counts := map[string]*int64{sweepTranscripts: &e.Transcripts, sweepFacts: &e.Facts, sweepBlobs: &e.Blobs, sweepOrphans: &e.Orphans}
+	return Expired{Tasks: j.tasks.Load(), Contexts: j.contexts.Load(), IdempotencyRecords: j.keys.Load(), Records: j.records.Load()}
+}
+
+// swept returns the numbers of items that sweeps have worked on since the start, by their kinds.
+func (j *janitor) swept() (n contract.Counts) {
 	for _, s := range j.sweeps {
-		if n := counts[s.kind]; n != nil {
-			*n = s.removed.Load()
-		}
+		n.Add(s.Kind, s.done.Load())
 	}
-	return e
+	return n
 }
 
 func (j *janitor) setPosition(kind string, next *store.ExpiryCursor) {

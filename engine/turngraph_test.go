@@ -100,7 +100,7 @@ func TestGraphOfATurn(t *testing.T) {
 		t.Errorf("Graphs() = %+v, %v, want %+v", all, err, want)
 	}
 	report, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Owner: alice.ID})
-	if err != nil || report.Entities != 2 || report.Relationships != 3 {
+	if err != nil || report.Removed["entities"] != 2 || report.Removed["relationships"] != 3 {
 		t.Errorf("Forget() = %+v, %v, want 2 entities and 3 relationships", report, err)
 	}
 	if all, err := s.Graph(nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID}); err != nil || len(all) > 0 {

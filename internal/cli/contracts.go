@@ -27,8 +27,8 @@ type contractFlags struct {
 	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
 }
 
-// contract is a part of storage that a URL moves to another store.
-type contract struct {
+// contractFlag is a part of storage that a URL moves to another store.
+type contractFlag struct {
 	flag, what string
 	url        func(f *contractFlags) string
 	// move copies the part of from into to, and reports whether from has it.
@@ -36,8 +36,8 @@ type contract struct {
 }
 
 // contracts returns all contracts that have a URL.
-func contracts() []contract {
-	return []contract{
+func contracts() []contractFlag {
+	return []contractFlag{
 		{"store-blob", "blobs", func(f *contractFlags) string { return f.StoreBlob }, func(to, from *engine.Contracts) bool {
 			to.Blobs = from.Blobs
 			return from.Blobs != nil
@@ -67,7 +67,7 @@ func contracts() []contract {
 
 // contractStore is the store that the URL of a contract selects.
 type contractStore struct {
-	contract
+	contractFlag
 	backend
 	url string
 	at  storage // if the backend is a kind of storage
@@ -108,7 +108,7 @@ func (f *storageFlags) resolveContracts(a *app) (all []contractStore, errs []err
 
 // contractStore returns the store that the URL of a contract selects. Its errors do not contain the
 // URL, which may have a password.
-func (a *app) contractStore(c contract, text string) (one contractStore, err error) {
+func (a *app) contractStore(c contractFlag, text string) (one contractStore, err error) {
 	scheme := schemeOf(text)
 	if scheme == "" && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") {
 		scheme = text // the name of a kind, such as memory
@@ -117,7 +117,7 @@ func (a *app) contractStore(c contract, text string) (one contractStore, err err
 	if i < 0 {
 		return one, fmt.Errorf("is no URL of a known store: want %s", a.contractURLs(c.flag))
 	}
-	one = contractStore{contract: c, backend: a.backends[i], url: text}
+	one = contractStore{contractFlag: c, backend: a.backends[i], url: text}
 	switch {
 	case !slices.Contains(one.contracts, c.flag):
 		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, c.what, a.contractURLs(c.flag))

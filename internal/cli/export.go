@@ -11,8 +11,11 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // exportCmd exports contexts to a file.
@@ -70,26 +73,26 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 
 // keptIn returns the stores of kept data of a store of tasks and of those that the URLs of contracts
 // select.
-func keptIn(main store.Store, others *openContracts) transfer.Kept {
+func keptIn(main store.Store, others *openContracts) engine.Contracts {
 	c := others.Contracts
 	c.Embedder = nil // documents keep their embeddings, and those without have none
-	c = c.WithParts(main, nil)
-	return transfer.Kept{History: c.History, Facts: c.Facts, Documents: c.Documents, Graphs: c.Graphs, Blobs: c.Blobs, State: c.State}
+	return c.WithParts(main, nil)
 }
 
 func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
 	tasks := transfer.Source(s)
-	if files := others.WithParts(s, nil).Blobs; files != nil {
-		tasks = transfer.WithFiles(s, files)
+	contracts := keptIn(s, others)
+	if contracts.Blobs != nil {
+		tasks = transfer.WithFiles(s, contracts.Blobs)
 	}
 	if c.All {
 		report, err := transfer.ExportAll(ctx, w, tasks, c.Owner)
 		if err == nil {
 			var kept transfer.Report
-			kept, err = transfer.ExportKept(ctx, w, keptIn(s, others), c.Owner)
+			kept, err = transfer.ExportKept(ctx, w, contracts.Stores(), c.Owner)
 			report.Add(kept)
 		}
-		if err == nil && a.set.origins["owner"].rank == byFlag && report.Document == (transfer.Counts{}) {
+		if err == nil && a.set.origins["owner"].rank == byFlag && len(report.Document) == 0 {
 			err = a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no data", a2a.Quote(c.Owner))
 		}
 		return report, err
@@ -110,18 +113,28 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 }
 
 // describeCounts returns n as text.
-func describeCounts(n transfer.Counts) string {
+func describeCounts(n contract.Counts) string {
 	text := fmt.Sprintf("%s, %s, %s, %d feedback",
-		plural(n.Contexts, "context"), plural(n.Tasks, "task"), plural(n.Events, "event"), n.Feedback)
-	for _, more := range []struct {
-		n    int64
-		what string
-	}{{n.Records, "record"}, {n.Sessions, "transcript"}, {n.Messages, "message"}, {n.Facts, "fact"}, {n.Documents, "document"}, {n.Entities, "entity"}, {n.Relationships, "relationship"}, {n.Blobs, "blob"}, {n.States, "state"}} {
-		if more.n > 0 {
-			text += ", " + plural(more.n, more.what)
+		plural(n[transfer.Contexts], "context"), plural(n[transfer.Tasks], "task"), plural(n[transfer.Events], "event"), n[transfer.Feedback])
+	if records := n[transfer.Records]; records > 0 {
+		text += ", " + plural(records, "record")
+	}
+	for _, kind := range all.Kinds() {
+		for _, items := range describeItems(n, kind) {
+			text += ", " + items
 		}
 	}
 	return text
+}
+
+// describeItems returns the numbers of the items of a contract as texts, without zeros.
+func describeItems(n contract.Counts, kind *contract.Kind) (items []string) {
+	for i := range kind.Lines {
+		if line := &kind.Lines[i]; n[line.Counts] > 0 {
+			items = append(items, plural(n[line.Counts], line.Name))
+		}
+	}
+	return items
 }
 
 func plural(n int64, what string) string {

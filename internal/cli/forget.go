@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // forgetCmd deletes all data of a principal.
@@ -39,30 +42,9 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	rows := []struct {
-		what string
-		n    int64
-	}{
-		{"canceled", r.Canceled},
-		{"tasks", r.Tasks},
-		{"contexts", r.Contexts},
-		{"feedback", r.Feedback},
-		{"webhooks", r.Webhooks},
-		{"records", r.Records},
-		{"states", r.States},
-		{"sessions", r.Sessions},
-		{"messages", r.Messages},
-		{"facts", r.Facts},
-		{"documents", r.Documents},
-		{"entities", r.Entities},
-		{"relationships", r.Relationships},
-		{"blobs", r.Blobs},
-		{"bytes", r.BlobBytes},
-	}
-	nothing := true
-	for _, row := range rows {
-		nothing = nothing && row.n == 0
-	}
+	rows := contract.Counts{"canceled": r.Canceled}
+	rows.AddAll(r.Removed)
+	nothing := rows.Total() == 0
 	if a.json && (err == nil || !nothing) {
 		if werr := a.writeResult(r); werr != nil {
 			return errors.Join(err, werr)
@@ -70,9 +52,9 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 	}
 	if !a.json && (err == nil || !nothing) {
 		a.out.line("%s", a.out.bold("deleted of principal "+oneLine(string(c.Principal), 0)))
-		for _, row := range rows {
-			if row.n > 0 {
-				a.out.row(row.what, strconv.FormatInt(row.n, 10))
+		for _, name := range forgetNames() {
+			if rows[name] > 0 {
+				a.out.line("  %-13s  %d", words(name), rows[name])
 			}
 		}
 		if nothing {
@@ -89,4 +71,25 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 		return &hintError{err, "--cancel cancels them"}
 	}
 	return &hintError{err, fmt.Sprintf("run the command again to delete the rest: %s forget %s", a.name, quoteShell(string(c.Principal)))}
+}
+
+// forgetNames returns the names of what a report of a deletion counts, in the order for people.
+func forgetNames() []string {
+	names := []string{"canceled", engine.RemovedTasks, engine.RemovedContexts, engine.RemovedFeedback, engine.RemovedWebhooks, engine.RemovedRecords}
+	for _, kind := range all.Kinds() {
+		names = append(names, kind.Counts...)
+	}
+	return names
+}
+
+// words returns a camelCase name as words.
+func words(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
 
 // graphCmd has the commands for graphs.
@@ -351,7 +353,7 @@ func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
 	return c.withGraphs(ctx, a, false, func(k *kept) error {
 		var report transfer.Report
 		export := func(w io.Writer) (err error) {
-			report, err = transfer.ExportKept(ctx, w, transfer.Kept{Graphs: k.Graphs}, k.owner)
+			report, err = transfer.ExportKept(ctx, w, []contract.Store{graphs.Of(k.Graphs)}, k.owner)
 			return err
 		}
 		to, err := "stdout", error(nil)
@@ -366,7 +368,11 @@ func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
 		case a.json && to != "stdout":
 			return a.writeResult(report)
 		}
-		a.info("exported %s, %s to %s", plural(report.Document.Entities, "entity"), plural(report.Document.Relationships, "relationship"), to)
+		items := describeItems(report.Document, graphs.Kind)
+		if len(items) == 0 {
+			items = []string{"nothing"}
+		}
+		a.info("exported %s to %s", strings.Join(items, ", "), to)
 		for _, note := range report.Notes {
 			a.info("%s %s", a.err.red("note:"), note)
 		}

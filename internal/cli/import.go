@@ -47,8 +47,9 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
+	contracts := keptIn(st, others)
 	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
-		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Kept: keptIn(st, others),
+		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores(), Files: contracts.Blobs,
 	})
 	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
@@ -61,7 +62,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *importCmd) report(a *app, r transfer.Report, to storage) {
-	if r.Written == (transfer.Counts{}) {
+	if len(r.Written) == 0 {
 		a.out.line("nothing to do: everything exists already (%s)", describeCounts(r.Document))
 	} else {
 		a.out.line("imported %s", describeCounts(r.Written))

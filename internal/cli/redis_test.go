@@ -59,7 +59,7 @@ func TestTranscriptsAndStatesInRedis(t *testing.T) {
 	}
 	wants(0, "travel                  20", "history", "list", "--owner", "alice")
 	wants(0, "message 30 of trip", "history", "show", "trip", "--owner", "alice")
-	wants(0, `"states":2,"sessions":3,"messages":60,`, "forget", "alice", "--yes", "--json")
+	wants(0, `"messages":60,"sessions":3,"states":2`, "forget", "alice", "--yes", "--json")
 	wants(0, "no sessions", "history", "list", "--owner", "alice")
 	wants(0, "nothing: it has no data", "forget", "alice", "--yes")
 	for _, owner := range []string{"bob", "alice/*"} {

@@ -116,8 +116,8 @@ func (r *SuiteReport) print(a *app) {
 
 // storeToCheck returns the store at a URL, whatever contracts it has.
 func (a *app) storeToCheck(url string) (one contractStore, err error) {
-	for _, contract := range contracts() {
-		if one, err = a.contractStore(contract, url); err == nil {
+	for _, flag := range contracts() {
+		if one, err = a.contractStore(flag, url); err == nil {
 			return one, nil
 		}
 	}

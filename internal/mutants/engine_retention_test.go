@@ -49,7 +49,7 @@ var engineRetention = []mutant{
 	},
 	{
 		defect: "a sweep removes one batch at each tick",
-		file:   "engine/sweep.go", old: "return n, n == expiryBatch, err", new: "return n, n > expiryBatch, err",
+		in:     "engine", file: "store/contract/contract.go", old: "return n, n == SweepBatch, err", new: "return n, n > SweepBatch, err",
 		test: "TestExpiredDataOfHandlersIsRemoved",
 	},
 	{
@@ -64,7 +64,7 @@ var engineRetention = []mutant{
 	},
 	{
 		defect: "a removal releases the files of a task that was created again during it",
-		file:   "engine/removal.go", old: "\t\t\tpinErr = r.pinAgain(ctx, removal.Key)\n", new: "\t\t\tpinErr = nil\n",
+		in:     "engine", file: "store/blob/blobs/blobs.go", old: "range fileref.TaskRefs(t)", new: "range fileref.TaskRefs(t)[:0]",
 		test: "TestTaskCreatedDuringARemovalKeepsItsFiles",
 	},
 	{

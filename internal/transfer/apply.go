@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // maxNamed is the maximum number of tasks that an error names.
@@ -73,10 +73,16 @@ func (m *importer) checkResult() error {
 	return &UnfinishedError{Tasks: m.unfinishedCount, named: named}
 }
 
-func (m *importer) context(ctx context.Context, c store.Context) error {
+// owner returns the owner of the imported data of a document's owner.
+func (m *importer) owner(named string) string {
 	if m.opts.Owner != "" {
-		c.Key.Owner = m.opts.Owner
+		return m.opts.Owner
 	}
+	return named
+}
+
+func (m *importer) context(ctx context.Context, c store.Context) error {
+	c.Key.Owner = m.owner(c.Key.Owner)
 	m.saved, m.existing, m.changed = c, nil, false
 	existing, err := m.store.Context(ctx, c.Key.Owner, c.Key.ID, 0)
 	if err == nil {
@@ -124,12 +130,10 @@ func (m *importer) compare(existing *store.Context) error {
 
 // record creates a record. Its version starts at 1.
 func (m *importer) record(ctx context.Context, owner string, r store.RecordChange) error {
-	if m.opts.Owner != "" {
-		owner = m.opts.Owner
-	}
+	owner = m.owner(owner)
 	m.saved = store.Context{Key: store.ContextKey{Owner: owner}}
-	if r.Namespace == memory.StateNamespace && m.opts.Kept.State != nil {
-		return m.stateRecord(ctx, owner, r)
+	if done, err := m.recordItem(ctx, owner, r); done {
+		return err
 	}
 	return m.saveRecord(ctx, owner, r)
 }
@@ -148,22 +152,13 @@ func (m *importer) saveRecord(ctx context.Context, owner string, r store.RecordC
 		if err := m.store.SaveRecords(ctx, owner, r); err != nil {
 			return fmt.Errorf("record %s: %w", r.Key, err)
 		}
-		m.report.Written.Records++
+		m.report.Written.Add(Records, 1)
 	}
-	m.report.Document.Records++
 	return nil
 }
 
-// stateRecord imports a record that contains a session state into the store of states.
-func (m *importer) stateRecord(ctx context.Context, owner string, r store.RecordChange) error {
-	key, err := memory.StateKey(owner, r.Key)
-	if err != nil || len(r.Value) == 0 || !r.Expires.IsZero() && !r.Expires.After(m.opts.Now()) {
-		return err // nothing to import if it was cleared or has expired
-	}
-	return m.keptState(ctx, owner, keptState{key, memory.DecodeMetadata(string(r.Value))})
-}
-
-func (m *importer) end(ctx context.Context, sum string) error {
+func (m *importer) end(ctx context.Context, sum string, items contract.Counts) error {
+	m.report.Document.AddAll(items)
 	if m.saved.Key.ID == keptID {
 		if err := m.endKept(ctx); err != nil {
 			return err
@@ -186,13 +181,12 @@ func (m *importer) end(ctx context.Context, sum string) error {
 		m.note("context %s keeps its status %s; in the document it is %s", a2a.Quote(existing.Key.ID), existing.Status, m.saved.Status)
 	}
 	if m.changed {
-		m.report.Written.Contexts++
+		m.report.Written.Add(Contexts, 1)
 		for i := range m.missingParents {
 			o := &m.missingParents[i]
 			o.changed = o.changed || o.record.Key == m.saved.Key
 		}
 	}
-	m.report.Document.Contexts++
 	return nil
 }
 
@@ -205,7 +199,7 @@ func (m *importer) checkDuplicate(sum string) error {
 		case "":
 			return m.conflict("the input has different records of owner %s; import them separately", a2a.Quote(key.Owner))
 		case keptID:
-			return m.conflict("the input has different transcripts, facts, documents, graphs, blobs or states of owner %s; import them separately", a2a.Quote(key.Owner))
+			return m.conflict("the input has different data of agents for owner %s; import them separately", a2a.Quote(key.Owner))
 		}
 		return m.conflict("the input has different documents of context %s of owner %s; import them separately", a2a.Quote(key.ID), a2a.Quote(key.Owner))
 	}
@@ -259,7 +253,7 @@ func (m *importer) addParents(ctx context.Context) error {
 			return err
 		}
 		if m.changed && !o.changed {
-			m.report.Written.Contexts++
+			m.report.Written.Add(Contexts, 1)
 		}
 		if len(m.missingParents) > 0 {
 			m.note("context %s was imported without its parent %s: %v", a2a.Quote(o.record.Key.ID), a2a.Quote(o.record.ParentID), m.missingParents[0].err)

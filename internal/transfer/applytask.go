@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Limits of a change and of a commit.
@@ -40,13 +41,12 @@ type batch struct {
 	feedback []store.Feedback
 	items    int // changes, events and feedback
 	size     int // in bytes
-	counts   Counts
+	counts   contract.Counts
 	queued   int64
 	canceled int64
 }
 
 func (m *importer) task(ctx context.Context, head *taskHead) error {
-	m.report.Document.add(Counts{Tasks: 1, Events: head.Events})
 	t := &incoming{taskHead: head, key: store.Key{Owner: m.saved.Key.Owner, ID: head.ID}, fence: store.FirstFence(m.opts.Now())}
 	m.cur = t
 	existing, err := m.store.Task(ctx, t.key, store.TaskOptions{Outline: true})
@@ -172,9 +172,9 @@ func (m *importer) addChange(ctx context.Context, after *store.Task, entry store
 		c.Create = &store.Create{ContextID: m.saved.Key.ID}
 	}
 	if t.base == t.existingSeq {
-		b.counts.Tasks++
+		b.counts.Add(Tasks, 1)
 	}
-	b.counts.Events += int64(len(t.add))
+	b.counts.Add(Events, int64(len(t.add)))
 	b.changes = append(b.changes, c)
 	b.items += 1 + len(t.add)
 	b.size += t.size
@@ -188,7 +188,6 @@ func (m *importer) feedback(ctx context.Context, f store.Feedback) error {
 	if !m.write {
 		return nil
 	}
-	m.report.Document.Feedback++
 	f.Key = m.cur.key
 	m.batch.feedback = append(m.batch.feedback, f)
 	m.batch.items++
@@ -222,12 +221,12 @@ func (m *importer) flush(ctx context.Context) error {
 		err := m.store.AddFeedback(ctx, f)
 		switch {
 		case err == nil:
-			b.counts.Feedback++
+			b.counts.Add(Feedback, 1)
 		case !errors.Is(err, store.ErrExists):
 			return fmt.Errorf("feedback %s on task %s: %w", f.ID, f.Key.ID, err)
 		}
 	}
-	m.report.Written.add(b.counts)
+	m.report.Written.AddAll(b.counts)
 	m.report.Queued += b.queued
 	m.report.Canceled += b.canceled
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Page sizes of reads from the store.
@@ -64,30 +65,27 @@ func ExportAll(ctx context.Context, w io.Writer, s Source, owner string) (Report
 
 // records writes a document of the owner's records, if there are any.
 func (e *exporter) records(ctx context.Context, owner string) error {
-	e.key, e.sum, e.end = store.ContextKey{Owner: owner}, sha256.New(), endLine{}
+	e.start(store.ContextKey{Owner: owner})
 	q := store.RecordQuery{Owner: owner, Limit: recordPage}
 	for {
 		page, err := e.store.Records(ctx, q)
-		if err != nil || len(page.Records) == 0 && e.end.Records == 0 {
+		if err != nil || len(page.Records) == 0 && len(e.lines) == 0 {
 			return err
 		}
-		if e.end.Records == 0 {
-			if err := errors.Join(e.line(&headLine{Version: Version}), e.line(&recordsLine{Owner: owner})); err != nil {
+		if len(e.lines) == 0 {
+			if err := errors.Join(e.head(), e.line(typeRecords, &recordsLine{Owner: owner})); err != nil {
 				return err
 			}
 		}
 		for i := range page.Records {
 			r := &page.Records[i]
-			if err := e.line(&recordLine{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value, Expires: r.Expires}); err != nil {
+			if err := e.line(typeRecord, &recordLine{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value, Expires: r.Expires}); err != nil {
 				return err
 			}
-			e.end.Records++
 			q.After = r.Key
 		}
 		if !page.More {
-			e.report.Document.add(Counts{Records: e.end.Records})
-			e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
-			return e.line(&e.end)
+			return e.end()
 		}
 	}
 }
@@ -124,17 +122,54 @@ type exporter struct {
 	store  Source
 	files  *fileref.Files
 	out    io.Writer
+	kinds  []*contract.Kind // of kept data
 	report Report
 
 	// State of the current document.
-	key store.ContextKey
-	sum hash.Hash
-	end endLine
-	buf []byte
+	key   store.ContextKey
+	sum   hash.Hash
+	lines contract.Counts // by type, without the first line
+	buf   []byte
 }
 
-// line writes a line and adds it to the checksum.
-func (e *exporter) line(v any) (err error) {
+// start starts a document.
+func (e *exporter) start(key store.ContextKey) { e.key, e.sum, e.lines = key, sha256.New(), nil }
+
+// head writes the first line of a document.
+func (e *exporter) head() error { return e.write(&headLine{Version: Version}) }
+
+// end writes the last line of a document, and adds the document to the report.
+func (e *exporter) end() error {
+	if err := e.write(&endLine{Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}); err != nil {
+		return err
+	}
+	e.report.Document.AddAll(itemsOf(e.lines, e.kinds))
+	return nil
+}
+
+// itemsOf returns the numbers of items in a document with these lines, by the names of their counts.
+func itemsOf(lines contract.Counts, kinds []*contract.Kind) (items contract.Counts) {
+	for t, name := range counted {
+		items.Add(name, lines[string(t)])
+	}
+	for _, kind := range kinds {
+		for i := range kind.Lines {
+			if l := &kind.Lines[i]; l.Counts != "" {
+				items.Add(l.Counts, lines[l.Name])
+			}
+		}
+	}
+	return items
+}
+
+// line writes a line of a type.
+func (e *exporter) line(t lineType, v any) error {
+	e.lines.Add(string(t), 1)
+	return e.write(v)
+}
+
+// write writes a line and adds it to the checksum.
+func (e *exporter) write(v any) (err error) {
 	if e.buf, err = wire.Append(e.buf[:0], v); err != nil {
 		return a2a.Wrap(a2a.CodeInternal, err, "context %s cannot be written as JSON", a2a.Quote(e.key.ID))
 	}
@@ -158,7 +193,7 @@ func (e *exporter) tooLarge() error {
 }
 
 func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
-	e.key, e.sum, e.end = key, sha256.New(), endLine{}
+	e.start(key)
 	c, err := e.store.Context(ctx, key.Owner, key.ID, 0)
 	if errors.Is(err, store.ErrNotFound) {
 		return a2a.Errorf(a2a.CodeContextNotFound, "owner %s has no context %s", a2a.Quote(key.Owner), a2a.Quote(key.ID))
@@ -166,10 +201,10 @@ func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
 	if err != nil {
 		return err
 	}
-	if err := e.line(&headLine{Version: Version}); err != nil {
+	if err := e.head(); err != nil {
 		return err
 	}
-	if err := e.line(contextLineOf(&c)); err != nil {
+	if err := e.line(typeContext, contextLineOf(&c)); err != nil {
 		return err
 	}
 	if err := e.tasks(ctx); err != nil {
@@ -178,12 +213,7 @@ func (e *exporter) context(ctx context.Context, key store.ContextKey) error {
 	if err := e.checkExists(ctx, &c); err != nil {
 		return err
 	}
-	e.end.SHA256 = hex.EncodeToString(e.sum.Sum(nil))
-	if err := e.line(&e.end); err != nil {
-		return err
-	}
-	e.report.Document.add(Counts{Contexts: 1, Tasks: e.end.Tasks, Events: e.end.Events, Feedback: e.end.Feedback})
-	return nil
+	return e.end()
 }
 
 // checkExists returns an error if a context was deleted or replaced since c was read. Tasks may
@@ -236,15 +266,13 @@ func (e *exporter) task(ctx context.Context, listed *store.Task) error {
 		return err
 	}
 	head := taskLine{Task: taskView(shown), Events: t.Seq, Run: runState{Turn: t.Queue.Turn, SeenSeq: t.Queue.SeenSeq, StartSeq: t.Queue.StartSeq}}
-	if err := e.line(&head); err != nil {
+	if err := e.line(typeTask, &head); err != nil {
 		return err
 	}
-	e.end.Tasks++
 	for i := range steps {
-		if err := e.line(&stepLine{Name: steps[i].Name, Result: steps[i].Result, Artifacts: steps[i].Artifacts}); err != nil {
+		if err := e.line(typeStep, &stepLine{Name: steps[i].Name, Result: steps[i].Result, Artifacts: steps[i].Artifacts}); err != nil {
 			return err
 		}
-		e.end.Steps++
 	}
 	if err := e.events(ctx, t); err != nil {
 		return err
@@ -329,12 +357,11 @@ func (e *exporter) events(ctx context.Context, t *store.Task) error {
 			if err != nil {
 				return err
 			}
-			if err := e.line(&eventLine{Seq: event.Seq, Event: event}); err != nil {
+			if err := e.line(typeEvent, &eventLine{Seq: event.Seq, Event: event}); err != nil {
 				return err
 			}
 		}
 		fold.Apply(events...)
-		e.end.Events += int64(len(events))
 	}
 	got, err := taskJSON(&fold)
 	if err != nil {
@@ -358,10 +385,9 @@ func (e *exporter) feedback(ctx context.Context, key store.Key) error {
 			return err
 		}
 		for i := range page.Feedback {
-			if err := e.line(feedbackLineOf(&page.Feedback[i])); err != nil {
+			if err := e.line(typeFeedback, feedbackLineOf(&page.Feedback[i])); err != nil {
 				return err
 			}
-			e.end.Feedback++
 		}
 		if q.Cursor = page.Next; q.Cursor == nil {
 			return nil

@@ -36,7 +36,7 @@ func FuzzImport(f *testing.F) {
 			t.Fatalf("ExportAll() of what was imported = %v", err)
 		}
 		report, err := transfer.Import(t.Context(), &all, target, queueUnfinished)
-		if err != nil || report.Written != (transfer.Counts{}) {
+		if err != nil || len(report.Written) > 0 {
 			t.Fatalf("Import() of the export = %+v, %v, want nothing written", report, err)
 		}
 	})

@@ -11,6 +11,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // Unfinished is the treatment of unfinished tasks: tasks that are neither final nor waiting
@@ -34,9 +37,12 @@ type ImportOptions struct {
 	Owner string
 	// Unfinished is the treatment of unfinished tasks; "" is [UnfinishedRefuse].
 	Unfinished Unfinished
-	// Kept are the stores of the target for data that agents keep. Large files of tasks are stored in its
-	// Blobs, or within the tasks if that is nil.
-	Kept Kept
+	// Contracts are the stores of the target for data that agents keep, at most one of a kind.
+	Contracts []contract.Store
+	// Kinds are the contracts in the input. Default: all.Kinds.
+	Kinds []*contract.Kind
+	// Files stores large files of tasks. nil leaves them within the tasks.
+	Files blob.Store
 	// Now returns the time of cancellations; nil is [time.Now].
 	Now func() time.Time
 }
@@ -65,6 +71,9 @@ func (o *ImportOptions) validate() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Kinds == nil {
+		o.Kinds = all.Kinds()
 	}
 	switch o.Unfinished {
 	case "":
@@ -105,7 +114,7 @@ func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (rep
 		return Report{}, fmt.Errorf("read export: %w", err)
 	}
 	checker := &importer{store: s, opts: opts}
-	if err := scan(ctx, input, checker); err != nil {
+	if err := scan(ctx, input, opts.Kinds, checker); err != nil {
 		return Report{}, err
 	}
 	if err := checker.checkResult(); err != nil {
@@ -115,13 +124,16 @@ func Import(ctx context.Context, r io.Reader, s Target, opts ImportOptions) (rep
 		return Report{}, fmt.Errorf("read export: %w", err)
 	}
 	writer := &importer{store: s, opts: opts, write: true}
-	if opts.Kept.Blobs != nil {
-		writer.files.files = fileref.New(fileref.Config{Blobs: opts.Kept.Blobs})
+	if opts.Files != nil {
+		writer.files.files = fileref.New(fileref.Config{Blobs: opts.Files})
 	}
-	if err = scan(ctx, input, writer); err == nil {
+	if err = scan(ctx, input, opts.Kinds, writer); err == nil {
 		err = writer.addParents(ctx)
 	}
-	return writer.report, writer.abort(err)
+	if err != nil {
+		writer.abort()
+	}
+	return writer.report, err
 }
 
 // seekable returns r if it can seek, else a temporary file with the content of r. done removes

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +16,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
-	contract "github.com/holdfast-dev/holdfast/store/memory"
+	longterm "github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -28,14 +31,22 @@ import (
 type parts interface {
 	store.Store
 	History() history.Provider
-	LongTerm(cfg contract.LongTermConfig) contract.LongTermStore
+	LongTerm(cfg longterm.LongTermConfig) longterm.LongTermStore
 	Blobs(cfg blob.Config) *blob.Blobs
 	Vectors(cfg vector.Config) vector.Store
 	Graph(now func() time.Time) graph.Complete
 }
 
-func keptOf(s parts) transfer.Kept {
-	return transfer.Kept{History: s.History(), Facts: s.LongTerm(contract.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
+// kept are the stores of contracts.
+type kept = engine.Contracts
+
+func keptOf(s parts) kept {
+	return kept{History: s.History(), Facts: s.LongTerm(longterm.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
+}
+
+func storesOf(s parts) []contract.Store {
+	k := keptOf(s)
+	return k.Stores()
 }
 
 func newMemory(t *testing.T) parts {
@@ -54,7 +65,7 @@ func newSQLite(t *testing.T) parts {
 }
 
 // fillKept stores transcripts with gaps, facts with versions, and blobs of several sizes.
-func fillKept(t *testing.T, k transfer.Kept, owner string) {
+func fillKept(t *testing.T, k kept, owner string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -77,12 +88,12 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 		_, err := k.History.ClearRun(t.Context(), key, "r1", 0)
 		must(err)
 	}
-	scope := contract.Scope{Owner: owner, Namespace: "users/ravi", Agent: "a"}
-	id, err := k.Facts.Save(t.Context(), scope, "lives in Lisbon", contract.SaveParams{Key: "home", Metadata: map[string]any{"big": json.Number("9007199254740993"), "snake_case": true}})
+	scope := longterm.Scope{Owner: owner, Namespace: "users/ravi", Agent: "a"}
+	id, err := k.Facts.Save(t.Context(), scope, "lives in Lisbon", longterm.SaveParams{Key: "home", Metadata: map[string]any{"big": json.Number("9007199254740993"), "snake_case": true}})
 	must(err)
-	_, err = k.Facts.Update(t.Context(), scope, id, contract.UpdateParams{Content: "lives in Porto"})
+	_, err = k.Facts.Update(t.Context(), scope, id, longterm.UpdateParams{Content: "lives in Porto"})
 	must(err)
-	_, err = k.Facts.Save(t.Context(), scope, "likes tea", contract.SaveParams{TTL: time.Hour})
+	_, err = k.Facts.Save(t.Context(), scope, "likes tea", longterm.SaveParams{TTL: time.Hour})
 	must(err)
 	for n := range 130 {
 		embedded := vector.Document{ID: fmt.Sprint("d", n), Text: "text\n", Embedding: []float32{0.1, float32(n) + 1e-7}, Metadata: map[string]any{"big": json.Number("9007199254740993"), "snake_case": n}, Blocks: []byte("[1,\n2]")}
@@ -103,7 +114,7 @@ func fillKept(t *testing.T, k transfer.Kept, owner string) {
 }
 
 // fillGraphs stores two graphs, one of some size and with versions of relationships.
-func fillGraphs(t *testing.T, k transfer.Kept, owner string, size int) {
+func fillGraphs(t *testing.T, k kept, owner string, size int) {
 	t.Helper()
 	write := func(name string, b graph.Batch) {
 		t.Helper()
@@ -124,10 +135,10 @@ func fillGraphs(t *testing.T, k transfer.Kept, owner string, size int) {
 	write("places", graph.Batch{Entities: []graph.Entity{{ID: "e1", Label: "City"}}, Relationships: []graph.Relationship{{ID: "r1", Source: "e1", Target: "e1", Type: "near"}}})
 }
 
-func exportKept(t *testing.T, k transfer.Kept, owner string) string {
+func exportKept(t *testing.T, k kept, owner string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := transfer.ExportKept(t.Context(), &out, k, owner); err != nil {
+	if _, err := transfer.ExportKept(t.Context(), &out, k.Stores(), owner); err != nil {
 		t.Fatalf("ExportKept() = %v", err)
 	}
 	return out.String()
@@ -150,18 +161,18 @@ func TestKeptDataIsTransferredBetweenBackends(t *testing.T) {
 			source, target := open[0](t), open[1](t)
 			fillKept(t, keptOf(source), "alice")
 			document := exportKept(t, keptOf(source), "alice")
-			want := transfer.Counts{Sessions: 2, Messages: 10, Facts: 2, Documents: 131, Entities: 21, Relationships: 21, Blobs: 4}
-			for _, written := range []transfer.Counts{want, {}} {
-				report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
-				if err != nil || report.Document != want || report.Written != written {
+			want := contract.Counts{"sessions": 2, "messages": 10, "facts": 2, "documents": 131, "entities": 21, "relationships": 21, "blobs": 4}
+			for _, written := range []contract.Counts{want, {}} {
+				report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: storesOf(target)})
+				if err != nil || !maps.Equal(report.Document, want) || !maps.Equal(report.Written, written) {
 					t.Fatalf("Import() = %+v, %v, want %+v of %+v", report, err, written, want)
 				}
 			}
 			if again := exportKept(t, keptOf(target), "alice"); again != document {
 				t.Errorf("ExportKept() of the import differs:\n%s\nwant:\n%s", again, document)
 			}
-			opts := transfer.ImportOptions{Kept: keptOf(target), Owner: "bob"}
-			if report, err := transfer.Import(t.Context(), strings.NewReader(document), target, opts); err != nil || report.Written != want {
+			opts := transfer.ImportOptions{Contracts: storesOf(target), Owner: "bob"}
+			if report, err := transfer.Import(t.Context(), strings.NewReader(document), target, opts); err != nil || !maps.Equal(report.Written, want) {
 				t.Fatalf("Import() for another owner = %+v, %v", report, err)
 			}
 			got := strings.Replace(withoutSum(exportKept(t, keptOf(target), "bob")), `"owner":"bob"`, `"owner":"alice"`, 1)
@@ -185,42 +196,42 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 	fillKept(t, keptOf(source), "alice")
 	document := exportKept(t, keptOf(source), "alice")
 	for name, tt := range map[string]struct {
-		change func(k transfer.Kept) error
+		change func(k kept) error
 		want   string
 	}{
-		"a message": {func(k transfer.Kept) error {
+		"a message": {func(k kept) error {
 			key := history.Key{Owner: "alice", Agent: "a", Session: "s2"}
 			_, err := k.History.Append(t.Context(), key, history.AppendParams{Messages: []history.Message{{Body: json.RawMessage("1")}}})
 			return err
 		}, `session "s2" of agent "a" exists and differs from the document at message 1`},
-		"a fact": {func(k transfer.Kept) error {
-			page, err := source.LongTerm(contract.LongTermConfig{}).(contract.Lister).Facts(t.Context(), contract.FactQuery{Owner: "alice"})
+		"a fact": {func(k kept) error {
+			page, err := source.LongTerm(longterm.LongTermConfig{}).(longterm.Lister).Facts(t.Context(), longterm.FactQuery{Owner: "alice"})
 			if err != nil {
 				return err
 			}
 			m := page.Facts[1]
 			m.Version, m.Content = 1, "something else"
-			return k.Facts.(contract.Restorer).Restore(t.Context(), []contract.Memory{m})
+			return k.Facts.(longterm.Restorer).Restore(t.Context(), []longterm.Memory{m})
 		}, "exists and differs from the document"},
-		"a document": {func(k transfer.Kept) error {
+		"a document": {func(k kept) error {
 			_, err := k.Documents.Add(t.Context(), vector.Key{Owner: "alice"}, vector.WriteParams{Documents: []vector.Document{{ID: "words", Text: "other words"}}})
 			return err
 		}, `document "words" of collection "default" exists and differs`},
-		"a collection": {func(k transfer.Kept) error {
+		"a collection": {func(k kept) error {
 			_, err := k.Documents.Add(t.Context(), vector.Key{Owner: "alice", Collection: "embedded"}, vector.WriteParams{Documents: []vector.Document{{ID: "x", Embedding: []float32{1}}}})
 			return err
 		}, `collection "embedded" exists with another metric, dimension or embedder`},
-		"an entity": {func(k transfer.Kept) error {
+		"an entity": {func(k kept) error {
 			_, err := k.Graphs.AddEntities(t.Context(), graph.Key{Owner: "alice"}, []graph.Entity{{ID: "e19", Label: "Person"}})
 			return err
 		}, `entity "e19" of graph "default" exists and differs`},
-		"a relationship": {func(k transfer.Kept) error {
+		"a relationship": {func(k kept) error {
 			_, err := k.Graphs.Write(t.Context(), graph.Key{Owner: "alice", Graph: "places"}, graph.Batch{
 				Entities: []graph.Entity{{ID: "e1", Label: "City"}}, Relationships: []graph.Relationship{{ID: "r1", Source: "e1", Target: "e1", Type: "far"}},
 			})
 			return err
 		}, `relationship "r1" of graph "places" exists and differs`},
-		"a blob": {func(k transfer.Kept) error {
+		"a blob": {func(k kept) error {
 			page, err := source.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
 			if err != nil {
 				return err
@@ -237,7 +248,7 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := exportKept(t, keptOf(target), "alice")
-			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
+			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: storesOf(target)})
 			if a2a.CodeOf(err) != a2a.CodeConflict || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Import() = %v, want conflict and %q", err, tt.want)
 			}
@@ -262,7 +273,7 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 		change func(l []string) []string
 		want   string
 	}{
-		"a missing message":  {func(l []string) []string { return slices.Delete(l, 3, 4) }, "counts of sessions"},
+		"a missing message":  {func(l []string) []string { return slices.Delete(l, 3, 4) }, "lines.message is "},
 		"a repeated message": {func(l []string) []string { return slices.Insert(l, 3, l[3]) }, "message 1 follows message 1"},
 		"a missing chunk":    {func(l []string) []string { return slices.Delete(l, chunk, chunk+1) }, "has 0 bytes, want "},
 		"a repeated chunk":   {func(l []string) []string { return slices.Insert(l, chunk, l[chunk]) }, "has more than "},
@@ -281,10 +292,10 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 			l[i+1] = strings.Replace(l[i+1], `"embedding":"`, `"embedding":"AA`, 1)
 			return l
 		}, "embedding"},
-		"a missing document":      {func(l []string) []string { i := find("document"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
+		"a missing document":      {func(l []string) []string { i := find("document"); return slices.Delete(l, i, i+1) }, "lines.document is "},
 		"a missing entity":        {func(l []string) []string { i := find("entity"); return slices.Delete(l, i, i+1) }, "source is \"e0\", must be an entity of the graph on a line before"},
 		"a repeated entity":       {func(l []string) []string { i := find("entity"); return slices.Insert(l, i, l[i]) }, "entity \"e0\" of graph \"default\" is repeated"},
-		"a missing relationship":  {func(l []string) []string { i := find("relationship"); return slices.Delete(l, i, i+1) }, "counts of sessions"},
+		"a missing relationship":  {func(l []string) []string { i := find("relationship"); return slices.Delete(l, i, i+1) }, "lines.relationship is "},
 		"a repeated relationship": {func(l []string) []string { i := find("relationship"); return slices.Insert(l, i, l[i]) }, "relationship \"r0\" follows relationship \"r0\""},
 		"a wrong version": {func(l []string) []string {
 			i := find("relationship")
@@ -310,7 +321,7 @@ func TestDamagedKeptDataIsRejected(t *testing.T) {
 			t.Parallel()
 			target := newMemory(t)
 			document := fixSum(tt.change(slices.Clone(lines)))
-			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target)})
+			_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: storesOf(target)})
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Import() = %v, want invalid_params and %q", err, tt.want)
 			}
@@ -390,8 +401,8 @@ func TestExportOfAGraphThatGrowsIsComplete(t *testing.T) {
 	t.Parallel()
 	source, target := newMemory(t), newMemory(t)
 	fillGraphs(t, keptOf(source), "alice", graph.MaxWrite)
-	document := exportKept(t, transfer.Kept{Graphs: &growing{source.Graph(nil)}}, "alice")
-	importDocument(t, target, document, transfer.ImportOptions{Kept: keptOf(target)})
+	document := exportKept(t, kept{Graphs: &growing{source.Graph(nil)}}, "alice")
+	importDocument(t, target, document, transfer.ImportOptions{Contracts: storesOf(target)})
 	if got, want := exportKept(t, keptOf(target), "alice"), exportKept(t, keptOf(source), "alice"); got != want {
 		t.Errorf("the import differs from the source")
 	}
@@ -406,12 +417,12 @@ func TestInterruptedImportOfKeptDataIsCompletedByAnother(t *testing.T) {
 		target := newMemory(t)
 		k, left := keptOf(target), n
 		f := &failing{k.History, k.History.(history.SessionLister), k.History.(history.Restorer), &left}
-		faulty := transfer.Kept{History: f, Facts: k.Facts, Documents: k.Documents, Graphs: &failingGraphs{k.Graphs.(graph.Complete), f}, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
-		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: faulty})
+		faulty := kept{History: f, Facts: k.Facts, Documents: k.Documents, Graphs: &failingGraphs{k.Graphs.(graph.Complete), f}, Blobs: &failingBlobs{k.Blobs, k.Blobs.(blob.Restorer), f}}
+		_, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: faulty.Stores()})
 		if err != nil && !errors.Is(err, errFault) {
 			t.Fatalf("Import() with fault %d = %v", n, err)
 		}
-		if _, again := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k}); again != nil {
+		if _, again := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: k.Stores()}); again != nil {
 			t.Fatalf("Import() again after fault %d = %v", n, again)
 		}
 		if got := exportKept(t, k, "alice"); got != document {
@@ -436,12 +447,12 @@ func TestTranscriptsAreAppendedWhereTheyCannotBeRestored(t *testing.T) {
 	document := exportKept(t, keptOf(source), "alice")
 	k := keptOf(target)
 	k.History = plain{k.History, k.History.(history.SessionLister)}
-	report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k})
-	if err != nil || report.Written.Messages != 10 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "other sequences") {
+	report, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: k.Stores()})
+	if err != nil || report.Written["messages"] != 10 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "other sequences") {
 		t.Errorf("Import() = %+v, %v, want 10 messages and a note per session", report, err)
 	}
-	report, err = transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: k})
-	if err != nil || report.Written.Messages != 0 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "was left as it is") {
+	report, err = transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: k.Stores()})
+	if err != nil || report.Written["messages"] != 0 || len(report.Notes) != 2 || !strings.Contains(report.Notes[0], "was left as it is") {
 		t.Errorf("Import() again = %+v, %v, want nothing written and notes", report, err)
 	}
 	if _, err := transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{}); a2a.CodeOf(err) != a2a.CodeUnsupported {
@@ -451,20 +462,20 @@ func TestTranscriptsAreAppendedWhereTheyCannotBeRestored(t *testing.T) {
 
 func TestStatesOfAnotherStoreAreTransferred(t *testing.T) {
 	t.Parallel()
-	states := func(s store.Store) *contract.ShortTermRecords {
-		m, err := contract.NewShortTerm(contract.ShortTermConfig{Records: store.NewUpdater(s)})
+	states := func(s store.Store) *longterm.ShortTermRecords {
+		m, err := longterm.NewShortTerm(longterm.ShortTermConfig{Records: store.NewUpdater(s)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	key := contract.Key{Owner: "alice", Agent: "a", Session: "s"}
+	key := longterm.Key{Owner: "alice", Agent: "a", Session: "s"}
 	values := map[string]any{"n": json.Number("12345678901234567890"), "t": "x"}
 	elsewhere := states(memory(t))
-	if _, err := elsewhere.Set(t.Context(), key, values, contract.AnyVersion); err != nil {
+	if _, err := elsewhere.Set(t.Context(), key, values, longterm.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	document := exportKept(t, transfer.Kept{State: elsewhere}, "alice")
+	document := exportKept(t, kept{State: elsewhere}, "alice")
 	// To the records of a store, and from these to another store.
 	target := memory(t)
 	importDocument(t, target, document, transfer.ImportOptions{})
@@ -472,8 +483,8 @@ func TestStatesOfAnotherStoreAreTransferred(t *testing.T) {
 		t.Errorf("Get() = %+v, %v, want %v", got, err, values)
 	}
 	moved := states(memory(t))
-	report := importDocument(t, memory(t), exportAll(t, target), transfer.ImportOptions{Kept: transfer.Kept{State: moved}})
-	if got, err := moved.Get(t.Context(), key); err != nil || fmt.Sprint(got.Values) != fmt.Sprint(values) || report.Written.States != 1 {
+	report := importDocument(t, memory(t), exportAll(t, target), transfer.ImportOptions{Contracts: (&kept{State: moved}).Stores()})
+	if got, err := moved.Get(t.Context(), key); err != nil || fmt.Sprint(got.Values) != fmt.Sprint(values) || report.Written["states"] != 1 {
 		t.Errorf("Get() = %+v, %v, want %v; report: %+v", got, err, values, report)
 	}
 }
@@ -497,7 +508,7 @@ func TestImportDropsHoldersThatDoNotExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC()
-	opts := transfer.ImportOptions{Kept: keptOf(target), Now: func() time.Time { return now }}
+	opts := transfer.ImportOptions{Contracts: storesOf(target), Now: func() time.Time { return now }}
 	importDocument(t, target, exportKept(t, keptOf(source), "alice"), opts)
 	for holder, keeps := range holders {
 		info, err := target.Blobs(blob.Config{}).Stat(t.Context(), "alice", refs[holder])

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Version is the format version that this package reads and writes.
@@ -27,8 +28,12 @@ const (
 	typeFeedback lineType = "feedback"
 	typeRecords  lineType = "records"
 	typeRecord   lineType = "record"
+	typeKept     lineType = "kept"
 	typeEnd      lineType = "end"
 )
+
+// counted are the names of counts of the items that a line of a type counts.
+var counted = map[lineType]string{typeContext: Contexts, typeTask: Tasks, typeEvent: Events, typeFeedback: Feedback, typeRecord: Records}
 
 type headLine struct {
 	_       struct{} `wire:"const=type:holdfast-export,required"`
@@ -91,20 +96,9 @@ type recordLine struct {
 }
 
 type endLine struct {
-	_             struct{} `wire:"const=type:end,required"`
-	Tasks         int64    `json:"tasks" wire:"required"`
-	Steps         int64    `json:"steps" wire:"required"`
-	Events        int64    `json:"events" wire:"required"`
-	Feedback      int64    `json:"feedback" wire:"required"`
-	Records       int64    `json:"records,omitempty"`
-	Sessions      int64    `json:"sessions,omitempty"`
-	Messages      int64    `json:"messages,omitempty"`
-	Facts         int64    `json:"facts,omitempty"`
-	Documents     int64    `json:"documents,omitempty"`
-	Entities      int64    `json:"entities,omitempty"`
-	Relationships int64    `json:"relationships,omitempty"`
-	Blobs         int64    `json:"blobs,omitempty"`
-	States        int64    `json:"states,omitempty"`
+	_ struct{} `wire:"const=type:end,required"`
+	// Lines are the numbers of lines by type, between the first and this line of the document.
+	Lines contract.Counts `json:"lines" wire:"required"`
 	// SHA256 is the checksum of all previous lines of the document, with their line breaks.
 	SHA256 string `json:"sha256" wire:"required"`
 }

@@ -31,12 +31,12 @@ func TestRecordsAreExportedAndImported(t *testing.T) {
 		t.Fatal(err)
 	}
 	var document bytes.Buffer
-	if report, err := transfer.ExportAll(t.Context(), &document, source, conversation.Owner); err != nil || report.Document.Records != 42 || report.Document.Contexts != 1 {
+	if report, err := transfer.ExportAll(t.Context(), &document, source, conversation.Owner); err != nil || report.Document["records"] != 42 || report.Document["contexts"] != 1 {
 		t.Fatalf("ExportAll() = %+v, %v, want one context and 42 records", report, err)
 	}
 	for _, written := range []int64{42, 0} {
 		report, err := transfer.Import(t.Context(), strings.NewReader(document.String()), target, transfer.ImportOptions{})
-		if err != nil || report.Written.Records != written || report.Document.Records != 42 {
+		if err != nil || report.Written["records"] != written || report.Document["records"] != 42 {
 			t.Fatalf("Import() = %+v, %v, want %d of 42 records written", report, err, written)
 		}
 	}
@@ -103,8 +103,8 @@ func TestImportRejectsOwnersOfTheServer(t *testing.T) {
 		changed := fixSum(strings.SplitAfter(strings.ReplaceAll(document, `"owner":"alice"`, `"owner":"\u001fholdfast"`), "\n"))
 		target := newMemory(t)
 		for _, err := range []error{
-			second(transfer.Import(t.Context(), strings.NewReader(changed), target, transfer.ImportOptions{Kept: keptOf(target)})),
-			second(transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Kept: keptOf(target), Owner: "\x1fholdfast"})),
+			second(transfer.Import(t.Context(), strings.NewReader(changed), target, transfer.ImportOptions{Contracts: storesOf(target)})),
+			second(transfer.Import(t.Context(), strings.NewReader(document), target, transfer.ImportOptions{Contracts: storesOf(target), Owner: "\x1fholdfast"})),
 		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(err.Error(), "must not start with a control character") {
 				t.Errorf("Import() of a %s = %v, want an error about the owner", name, err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // maxLine is the maximum length of a line, in bytes.
@@ -36,11 +38,12 @@ type sink interface {
 	feedback(ctx context.Context, f store.Feedback) error
 	// record receives a record of a document that has records instead of a context.
 	record(ctx context.Context, owner string, r store.RecordChange) error
-	// kept receives a part of a document that has kept data instead of a context, and first an
-	// empty one.
-	kept(ctx context.Context, owner string, item keptItem) error
-	// end ends a document with the checksum sum.
-	end(ctx context.Context, sum string) error
+	// kept starts a document that has data of contracts instead of a context.
+	kept(owner string)
+	// item receives an item of a contract.
+	item(ctx context.Context, kind *contract.Kind, item any) error
+	// end ends a document with the checksum sum and the numbers of its items.
+	end(ctx context.Context, sum string, items contract.Counts) error
 }
 
 // taskHead is the content of a task's line.
@@ -53,41 +56,33 @@ type taskHead struct {
 }
 
 // nextTypes lists the types that may follow a line of a type; "" is the start of the input.
-// After an event checkOrder also checks whether the task has more events.
+// After an event checkOrder also checks whether the task has more events. keptTypes has the types
+// of contracts.
 var nextTypes = map[lineType][]lineType{
-	"":               {typeHead},
-	typeHead:         {typeContext, typeRecords, typeKept},
-	typeRecords:      {typeRecord},
-	typeRecord:       {typeRecord, typeEnd},
-	typeKept:         {typeSession, typeFact, typeDocument, typeEntity, typeBlob, typeState},
-	typeSession:      {typeMessage},
-	typeMessage:      {typeMessage, typeSession, typeFact, typeDocument, typeEntity, typeBlob, typeState, typeEnd},
-	typeFact:         {typeFact, typeDocument, typeEntity, typeBlob, typeState, typeEnd},
-	typeDocument:     {typeDocument, typeEntity, typeBlob, typeState, typeEnd},
-	typeEntity:       {typeEntity, typeRelationship, typeBlob, typeState, typeEnd},
-	typeRelationship: {typeRelationship, typeEntity, typeBlob, typeState, typeEnd},
-	typeBlob:         {typeChunk, typeBlob, typeState, typeEnd},
-	typeChunk:        {typeChunk, typeBlob, typeState, typeEnd},
-	typeState:        {typeState, typeEnd},
-	typeContext:      {typeTask, typeEnd},
-	typeTask:         {typeStep, typeEvent},
-	typeStep:         {typeStep, typeEvent},
-	typeEvent:        {typeFeedback, typeTask, typeEnd},
-	typeFeedback:     {typeFeedback, typeTask, typeEnd},
-	typeEnd:          {typeHead},
+	"":           {typeHead},
+	typeHead:     {typeContext, typeRecords, typeKept},
+	typeRecords:  {typeRecord},
+	typeRecord:   {typeRecord, typeEnd},
+	typeContext:  {typeTask, typeEnd},
+	typeTask:     {typeStep, typeEvent},
+	typeStep:     {typeStep, typeEvent},
+	typeEvent:    {typeFeedback, typeTask, typeEnd},
+	typeFeedback: {typeFeedback, typeTask, typeEnd},
+	typeEnd:      {typeHead},
 }
 
 // scanner reads and validates documents.
 type scanner struct {
-	r    *bufio.Reader
-	out  sink
-	line int64 // number of the current line
-	buf  []byte
+	r     *bufio.Reader
+	out   sink
+	types *keptTypes
+	line  int64 // number of the current line
+	buf   []byte
 
 	// State of the current document.
 	last         lineType
 	sum          hash.Hash
-	counted      endLine
+	lines        contract.Counts // by type
 	context      store.ContextKey
 	head         *taskHead
 	fold         *store.Task
@@ -95,9 +90,9 @@ type scanner struct {
 	kept         keptScan
 }
 
-// scan reads documents to the end of r.
-func scan(ctx context.Context, r io.Reader, out sink) error {
-	s := &scanner{r: bufio.NewReaderSize(r, 1<<16), out: out}
+// scan reads documents to the end of r. They may have lines of kinds.
+func scan(ctx context.Context, r io.Reader, kinds []*contract.Kind, out sink) error {
+	s := &scanner{r: bufio.NewReaderSize(r, 1<<16), out: out, types: newKeptTypes(kinds)}
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -185,11 +180,14 @@ func (s *scanner) parseLine(ctx context.Context, raw []byte) error {
 		return err
 	}
 	if t == typeHead {
-		s.sum, s.counted = sha256.New(), endLine{}
+		s.sum, s.lines = sha256.New(), nil
 		s.context, s.head, s.fold, s.previousTask = store.ContextKey{}, nil, nil, nil
 	}
 	if t != typeEnd {
 		s.sum.Write(raw)
+		if t != typeHead {
+			s.lines.Add(string(t), 1)
+		}
 	}
 	if err := s.parse(ctx, t, raw); err != nil {
 		return s.malformed(err)
@@ -200,7 +198,7 @@ func (s *scanner) parseLine(ctx context.Context, raw []byte) error {
 
 // checkOrder returns an error if a line of type t may not follow the previous line.
 func (s *scanner) checkOrder(t lineType) error {
-	want := nextTypes[s.last]
+	want := s.next()
 	if s.last == typeEvent && s.fold.Seq < s.head.Events {
 		want = []lineType{typeEvent}
 	}
@@ -211,10 +209,20 @@ func (s *scanner) checkOrder(t lineType) error {
 	for i := range want {
 		names[i] = string(want[i])
 	}
-	if _, known := nextTypes[t]; !known || t == "" {
+	_, known := nextTypes[t]
+	_, kept := s.types.types[t]
+	if !known && !kept || t == "" {
 		return s.errorf("type %s is unknown, want %s", a2a.Quote(string(t)), strings.Join(names, " or "))
 	}
 	return s.errorf("type is %s, want %s", t, strings.Join(names, " or "))
+}
+
+// next returns the types that may follow the previous line.
+func (s *scanner) next() []lineType {
+	if next, ok := nextTypes[s.last]; ok && s.last != typeKept {
+		return next
+	}
+	return s.types.after(s.last)
 }
 
 func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
@@ -237,12 +245,11 @@ func (s *scanner) parse(ctx context.Context, t lineType, raw []byte) error {
 		return s.parseRecord(ctx, raw)
 	case typeKept:
 		return s.parseKept(ctx, raw)
-	case typeSession, typeMessage, typeFact, typeDocument, typeEntity, typeRelationship, typeBlob, typeChunk, typeState:
-		return s.parseItem(ctx, t, raw)
 	case typeEnd:
 		return s.parseEnd(ctx, raw)
+	default:
+		return s.parseItem(ctx, t, raw)
 	}
-	return s.errorf("type %s is unknown", a2a.Quote(string(t)))
 }
 
 func (s *scanner) parseHead(raw []byte) error {
@@ -295,7 +302,6 @@ func (s *scanner) parseTask(ctx context.Context, raw []byte) error {
 	}
 	s.head = &taskHead{ID: l.Task.ID, State: l.Task.Status.State, Events: l.Events, Run: l.Run, json: view}
 	s.fold = &store.Task{Key: store.Key{Owner: s.context.Owner, ID: l.Task.ID}, ContextID: s.context.ID}
-	s.counted.Tasks++
 	return s.out.task(ctx, s.head)
 }
 
@@ -307,7 +313,6 @@ func (s *scanner) parseStep(raw []byte) error {
 	if err := checkID("name", l.Name); err != nil {
 		return err
 	}
-	s.counted.Steps++
 	s.out.step(store.Step{Turn: s.head.Run.Turn, Name: l.Name, Result: l.Result, Artifacts: l.Artifacts})
 	return nil
 }
@@ -331,7 +336,6 @@ func (s *scanner) parseEvent(ctx context.Context, raw []byte) error {
 	}
 	l.Event.Seq, l.Event.Time = l.Seq, store.Time(l.Event.Time)
 	s.fold.Apply(l.Event)
-	s.counted.Events++
 	if l.Seq == 1 {
 		if err := s.checkTaskOrder(); err != nil {
 			return err
@@ -384,7 +388,6 @@ func (s *scanner) parseFeedback(ctx context.Context, raw []byte) error {
 	if err := checkID("feedback.feedbackId", f.ID); err != nil {
 		return err
 	}
-	s.counted.Feedback++
 	return s.out.feedback(ctx, f)
 }
 
@@ -407,7 +410,6 @@ func (s *scanner) parseRecord(ctx context.Context, raw []byte) error {
 	if err := store.CheckRecords(s.context.Owner, []store.RecordChange{r}); err != nil {
 		return s.errorf("%v", err)
 	}
-	s.counted.Records++
 	return s.out.record(ctx, s.context.Owner, r)
 }
 
@@ -416,23 +418,28 @@ func (s *scanner) parseEnd(ctx context.Context, raw []byte) error {
 	if err := wire.Unmarshal(raw, &l); err != nil {
 		return err
 	}
-	if err := s.endBlob(); err != nil {
+	if err := s.endKind(); err != nil {
 		return err
 	}
-	s.counted.SHA256 = hex.EncodeToString(s.sum.Sum(nil))
-	if l.SHA256 != s.counted.SHA256 {
+	if l.SHA256 != hex.EncodeToString(s.sum.Sum(nil)) {
 		return s.errorf("sha256 does not match the previous lines: the file was changed or damaged")
 	}
-	if l != s.counted {
-		if l.Sessions != s.counted.Sessions || l.Messages != s.counted.Messages || l.Facts != s.counted.Facts || l.Documents != s.counted.Documents ||
-			l.Entities != s.counted.Entities || l.Relationships != s.counted.Relationships || l.Blobs != s.counted.Blobs || l.States != s.counted.States {
-			return s.errorf("counts of sessions, messages, facts, documents, entities, relationships, blobs or states are not those of the document")
-		}
-		if l.Records != s.counted.Records {
-			return s.errorf("count is %d records, but the document has %d", l.Records, s.counted.Records)
-		}
-		return s.errorf("counts are %d tasks, %d steps, %d events and %d feedback, but the document has %d, %d, %d and %d", l.Tasks, l.Steps, l.Events, l.Feedback,
-			s.counted.Tasks, s.counted.Steps, s.counted.Events, s.counted.Feedback)
+	if err := s.checkLines(l.Lines); err != nil {
+		return err
 	}
-	return s.out.end(ctx, l.SHA256)
+	return s.out.end(ctx, l.SHA256, itemsOf(s.lines, s.types.kinds))
+}
+
+// checkLines returns an error unless the document has these numbers of lines by type.
+func (s *scanner) checkLines(lines contract.Counts) error {
+	all := maps.Clone(s.lines)
+	for t := range lines {
+		all.Add(t, 1)
+	}
+	for _, t := range slices.Sorted(maps.Keys(all)) {
+		if lines[t] != s.lines[t] {
+			return &wire.Error{Path: "lines." + t, Rule: fmt.Sprintf("is %d, but the document has %d such lines", lines[t], s.lines[t])}
+		}
+	}
+	return nil
 }

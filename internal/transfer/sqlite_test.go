@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
-	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -38,7 +37,7 @@ func TestExportsMoveBetweenBackends(t *testing.T) {
 	diff(t, "export from SQLite", document, export(t, target, conversation))
 	concurrent := export(t, openSQLite(t, dir, true), conversation)
 	diff(t, "export while the writer is open", document, concurrent)
-	if report := importDocument(t, target, document, queueUnfinished); report.Written != (transfer.Counts{}) {
+	if report := importDocument(t, target, document, queueUnfinished); len(report.Written) > 0 {
 		t.Errorf("Import() again wrote %+v, want nothing", report.Written)
 	}
 	addParent(t, back)

@@ -1,4 +1,4 @@
-package transfer
+package graphs
 
 import (
 	"context"
@@ -9,7 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+)
+
+const (
+	typeEntity       = "entity"
+	typeRelationship = "relationship"
+	exportPage       = 100
+	// restoreBytes is the size of the lines that are restored at once.
+	restoreBytes = 2 << 20
 )
 
 type entityLine struct {
@@ -68,24 +77,20 @@ func (l *relationshipLine) versions() (versions []graph.Relationship) {
 	return versions
 }
 
-func (e *keptExporter) graphs(ctx context.Context) error {
-	if e.kept.Graphs == nil {
-		return nil
-	}
-	lister, lists := e.kept.Graphs.(graph.Lister)
-	historian, remembers := e.kept.Graphs.(graph.Historian)
+func (g *graphs) Export(ctx context.Context, owner string, line func(typ string, v any) error) error {
+	lister, lists := g.Store.(graph.Lister)
+	historian, remembers := g.Store.(graph.Historian)
 	if !lists || !remembers {
-		e.note("graphs are not exported: their store does not list them or their versions")
-		return nil
+		return contract.Unlisted("their store does not list them or their versions")
 	}
-	for p := (graph.ListParams{Owner: e.owner, Limit: keptPage}); ; {
+	for p := (graph.ListParams{Owner: owner, Limit: exportPage}); ; {
 		page, err := lister.Graphs(ctx, p)
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		for _, info := range page {
 			p.After = info.Name
-			x := &graphExporter{keptExporter: e, historian: historian, k: graph.Key{Owner: e.owner, Graph: info.Name}, written: make(map[string]bool)}
+			x := &exporter{graphs: g, historian: historian, k: graph.Key{Owner: owner, Graph: info.Name}, line: line, written: make(map[string]bool)}
 			if err = x.entities(ctx); err == nil {
 				err = x.relationships(ctx)
 			}
@@ -96,17 +101,18 @@ func (e *keptExporter) graphs(ctx context.Context) error {
 	}
 }
 
-// graphExporter writes one graph.
-type graphExporter struct {
-	*keptExporter
+// exporter writes one graph.
+type exporter struct {
+	graphs    *graphs
 	historian graph.Historian
 	k         graph.Key
+	line      func(typ string, v any) error
 	written   map[string]bool // entities
 }
 
-func (x *graphExporter) entities(ctx context.Context) error {
+func (x *exporter) entities(ctx context.Context) error {
 	for p := (graph.FindParams{Limit: graph.MaxLimit}); ; {
-		page, err := x.kept.Graphs.FindEntities(ctx, x.k, p)
+		page, err := x.graphs.FindEntities(ctx, x.k, p)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -119,15 +125,14 @@ func (x *graphExporter) entities(ctx context.Context) error {
 	}
 }
 
-func (x *graphExporter) entity(e *graph.Entity) error {
+func (x *exporter) entity(e *graph.Entity) error {
 	x.written[e.ID] = true
-	x.end.Entities++
-	return x.write(entityLineOf(x.k.Graph, e))
+	return x.line(typeEntity, entityLineOf(x.k.Graph, e))
 }
 
-func (x *graphExporter) relationships(ctx context.Context) error {
-	for p := (graph.FindRelationshipParams{Moment: graph.Moment{AnyTime: true}, Limit: keptPage}); ; {
-		page, err := x.kept.Graphs.FindRelationships(ctx, x.k, p)
+func (x *exporter) relationships(ctx context.Context) error {
+	for p := (graph.FindRelationshipParams{Moment: graph.Moment{AnyTime: true}, Limit: exportPage}); ; {
+		page, err := x.graphs.FindRelationships(ctx, x.k, p)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -142,7 +147,7 @@ func (x *graphExporter) relationships(ctx context.Context) error {
 
 // relationship writes a relationship with all versions, and before it the ends that were added since
 // the entities were listed.
-func (x *graphExporter) relationship(ctx context.Context, newest graph.Relationship) error {
+func (x *exporter) relationship(ctx context.Context, newest graph.Relationship) error {
 	versions := []graph.Relationship{newest}
 	if newest.Version > 1 {
 		var err error
@@ -155,7 +160,7 @@ func (x *graphExporter) relationship(ctx context.Context, newest graph.Relations
 		}
 	}
 	if !x.written[newest.Source] || !x.written[newest.Target] {
-		ends, err := x.kept.Graphs.Entities(ctx, x.k, []string{newest.Source, newest.Target})
+		ends, err := x.graphs.Entities(ctx, x.k, []string{newest.Source, newest.Target})
 		if err != nil {
 			return err
 		}
@@ -170,140 +175,154 @@ func (x *graphExporter) relationship(ctx context.Context, newest graph.Relations
 			return nil // deleted meanwhile
 		}
 	}
-	x.end.Relationships++
-	return x.write(relationshipLineOf(x.k.Graph, versions))
+	return x.line(typeRelationship, relationshipLineOf(x.k.Graph, versions))
 }
 
-// keptGraph is a part of a graph: an entity or a relationship.
-type keptGraph struct {
+// item is a part of a graph: an entity or a relationship.
+type item struct {
 	name     string
 	entity   *graph.Entity
 	versions []graph.Relationship // of the relationship, oldest first
 	size     int                  // of its line, in bytes
 }
 
-// graphScan is the state of the scanner in a graph.
-type graphScan struct {
-	name         string
-	entities     map[string]bool
-	relationship string // the last one
+// scanner implements [contract.Scanner]. The lines of a graph follow each other.
+type scanner struct {
+	owner        string
+	name         string          // of the graph, "" before the first one
+	entities     map[string]bool // of the graph
+	relationship string          // the last one of the graph
 }
 
-// graphOf returns the state of a graph, which starts with its first line.
-func (k *keptScan) graphOf(name string) (*graphScan, error) {
+func (s *scanner) Scan(typ string, raw []byte) (any, error) {
+	if typ == typeEntity {
+		return s.scanEntity(raw)
+	}
+	return s.scanRelationship(raw)
+}
+
+func (*scanner) End() error { return nil }
+
+// start starts a graph, unless the last line was a part of it.
+func (s *scanner) start(name string) error {
 	switch {
 	case name == "":
-		return nil, &wire.Error{Path: "graph", Rule: "must not be empty"}
-	case k.graph != nil && k.graph.name > name:
-		return nil, &wire.Error{Path: "graph", Rule: fmt.Sprintf("is %s, must not follow %s", a2a.Quote(name), a2a.Quote(k.graph.name))}
-	case k.graph == nil || k.graph.name != name:
-		k.graph = &graphScan{name: name, entities: make(map[string]bool)}
+		return &wire.Error{Path: "graph", Rule: "must not be empty"}
+	case s.name > name:
+		return &wire.Error{Path: "graph", Rule: fmt.Sprintf("is %s, must not follow %s", a2a.Quote(name), a2a.Quote(s.name))}
+	case s.name != name:
+		s.name, s.entities, s.relationship = name, make(map[string]bool), ""
 	}
-	return k.graph, nil
+	return nil
 }
 
-func (s *scanner) parseEntity(raw []byte) (*keptGraph, error) {
+func (s *scanner) scanEntity(raw []byte) (*item, error) {
 	var l entityLine
 	if err := wire.Unmarshal(raw, &l); err != nil {
 		return nil, err
 	}
-	s.counted.Entities++
 	e := l.entity()
-	if _, err := graph.NewRestored(graph.Key{Owner: s.context.Owner, Graph: l.Graph}, []graph.Entity{e}, nil); err != nil {
+	if _, err := graph.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, []graph.Entity{e}, nil); err != nil {
 		return nil, err
 	}
-	g, err := s.kept.graphOf(l.Graph)
-	if err != nil {
+	if err := s.start(l.Graph); err != nil {
 		return nil, err
 	}
-	if g.entities[l.ID] {
-		return nil, s.errorf("entity %s of graph %s is repeated", a2a.Quote(l.ID), a2a.Quote(l.Graph))
+	if s.entities[l.ID] {
+		return nil, a2a.Errorf(a2a.CodeInvalid, "entity %s of graph %s is repeated", a2a.Quote(l.ID), a2a.Quote(l.Graph))
 	}
-	g.entities[l.ID] = true
-	return &keptGraph{name: l.Graph, entity: &e, size: len(raw)}, nil
+	s.entities[l.ID] = true
+	return &item{name: l.Graph, entity: &e, size: len(raw)}, nil
 }
 
-func (s *scanner) parseRelationship(raw []byte) (*keptGraph, error) {
+func (s *scanner) scanRelationship(raw []byte) (*item, error) {
 	var l relationshipLine
 	if err := wire.Unmarshal(raw, &l); err != nil {
 		return nil, err
 	}
-	s.counted.Relationships++
 	versions := l.versions()
 	if len(versions) == 0 {
 		return nil, &wire.Error{Path: "versions", Rule: "must not be empty"}
 	}
-	if _, err := graph.NewRestored(graph.Key{Owner: s.context.Owner, Graph: l.Graph}, nil, versions); err != nil {
+	if _, err := graph.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, nil, versions); err != nil {
 		return nil, err
 	}
-	g, err := s.kept.graphOf(l.Graph)
-	if err != nil {
+	if err := s.start(l.Graph); err != nil {
 		return nil, err
 	}
-	if l.ID <= g.relationship {
-		return nil, s.errorf("relationship %s follows relationship %s", a2a.Quote(l.ID), a2a.Quote(g.relationship))
+	if l.ID <= s.relationship {
+		return nil, a2a.Errorf(a2a.CodeInvalid, "relationship %s follows relationship %s", a2a.Quote(l.ID), a2a.Quote(s.relationship))
 	}
-	g.relationship = l.ID
+	s.relationship = l.ID
 	for _, end := range []struct{ field, id string }{{"source", l.Source}, {"target", l.Target}} {
-		if !g.entities[end.id] {
+		if !s.entities[end.id] {
 			return nil, &wire.Error{Path: end.field, Rule: fmt.Sprintf("is %s, must be an entity of the graph on a line before", a2a.Quote(end.id))}
 		}
 	}
-	return &keptGraph{name: l.Graph, versions: versions, size: len(raw)}, nil
+	return &item{name: l.Graph, versions: versions, size: len(raw)}, nil
 }
 
-// graphBatch is a part of one graph to compare or to add next.
-type graphBatch struct {
+func (g *graphs) Import(p *contract.ImportParams) (contract.Importer, error) {
+	restorer, restores := g.Store.(graph.Restorer)
+	historian, remembers := g.Store.(graph.Historian)
+	if !restores || !remembers {
+		return nil, Kind.NoTarget()
+	}
+	return &importer{ImportParams: p, graphs: g, restorer: restorer, historian: historian}, nil
+}
+
+type importer struct {
+	*contract.ImportParams
+	graphs    *graphs
+	restorer  graph.Restorer
+	historian graph.Historian
+	batch     batch
+}
+
+// batch is a part of one graph to compare or to add next.
+type batch struct {
 	name           string
 	entities       []graph.Entity
 	relationships  [][]graph.Relationship
 	versions, size int
 }
 
-// keptGraph collects a part of a graph.
-func (m *importer) keptGraph(ctx context.Context, owner string, part *keptGraph) error {
-	b := &m.now.graph
+func (m *importer) Add(ctx context.Context, x any) error {
+	part, b := x.(*item), &m.batch
 	if b.name != part.name || len(b.entities) == graph.MaxWrite || b.versions+len(part.versions) > graph.MaxWrite || b.size+part.size > restoreBytes {
-		if err := m.flushGraph(ctx, owner); err != nil {
+		if err := m.Flush(ctx); err != nil {
 			return err
 		}
 	}
 	b.name = part.name
 	b.size += part.size
 	if part.entity != nil {
-		m.report.Document.Entities++
 		b.entities = append(b.entities, *part.entity)
 		return nil
 	}
-	m.report.Document.Relationships++
 	b.relationships = append(b.relationships, part.versions)
 	b.versions += len(part.versions)
 	return nil
 }
 
-// flushGraph adds the entities and relationships that do not exist.
-func (m *importer) flushGraph(ctx context.Context, owner string) error {
-	b := m.now.graph
-	if m.now.graph = (graphBatch{}); len(b.entities)+len(b.relationships) == 0 {
+// Flush adds the entities and relationships that do not exist.
+func (m *importer) Flush(ctx context.Context) error {
+	b := m.batch
+	if m.batch = (batch{}); len(b.entities)+len(b.relationships) == 0 {
 		return nil
 	}
-	restorer, restores := m.opts.Kept.Graphs.(graph.Restorer)
-	historian, remembers := m.opts.Kept.Graphs.(graph.Historian)
-	if !restores || !remembers {
-		return lacks("graphs")
-	}
-	k := graph.Key{Owner: owner, Graph: b.name}
-	entities, err := b.missingEntities(ctx, m, k)
+	k := graph.Key{Owner: m.Owner, Graph: b.name}
+	entities, err := m.missingEntities(ctx, k, b.entities)
 	if err != nil {
 		return err
 	}
-	relationships, versions, err := b.missingRelationships(ctx, m, historian, k)
+	relationships, versions, err := m.missingRelationships(ctx, k, b.relationships)
 	if err != nil {
 		return err
 	}
-	restore := restorer.CanRestore
-	if m.write {
-		restore = restorer.Restore
+	restore := m.restorer.CanRestore
+	if m.Write {
+		restore = m.restorer.Restore
 	}
 	if len(entities)+relationships == 0 {
 		return nil
@@ -311,22 +330,21 @@ func (m *importer) flushGraph(ctx context.Context, owner string) error {
 	if err := restore(ctx, k, entities, versions); err != nil {
 		return fmt.Errorf("graph %s: %w", a2a.Quote(b.name), err)
 	}
-	if m.write {
-		m.report.Written.Entities += int64(len(entities))
-		m.report.Written.Relationships += int64(relationships)
+	if m.Write {
+		m.Added(countEntities, int64(len(entities)))
+		m.Added(countRelationships, int64(relationships))
 	}
 	return nil
 }
 
 // missingEntities returns the entities that do not exist. It reports a conflict with those that
 // differ.
-func (b *graphBatch) missingEntities(ctx context.Context, m *importer, k graph.Key) (missing []graph.Entity, err error) {
-	all := b.entities
+func (m *importer) missingEntities(ctx context.Context, k graph.Key, all []graph.Entity) (missing []graph.Entity, err error) {
 	ids := make([]string, len(all))
 	for i := range all {
 		ids[i] = all[i].ID
 	}
-	found, err := m.opts.Kept.Graphs.Entities(ctx, k, ids)
+	found, err := m.graphs.Entities(ctx, k, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -338,8 +356,8 @@ func (b *graphBatch) missingEntities(ctx context.Context, m *importer, k graph.K
 		e := known[all[i].ID]
 		if e == nil {
 			missing = append(missing, all[i])
-		} else if !equalLines(entityLineOf(k.Graph, e), entityLineOf(k.Graph, &all[i])) {
-			err = errors.Join(err, m.conflict("entity %s of graph %s exists and differs from the document", a2a.Quote(e.ID), a2a.Quote(k.Graph)))
+		} else if !contract.Equal(entityLineOf(k.Graph, e), entityLineOf(k.Graph, &all[i])) {
+			err = errors.Join(err, m.Conflict("entity %s of graph %s exists and differs from the document", a2a.Quote(e.ID), a2a.Quote(k.Graph)))
 		}
 	}
 	return missing, err
@@ -347,13 +365,12 @@ func (b *graphBatch) missingEntities(ctx context.Context, m *importer, k graph.K
 
 // missingRelationships returns the relationships that do not exist, with their versions. It reports a
 // conflict with those that differ.
-func (b *graphBatch) missingRelationships(ctx context.Context, m *importer, h graph.Historian, k graph.Key) (n int, missing []graph.Relationship, err error) {
-	all := b.relationships
+func (m *importer) missingRelationships(ctx context.Context, k graph.Key, all [][]graph.Relationship) (n int, missing []graph.Relationship, err error) {
 	ids := make([]string, len(all))
 	for i := range all {
 		ids[i] = all[i][0].ID
 	}
-	found, err := m.opts.Kept.Graphs.Relationships(ctx, k, ids)
+	found, err := m.graphs.Relationships(ctx, k, ids)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -361,7 +378,7 @@ func (b *graphBatch) missingRelationships(ctx context.Context, m *importer, h gr
 	for i := range found {
 		r := &found[i]
 		if known[r.ID] = found[i : i+1]; r.Version > 1 {
-			if known[r.ID], err = h.History(ctx, k, r.ID); err != nil {
+			if known[r.ID], err = m.historian.History(ctx, k, r.ID); err != nil {
 				return 0, nil, err
 			}
 		}
@@ -370,9 +387,11 @@ func (b *graphBatch) missingRelationships(ctx context.Context, m *importer, h gr
 		id := versions[0].ID
 		if existing := known[id]; existing == nil {
 			n, missing = n+1, append(missing, versions...)
-		} else if !equalLines(relationshipLineOf(k.Graph, existing), relationshipLineOf(k.Graph, versions)) {
-			err = errors.Join(err, m.conflict("relationship %s of graph %s exists and differs from the document", a2a.Quote(id), a2a.Quote(k.Graph)))
+		} else if !contract.Equal(relationshipLineOf(k.Graph, existing), relationshipLineOf(k.Graph, versions)) {
+			err = errors.Join(err, m.Conflict("relationship %s of graph %s exists and differs from the document", a2a.Quote(id), a2a.Quote(k.Graph)))
 		}
 	}
 	return n, missing, err
 }
+
+func (*importer) Abort() {}

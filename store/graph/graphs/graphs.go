@@ -1,0 +1,50 @@
+// Package graphs connects stores of graphs to the server; see package contract.
+package graphs
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/graph"
+)
+
+// Kind is the contract of graphs.
+var Kind = &contract.Kind{
+	Name:   "graphs",
+	Counts: []string{countEntities, countRelationships},
+	Lines: []contract.LineType{
+		{Name: typeEntity, Counts: countEntities},
+		{Name: typeRelationship, Counts: countRelationships, After: []string{typeEntity, typeRelationship}},
+	},
+	Scan: func(owner string) contract.Scanner { return &scanner{owner: owner} },
+}
+
+// Names of counts.
+const (
+	countEntities      = "entities"
+	countRelationships = "relationships"
+)
+
+// Of returns a store of graphs as a store of its contract, nil for nil.
+func Of(s graph.Store) contract.Store {
+	if s == nil {
+		return nil
+	}
+	return &graphs{s}
+}
+
+// graphs implements [contract.Store].
+type graphs struct{ graph.Store }
+
+func (*graphs) Kind() *contract.Kind { return Kind }
+
+func (g *graphs) Forget(ctx context.Context, owner string, removed func(count string, n int64)) error {
+	forgetter, ok := g.Store.(graph.Forgetter)
+	if !ok {
+		return contract.Unlisted("their store cannot remove all of a principal")
+	}
+	r, err := forgetter.ForgetOwner(ctx, owner)
+	removed(countEntities, int64(r.Entities))
+	removed(countRelationships, int64(r.Relationships))
+	return err
+}
