@@ -82,9 +82,6 @@ type healthInfo struct {
 	ReadCache methods.CacheInfo `json:"readCache"`
 	// Expired counts what retention has deleted since the start of the process.
 	Expired expiredInfo `json:"expired"`
-	// Swept counts the data of agents that sweeps have removed or completed since the start of the process, by
-	// kind, such as transcripts.
-	Swept map[string]int64 `json:"swept,omitempty"`
 	// Memory is the budget for large data; nil if it has no limit.
 	Memory *memoryInfo `json:"memory,omitempty"`
 	// Webhooks describes the deliveries of this process; nil if webhooks are off.
@@ -117,9 +114,11 @@ type expiredInfo struct {
 	Contexts           int64 `json:"contexts"`
 	IdempotencyRecords int64 `json:"idempotencyRecords"`
 	Records            int64 `json:"records"`
-	Attempts           int64 `json:"attempts"`
-	DeadLetters        int64 `json:"deadLetters"`
-	Webhooks           int64 `json:"webhooks"`
+	// Contracts are the data of agents that sweeps have removed or completed, by kind, such as transcripts.
+	Contracts   map[string]int64 `json:"contracts,omitempty"`
+	Attempts    int64            `json:"attempts"`
+	DeadLetters int64            `json:"deadLetters"`
+	Webhooks    int64            `json:"webhooks"`
 }
 
 // memoryInfo describes a memory budget in bytes; Waiting and Refused count requests.
@@ -176,7 +175,7 @@ func (s *Server) checkHealth(x *exchange.Exchange) healthInfo {
 		Status: "ok", Problems: h.Problems, Degraded: h.Degraded, Store: s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtLimit}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: s.streams.Info(), Lists: s.lists.info(), ReadCache: s.methods.CacheInfo(),
 		Batches: s.rpc.Batches(),
-		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords, Records: h.Expired.Records}, Swept: h.Swept,
+		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords, Records: h.Expired.Records, Contracts: h.Swept},
 	}
 	files := s.cfg.FileSlots.Stats()
 	info.Files = filesInfo{files.Held, files.Waiting}

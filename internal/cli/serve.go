@@ -59,7 +59,7 @@ type serveCmd struct {
 
 	Dialect string `field:"Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
 
-	HTTPErrors string `field:"HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the HTTP statuses of errors over HTTP+JSON: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
+	HTTPErrors string `field:"HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the statuses of errors over HTTP+JSON and gRPC: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
 
 	JSONErrors bool `field:"JSONErrors" name:"json-errors" envvar:"" group:"Access:" help:"Return the error of a streaming method over JSON-RPC as JSON, not as an event, also to clients that accept only events. The official kit for A2A 1.0 requires it; the official client in Go cannot read it."`
 
