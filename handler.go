@@ -192,25 +192,6 @@ func (t *Turn) Metadata() map[string]any { return t.turn.Metadata() }
 // an error if the metadata would exceed 64 KiB of JSON.
 func (t *Turn) SetMetadata(patch map[string]any) error { return t.turn.SetMetadata(patch) }
 
-// State is the state of a turn's session. See [Turn.State].
-type State = engine.State
-
-// Boards are the task boards of a turn's context. See [Turn.Board].
-type Boards = engine.Boards
-
-// BoardParams are the arguments of [Boards.Create].
-type BoardParams = engine.BoardParams
-
-// State returns the state of the conversation: a JSON object that belongs to the task's owner
-// and context and to the agent, and that all tasks of the context share. Changes are part of
-// the turn's commits: they are applied exactly once, or not at all if the task is canceled
-// first. Every attempt must make the same calls in the same order; see [State].
-func (t *Turn) State() *State { return t.turn.State() }
-
-// Board returns the task boards of the conversation: the agent's plan as a list of tasks with
-// states and retries. Changes are applied exactly once, as with [Turn.State].
-func (t *Turn) Board() *Boards { return t.turn.Board() }
-
 // Inbox returns the messages that arrived since the turn started or since the last call of
 // Inbox or Receive. The turn then has to answer them too. Messages that are not read this
 // way start another turn before the task can end.

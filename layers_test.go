@@ -29,7 +29,7 @@ var layers = [][]string{
 	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
-	5:  {"backend/internal", "internal/fileref", "store/graph/cypher", "store/graph/graphs", "store/history/transcripts", "store/memory/facts", "store/memory/states", "store/storetest", "store/vector"},
+	5:  {"backend/internal", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/history/transcripts", "store/memory/facts", "store/memory/states", "store/storetest", "store/vector"},
 	6:  {"backend/internal/sqlkit", "backend/internal/vectors", "embedding", "rag", "store/blob/blobs", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest", "store/vector/documents", "webhook"},
 	7:  {"backend", "backend/internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
 	8:  {"engine", "internal/transfer"},
@@ -46,7 +46,7 @@ var layers = [][]string{
 }
 
 // standardOnly are the packages that import only the standard library and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobs", "store/board", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/cypher", "store/graph/graphs", "store/history", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/states", "store/vector", "store/vector/documents", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobs", "store/board", "store/board/boards", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/cypher", "store/graph/graphs", "store/history", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/states", "store/vector", "store/vector/documents", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Handler runs one turn of a task. It returns nil or one of the outcomes made by the Turn
@@ -100,7 +101,7 @@ type Config struct {
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
 	// own are the contracts that are parts of Store.
-	own ownContracts
+	own map[*contract.Kind]bool // contracts with a part of Store as their store
 }
 
 // Limits limits memory and stored data. Zero fields have the documented default.
@@ -176,6 +177,7 @@ func (c Config) settings() (Config, *config.Error) {
 	}
 	e.Reject(l.Queued > 0 && (l.QueuedPerOwner < 1 || l.QueuedPerOwner > l.Queued), "Limits.QueuedPerOwner", l.QueuedPerOwner, "1 to %d, the limit of the whole queue", l.Queued)
 	e.Add("Retention", c.Retention.check())
+	e.Add("Contracts", c.Contracts.check())
 	return c, e
 }
 
@@ -200,7 +202,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	named := c.Contracts
 	c.Contracts = named.WithParts(c.Store, c.clock)
-	c.own = named.own(c.Contracts)
+	c.own = make(map[*contract.Kind]bool)
+	for _, s := range c.Contracts.Stores {
+		c.own[s.Kind()] = contract.Find(named.Stores, s.Kind()) == nil
+	}
 	return c, nil
 }
 

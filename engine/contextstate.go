@@ -7,35 +7,22 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// sessionRecords returns the changes that remove the state and the boards of a context as they
-// are now. They do not remove the state and the boards of a later context with the same id.
+// sessionRecords returns the changes that remove the records of a context, such as its boards, as they
+// are now. They do not remove the records of a later context with the same id.
 func (d *deletions) sessionRecords(ctx context.Context, key store.ContextKey) ([]store.RecordChange, error) {
-	records := store.NewUpdater(d.cfg.Store)
-	boards, err := board.New(board.Config{Records: records, Now: d.cfg.clock})
-	if err != nil {
-		return nil, err
-	}
-	all, err := boards.List(ctx, key.Owner, key.ID)
-	if err != nil {
-		return nil, err
-	}
 	var changes []store.RecordChange
-	for i := range all {
-		changes = append(changes, store.RecordChange{Namespace: board.Namespace, Key: all[i].ID, Version: all[i].Version, Delete: true})
-	}
-	k, err := memory.Key{Owner: key.Owner, Agent: d.cfg.agentKey(), Session: key.ID}.RecordKey()
-	if err != nil {
-		return nil, err
-	}
-	if r, err := records.ReadRecord(ctx, k); err != nil {
-		return nil, err
-	} else if r.Version > 0 { // an empty value that has expired, as memory.ShortTerm.Clear stores it
-		changes = append(changes, store.RecordChange{Namespace: k.Namespace, Key: k.Key, Version: r.Version, Expires: d.cfg.clock()})
+	for _, kind := range d.cfg.Contracts.kinds() {
+		if kind.SessionRecords == nil {
+			continue
+		}
+		more, err := kind.SessionRecords(ctx, store.NewUpdater(d.cfg.Store), d.cfg.session(key), d.cfg.clock)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, more...)
 	}
 	return changes, nil
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -183,7 +186,7 @@ func TestFinishKeepsAContextWhoseDeletionIsNotPending(t *testing.T) {
 		ids := 0
 		s := inmem.New()
 		e, err := New(Config{Store: s, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Handler: func(ctx context.Context, turn *Turn) error {
-			return turn.State().Update(ctx, map[string]any{"a": 1})
+			return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 		}})
 		if err = errors.Join(err, e.Start(t.Context())); err != nil {
 			t.Fatalf("Start() = %v", err)
@@ -300,7 +303,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 			return err
 		},
 		"write to another store": func(ctx context.Context, turn *Turn) error {
-			return turn.Transcript().Append(ctx, history.Message{Role: "user", Body: []byte("1")})
+			return transcripts.For(turn.Contracts()).Append(ctx, history.Message{Role: "user", Body: []byte("1")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +312,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				s, other := inmem.New(), inmem.New()
 				ids, result := 0, make(chan error, 9)
 				e, err := New(Config{
-					Store: s, Contracts: Contracts{History: other.History()}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
+					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(other.History())}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
 					Handler: func(ctx context.Context, turn *Turn) error {
 						queue := turn.r.queue
 						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
@@ -335,7 +338,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				if err := <-result; !errors.Is(err, ErrLeaseLost) {
 					t.Errorf("%s after its lease is lost = %v, want %v", name, err, ErrLeaseLost)
 				}
-				if n, err := other.History().Count(t.Context(), e.cfg.transcript(owner.ID, "c")); n != 0 || err != nil {
+				if n, err := other.History().Count(t.Context(), history.Key{Owner: owner.ID, Agent: e.cfg.agentKey(), Session: "c"}); n != 0 || err != nil {
 					t.Errorf("Count() of the other store = %d, %v, want 0", n, err)
 				}
 				_ = e.Stop(t.Context())

@@ -9,15 +9,18 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 )
 
 // newFiles returns the files of tasks, nil if there is no store for blobs: files then stay in the
 // messages and artifacts.
 func newFiles(c *Config) *fileref.Files {
-	if c.Contracts.Blobs == nil {
+	s := blobs.In(c.Contracts.Stores)
+	if s == nil {
 		return nil
 	}
-	return fileref.New(fileref.Config{Blobs: c.Contracts.Blobs, Records: c.Store, Inline: c.InlineFile, LinkTTL: c.LinkTTL, Now: c.clock})
+	return fileref.New(fileref.Config{Blobs: s, Records: c.Store, Inline: c.InlineFile, LinkTTL: c.LinkTTL, Now: c.clock})
 }
 
 // Files returns the files of tasks, for the parts of the program that show tasks to clients. It is
@@ -82,15 +85,17 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) (pinned []stri
 		refs = fileref.EventRefs(refs, &c.Events[i])
 	}
 	owner, holder := c.Key.Owner, fileref.Holder(c.Key.ID)
+	own, ok := s.files.Blobs().(blob.Transactional)
+	ok = ok && s.cfg.own[blobs.Kind]
 	for _, ref := range refs {
-		if s.cfg.own.blobs == nil {
+		if !ok {
 			if err := s.files.Blobs().Pin(ctx, owner, ref, holder); err != nil {
 				return pinned, err
 			}
 			pinned = append(pinned, ref)
 			continue
 		}
-		effect, err := s.cfg.own.blobs.PinEffect(owner, ref, holder)
+		effect, err := own.PinEffect(owner, ref, holder)
 		if err != nil {
 			return nil, err
 		}
@@ -108,17 +113,19 @@ func (s *settings) unpinFiles(ctx context.Context, key store.Key, pinned []strin
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contractTimeout)
 	defer cancel()
-	blobs, holder := s.files.Blobs(), fileref.Holder(key.ID)
+	all, holder := s.files.Blobs(), fileref.Holder(key.ID)
 	exists, err := s.stored(ctx, key)
 	if exists || err != nil {
 		return
 	}
 	for _, ref := range pinned {
-		err = errors.Join(err, existing(blobs.Unpin(ctx, key.Owner, ref, holder)))
+		if failed := all.Unpin(ctx, key.Owner, ref, holder); !errors.Is(failed, blob.ErrNotFound) {
+			err = errors.Join(err, failed)
+		}
 	}
 	if exists, checkErr := s.stored(ctx, key); exists || checkErr != nil {
 		for _, ref := range pinned {
-			err = errors.Join(err, blobs.Pin(ctx, key.Owner, ref, holder))
+			err = errors.Join(err, all.Pin(ctx, key.Owner, ref, holder))
 		}
 	}
 	if err != nil {
@@ -142,7 +149,7 @@ func (t *Turn) storeFiles(parts []a2a.Part) (stored []a2a.Part, err error) {
 		}
 		return err
 	})
-	return stored, hideStoreError(err)
+	return stored, t.r.hide(err)
 }
 
 // loadFiles replaces references in messages by the content of the files, as far as the task may
@@ -215,7 +222,7 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
 	})
 	if err != nil {
 		release()
-		return nil, hideStoreError(err)
+		return nil, t.r.hide(err)
 	}
 	return data, nil
 }
@@ -230,7 +237,7 @@ func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	return t.r.openContent(ctx, func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
+	return t.r.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
 }
 
 // WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
@@ -253,13 +260,13 @@ func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r
 // upload returns the content of r as a file.
 func (t *Turn) upload(ctx context.Context, name, mimeType string, r io.Reader) (a2a.File, error) {
 	if files := t.r.e.files; files != nil {
-		src := newSource(r)
+		src := fileref.NewSource(r)
 		var file a2a.File
-		err := t.r.waitOut(ctx, "files.store", src.rewind, func() (err error) {
+		err := t.r.waitOut(ctx, "files.store", src.Rewind, func() (err error) {
 			file, err = files.Upload(ctx, t.task.Key, name, mimeType, src)
 			return err
 		})
-		return file, hideStoreError(err)
+		return file, t.r.hide(err)
 	}
 	limit := int64(t.r.e.cfg.Limits.ArtifactBytes)
 	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit

@@ -23,6 +23,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -421,7 +423,7 @@ func sendUntilKilled(t *testing.T, dir string, p a2a.MessageSendParams) {
 func TestFilesInAnotherStoreArePinned(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{
-		Contracts: engine.Contracts{Blobs: inmem.New().Blobs(blob.Config{})},
+		Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(inmem.New().Blobs(blob.Config{}))}},
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			return turn.Artifact("a").WriteFile(ctx, "g", "", bytes.NewReader(fileContent(2, 100_000)))
 		},
@@ -446,7 +448,7 @@ func TestFilesInAnotherStoreArePinned(t *testing.T) {
 func TestRejectedMessageUnpinsItsFiles(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Blobs: inmem.New().Blobs(blob.Config{})}, Handler: replyHandler})
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(inmem.New().Blobs(blob.Config{}))}}, Handler: replyHandler})
 		closed := newContext(t, e, a2a.CreateContextParams{})
 		if err := setStatus(t.Context(), e, closed.Key.ID, a2a.ContextPaused, false); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // ForgetParams are the params of [Forget].
@@ -152,7 +151,7 @@ func (f *forgetting) finish(ctx context.Context) error {
 
 // contracts removes the data of the owner in stores of contracts.
 func (f *forgetting) contracts(ctx context.Context) error {
-	for _, s := range f.Contracts.Stores() {
+	for _, s := range f.Contracts.Stores {
 		kind, before := s.Kind(), f.report.Removed.Total()
 		err := s.Forget(ctx, f.Owner, f.report.Removed.Add)
 		var reason contract.Unlisted
@@ -174,7 +173,7 @@ func (f *forgetting) contracts(ctx context.Context) error {
 // removesContent reports whether Forget removes all that removed tasks leave. Otherwise the removals
 // of tasks remain for a server that has the stores.
 func (f *forgetting) removesContent() bool {
-	for _, kind := range all.Kinds() {
+	for _, kind := range f.Contracts.kinds() {
 		if kind.LeftByTasks && !f.cleared[kind] {
 			return false
 		}

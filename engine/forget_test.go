@@ -17,10 +17,14 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -56,17 +60,17 @@ func subject(t *testing.T, s store.Store, owner string, state a2a.TaskState) {
 	must(err)
 	must(s.SaveEndpoint(ctx, store.Endpoint{Name: "https://example.com:443 " + owner, Failures: 3, FailedAt: now, UpdatedAt: now}))
 	c := engine.Contracts{}.WithParts(s, nil)
-	_, err = c.History.Append(ctx, history.Key{Owner: owner, Agent: "a", Session: "c0"}, history.AppendParams{
+	_, err = transcripts.In(c.Stores).Append(ctx, history.Key{Owner: owner, Agent: "a", Session: "c0"}, history.AppendParams{
 		Messages: []history.Message{{Body: json.RawMessage(`"hello"`)}, {Body: json.RawMessage(`"bye"`)}},
 	})
 	must(err)
-	_, err = c.Facts.Save(ctx, memory.Scope{Owner: owner, Agent: "a"}, "likes tea", memory.SaveParams{})
+	_, err = facts.In(c.Stores).Save(ctx, memory.Scope{Owner: owner, Agent: "a"}, "likes tea", memory.SaveParams{})
 	must(err)
 	if documents := documentsOf(s); documents != nil {
 		_, err = documents.Add(ctx, vector.Key{Owner: owner, Collection: "notes"}, vector.WriteParams{Documents: []vector.Document{{Text: "likes tea"}}})
 		must(err)
 	}
-	_, err = c.Blobs.Put(ctx, strings.NewReader("content"), blob.PutParams{Owner: owner, Holder: "task/t1"})
+	_, err = blobs.In(c.Stores).Put(ctx, strings.NewReader("content"), blob.PutParams{Owner: owner, Holder: "task/t1"})
 	must(err)
 	states, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s)})
 	must(err)
@@ -123,11 +127,11 @@ func left(t *testing.T, s store.Store, owner string) map[string]int {
 	records, err := s.Records(ctx, store.RecordQuery{Owner: owner, Limit: 100})
 	add("records", len(records.Records), err)
 	c := engine.Contracts{}.WithParts(s, nil)
-	sessions, err := c.History.(history.SessionLister).Sessions(ctx, history.SessionQuery{Owner: owner})
+	sessions, err := transcripts.In(c.Stores).(history.SessionLister).Sessions(ctx, history.SessionQuery{Owner: owner})
 	add("sessions", len(sessions.Sessions), err)
-	facts, err := c.Facts.(memory.Lister).Facts(ctx, memory.FactQuery{Owner: owner})
+	facts, err := facts.In(c.Stores).(memory.Lister).Facts(ctx, memory.FactQuery{Owner: owner})
 	add("facts", len(facts.Facts), err)
-	blobs, err := c.Blobs.List(ctx, blob.ListParams{Owner: owner})
+	blobs, err := blobs.In(c.Stores).List(ctx, blob.ListParams{Owner: owner})
 	add("blobs", len(blobs.Blobs), err)
 	if documents := documentsOf(s); documents != nil {
 		collections, err := documents.Collections(ctx, owner)
@@ -281,7 +285,7 @@ func TestForgetRemovesWhatIsWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	w := &busyWriter{s.History(), s.History().(history.SessionLister), 3}
-	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: w}, Owner: "alice"})
+	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(w)}}, Owner: "alice"})
 	if err != nil || got.Removed["sessions"] != 3 {
 		t.Errorf("Forget() = %+v, %v, want 3 sessions", got, err)
 	}
@@ -294,20 +298,20 @@ type onlyProvider struct{ history.Provider }
 func TestForgetReportsWhatItCannotRemove(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	states, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(inmem.New())})
+	other, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(inmem.New())})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := memory.Key{Owner: "alice", Agent: "a", Session: "s"}
-	if _, err := states.Set(t.Context(), k, map[string]any{"n": 1}, memory.AnyVersion); err != nil {
+	if _, err := other.Set(t.Context(), k, map[string]any{"n": 1}, memory.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: onlyProvider{s.History()}, State: states}, Owner: "alice"})
+	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{s.History()}), states.Of(other)}}, Owner: "alice"})
 	want := engine.ForgetReport{Removed: contract.Counts{"states": 1}, Notes: []string{"transcripts were not removed: their store does not list sessions"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Forget(): %v, report, -want +got:\n%s", err, diff)
 	}
-	if st, err := states.Get(t.Context(), k); err != nil || st.Values != nil {
+	if st, err := other.Get(t.Context(), k); err != nil || st.Values != nil {
 		t.Errorf("Get() = %+v, %v, want no state", st, err)
 	}
 	for _, owner := range []string{"", "\x1fholdfast"} {
@@ -322,7 +326,7 @@ func TestForgetKeepsRemovalsOfDataThatRemains(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	subject(t, s, "alice", a2a.StateCompleted)
-	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{History: onlyProvider{s.History()}}, Owner: "alice"})
+	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{s.History()})}}, Owner: "alice"})
 	wantError(t, "Forget()", err, "")
 	if found, err := s.Removals(t.Context(), store.Removal{}, 10); err != nil || len(found) != 3 {
 		t.Errorf("Removals() = %d, %v, want the removals of the 3 tasks", len(found), err)

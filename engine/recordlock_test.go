@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -32,7 +33,7 @@ func TestConcurrentChangesOfOneRecordAreFewCommits(t *testing.T) {
 	})
 	counted := &countingConflicts{Store: slow, rejected: &rejected}
 	e := start(t, engine.Config{Store: counted, Logger: slog.New(slog.NewTextHandler(&log, nil)), Handler: func(ctx context.Context, turn *engine.Turn) error {
-		return turn.State().Update(ctx, map[string]any{turn.TaskID(): true})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{turn.TaskID(): true})
 	}})
 	contextID := newID()
 	var clients sync.WaitGroup

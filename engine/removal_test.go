@@ -19,9 +19,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -237,9 +241,7 @@ func testInterruptedRemoval(t *testing.T, s dataStore, plan storetest.Plan) {
 	data := keep(t, s, c, deleted, expired, kept)
 	o := &outage{}
 	o.down.Store(plan == nil)
-	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{
-		History: failingHistory{s.History(), o}, Blobs: failingBlobs{s.Blobs(blob.Config{}), o},
-	}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Lease: 2 * time.Second}) // passes are four leases apart
+	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{s.History(), o}), blobs.Of(failingBlobs{s.Blobs(blob.Config{}), o})}}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Lease: 2 * time.Second}) // passes are four leases apart
 	_ = e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: deleted})
 	await.True(t, "the tasks are removed", func() bool {
 		for _, id := range []string{deleted, expired} {
@@ -292,10 +294,10 @@ func TestTaskWithARemovedIDKeepsItsData(t *testing.T) {
 
 // sessionHandler keeps a state and a board.
 func sessionHandler(ctx context.Context, turn *engine.Turn) error {
-	if _, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+	if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
 		return err
 	}
-	return turn.State().Update(ctx, map[string]any{"a": 1})
+	return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 }
 
 // The deletion of a context is interrupted at each of its steps. The next process removes all that
@@ -331,7 +333,7 @@ func testInterruptedClear(t *testing.T, s dataStore, step string) {
 	o := &outage{}
 	e := start(t, engine.Config{
 		Handler: sessionHandler, Store: storetest.Faulty(s, plan),
-		Contracts: engine.Contracts{History: failingHistory{s.History(), o}, Blobs: s.Blobs(blob.Config{})},
+		Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{s.History(), o}), blobs.Of(s.Blobs(blob.Config{}))}},
 	})
 	c := newID()
 	task := sendIn(t, e, c).Key.ID
@@ -366,7 +368,7 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 				}
 				e := start(t, engine.Config{
 					Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Logger: log.logger(),
-					Contracts: engine.Contracts{History: h}, Retention: engine.Retention{engine.RetainTasks: time.Hour},
+					Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}, Retention: engine.Retention{engine.RetainTasks: time.Hour},
 				})
 				task := sendWait(t, e, message("x"))
 				data := keep(t, s, task.ContextID, task.Key.ID)
@@ -432,10 +434,10 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 
 // keepingHandler appends to the transcript and puts a blob.
 func keepingHandler(ctx context.Context, turn *engine.Turn) error {
-	if err := turn.Transcript().AppendText(ctx, "user", "x"); err != nil {
+	if err := transcripts.For(turn.Contracts()).AppendText(ctx, "user", "x"); err != nil {
 		return err
 	}
-	_, err := turn.Blobs().Put(ctx, bytes.NewReader([]byte("content")), engine.BlobParams{})
+	_, err := blobs.For(turn.Contracts()).Put(ctx, bytes.NewReader([]byte("content")), blobs.BlobParams{})
 	return err
 }
 
@@ -537,7 +539,7 @@ func TestFailingRemovalsDoNotBlockOthers(t *testing.T) {
 		removeTasks(t, s, "works", "z")
 		data := keep(t, s, "works", "z")
 		h := sessionHistory{s.History(), "fails", func(context.Context) error { return errDown }}
-		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{History: h}})
+		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
 		time.Sleep(time.Hour)
 		if runs, pinned, removals := data.left(); len(runs) != 1 || len(pinned) > 0 || removals != 220 {
 			t.Errorf("%d messages, pins of %v and %d removals are left, want 1, none and those 220 that fail", len(runs), pinned, removals)
@@ -561,7 +563,7 @@ func TestSlowRemovalsAreForgotten(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}}
-		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{History: h}})
+		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
 		time.Sleep(time.Hour)
 		if left, err := s.Removals(t.Context(), store.Removal{}, 1000); err != nil || len(left) > 0 {
 			t.Errorf("Removals() = %d, %v, want none", len(left), err)
@@ -616,7 +618,7 @@ func TestTaskCreatedDuringARemovalKeepsItsFiles(t *testing.T) {
 			t.Errorf("Send() = %v", err)
 		}
 	}
-	start(t, engine.Config{Handler: commandHandler, Store: s, Contracts: engine.Contracts{Blobs: hookedBlobs{s.Blobs(blob.Config{}), sync.OnceFunc(create)}}})
+	start(t, engine.Config{Handler: commandHandler, Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(hookedBlobs{s.Blobs(blob.Config{}), sync.OnceFunc(create)})}}})
 	await.True(t, "the removal is completed", func() bool {
 		left, err := s.Removals(t.Context(), store.Removal{}, 1)
 		return err == nil && len(left) == 0

@@ -260,7 +260,7 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
 		return r.requeue(due, nil)
-	case interruptedByStore(err):
+	case r.interruptedByStore(err):
 		due := r.e.now().Add(r.e.cfg.RetryDelay)
 		r.log().Warn("a store failed while the handler used it, requeueing the task", "due", due, "cause", causeText(err))
 		return r.requeue(due, nil)

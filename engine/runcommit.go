@@ -222,7 +222,7 @@ func (r *run) startTimer() {
 }
 
 // flush commits the pending events on behalf of the handler.
-func (r *run) flush() error { return hideStoreError(r.commitWithRetry(r.ctx, new(runChange))) }
+func (r *run) flush() error { return r.hide(r.commitWithRetry(r.ctx, new(runChange))) }
 
 // commitWithRetry repeats a commit until the store answers, so that completed work is not lost
 // during a temporary failure such as a full disk. It returns the error when ctx is done, and

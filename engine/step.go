@@ -102,7 +102,7 @@ func (t *Turn) record(ctx context.Context, name string, result []byte, s *stepSc
 	}
 	step := store.Step{Turn: t.entry.Turn, Name: name, Result: slices.Clone(result), Artifacts: artifacts}
 	if err := t.r.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
-		return fmt.Errorf("step %s: %w", a2a.Quote(name), hideStoreError(err))
+		return fmt.Errorf("step %s: %w", a2a.Quote(name), t.r.hide(err))
 	}
 	return nil
 }

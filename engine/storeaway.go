@@ -8,8 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // A store that does not answer for a while fails no task. Calls of a handler on its turn wait until the
@@ -21,7 +20,7 @@ import (
 func (r *run) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
 	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		err := do()
-		if !temporary(err) || ctx.Err() != nil || r.ctx.Err() != nil {
+		if !r.temporary(err) || ctx.Err() != nil || r.ctx.Err() != nil {
 			return err
 		}
 		if again != nil && !again() {
@@ -49,20 +48,19 @@ func (r *run) waitOutRead(ctx context.Context, call string, read func() error) e
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
 	}
-	return hideStoreError(err)
+	return r.hide(err)
 }
 
 // temporary reports whether a call of a store may succeed when it is repeated.
-func temporary(err error) bool {
-	return err != nil && a2a.CodeOf(err).Retryable() && !refused(err) && lasting(err) == nil && !errors.Is(err, errNoMemory)
+func (r *run) temporary(err error) bool {
+	return err != nil && a2a.CodeOf(err).Retryable() && !refused(err) && r.lasting(err) == nil && !errors.Is(err, errNoMemory)
 }
 
 // refused reports whether a call failed before it changed anything, for a reason that the handler may know how to
-// handle: an embedder failed, or the owner has used up a quota.
+// handle.
 func refused(err error) bool {
-	var embedder *vector.EmbedderError
-	var quota *blob.QuotaError
-	return errors.As(err, &embedder) || errors.As(err, &quota)
+	var unchanged contract.Unchanged
+	return errors.As(err, &unchanged)
 }
 
 // storeError is the error that a handler gets when a store failed. Its text may reach the client, so it
@@ -75,8 +73,8 @@ type storeError struct {
 func (s *storeError) Error() string { return s.text }
 func (s *storeError) Unwrap() error { return s.err }
 
-// hideStoreError hides the details of store errors from handlers and clients.
-func hideStoreError(err error) error {
+// hide hides the details of store errors from handlers and clients.
+func (r *run) hide(err error) error {
 	for _, known := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
 		if errors.Is(err, known) {
 			return err
@@ -86,16 +84,16 @@ func hideStoreError(err error) error {
 	switch {
 	case errors.As(err, &coded) && coded.Err != nil:
 		return &storeError{coded.Message, err}
-	case temporary(err), coded == nil && lasting(err) == nil:
+	case r.temporary(err), coded == nil && r.lasting(err) == nil:
 		return &storeError{"the agent's store failed", err}
 	}
 	return err
 }
 
 // interruptedByStore reports whether a handler returned the temporary error of a store.
-func interruptedByStore(err error) bool {
+func (r *run) interruptedByStore(err error) bool {
 	var failed *storeError
-	return errors.As(err, &failed) && temporary(failed.err)
+	return errors.As(err, &failed) && r.temporary(failed.err)
 }
 
 // clientText returns the text of an error for clients: without the causes of errors with a code.
@@ -119,58 +117,21 @@ func withoutCauses(text string, err error) string {
 	return text
 }
 
-// source is content that a handler writes. It can be read again if nothing was read yet, or if it is an
-// io.Seeker.
-type source struct {
-	io.Reader
-	seeker  io.Seeker
-	start   int64
-	started bool
-}
-
-func newSource(r io.Reader) *source {
-	s := &source{Reader: r}
-	if seeker, ok := r.(io.Seeker); ok {
-		if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
-			s.seeker, s.start = seeker, at
-		}
-	}
-	return s
-}
-
-// Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
-	s.started = true
-	return s.Reader.Read(p)
-}
-
-// rewind returns to the start of the content. It reports false if it cannot.
-func (s *source) rewind() bool {
-	if !s.started {
-		return true
-	}
-	if s.seeker == nil {
-		return false
-	}
-	_, err := s.seeker.Seek(s.start, io.SeekStart)
-	s.started = err != nil
-	return err == nil
-}
-
 // content is a reader of stored content that waits while the store does not answer.
 type content struct {
 	ctx  context.Context // of the call that opened it
 	r    *run
+	op   string
 	open func() (io.ReadCloser, error)
 	in   io.ReadCloser
 	read int64 // bytes that the caller has
 }
 
 // openContent opens content. open is called again after a failed read.
-func (r *run) openContent(ctx context.Context, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
-	c := &content{ctx: ctx, r: r, open: open}
-	if err := r.waitOut(ctx, "blobs.open", nil, c.reopen); err != nil {
-		return nil, hideStoreError(err)
+func (r *run) openContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	c := &content{ctx: ctx, r: r, op: op, open: open}
+	if err := r.waitOut(ctx, op, nil, c.reopen); err != nil {
+		return nil, r.hide(err)
 	}
 	return c, nil
 }
@@ -190,7 +151,7 @@ func (c *content) reopen() error {
 
 // Read implements io.Reader.
 func (c *content) Read(p []byte) (n int, err error) {
-	err = c.r.waitOut(c.ctx, "blobs.read", nil, func() error {
+	err = c.r.waitOut(c.ctx, c.op, nil, func() error {
 		if c.in == nil {
 			if err := c.reopen(); err != nil {
 				return err
@@ -199,7 +160,7 @@ func (c *content) Read(p []byte) (n int, err error) {
 		var err error
 		n, err = c.in.Read(p)
 		c.read += int64(n)
-		if !temporary(err) {
+		if !c.r.temporary(err) {
 			return err
 		}
 		_ = c.in.Close()
@@ -211,7 +172,7 @@ func (c *content) Read(p []byte) (n int, err error) {
 	if err == io.EOF { //nolint:errorlint // as in io.Copy
 		return n, err
 	}
-	return n, hideStoreError(err)
+	return n, c.r.hide(err)
 }
 
 // Close implements io.Closer.

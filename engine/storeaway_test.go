@@ -17,7 +17,12 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -52,7 +57,7 @@ func newAwayStore(s *inmem.Store) *awayStore {
 }
 
 func (s *awayStore) contracts() engine.Contracts {
-	return engine.Contracts{Blobs: awayBlobs{s.Blobs(blob.Config{}), s.o}, History: awayHistory{s.History(), s.o}}
+	return engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{s.Blobs(blob.Config{}), s.o}), transcripts.Of(awayHistory{s.History(), s.o})}}
 }
 
 type awayHistory struct {
@@ -120,23 +125,23 @@ var storeCalls = map[string]func(ctx context.Context, turn *engine.Turn, f *stor
 	"Blobs.Put": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
 		r := strings.NewReader("skipped content")
 		_, _ = r.Seek(8, io.SeekStart)
-		info, err := turn.Blobs().Put(ctx, r, engine.BlobParams{Name: "put"})
+		info, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.BlobParams{Name: "put"})
 		if err == nil && info.Digest != blob.Sum([]byte("content")) {
 			err = errors.New("it stored other content")
 		}
 		return err
 	},
 	"Blobs.Stat": func(ctx context.Context, turn *engine.Turn, f *storeCallFixture) error {
-		_, err := turn.Blobs().Stat(ctx, f.ref)
+		_, err := blobs.For(turn.Contracts()).Stat(ctx, f.ref)
 		return err
 	},
 	"Blobs.Open": func(ctx context.Context, turn *engine.Turn, f *storeCallFixture) error {
-		r, _, err := turn.Blobs().Open(ctx, f.ref)
+		r, _, err := blobs.For(turn.Contracts()).Open(ctx, f.ref)
 		return f.wantContent(r, err)
 	},
 	"read of an open blob": func(ctx context.Context, turn *engine.Turn, f *storeCallFixture) error {
 		left := f.o.left.Swap(0)
-		r, _, err := turn.Blobs().Open(ctx, f.ref)
+		r, _, err := blobs.For(turn.Contracts()).Open(ctx, f.ref)
 		if err != nil {
 			return err
 		}
@@ -165,29 +170,29 @@ var storeCalls = map[string]func(ctx context.Context, turn *engine.Turn, f *stor
 		return f.wantContent(r, err)
 	},
 	"Transcript.Append": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		return turn.Transcript().Append(ctx, said("x"))
+		return transcripts.For(turn.Contracts()).Append(ctx, said("x"))
 	},
 	"Transcript.Count": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		_, err := turn.Transcript().Count(ctx)
+		_, err := transcripts.For(turn.Contracts()).Count(ctx)
 		return err
 	},
 	"State.Get": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		_, err := turn.State().Get(ctx)
+		_, err := states.For(turn.Contracts()).Get(ctx)
 		return err
 	},
 	"State.Update": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		return turn.State().Update(ctx, map[string]any{"a": 1})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 	},
 	"Board.Create": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		b, err := turn.Board().Create(ctx, engine.BoardParams{}, "plan")
+		b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}, "plan")
 		if err != nil {
 			return err
 		}
-		_, err = turn.Board().Get(ctx, b.ID)
+		_, err = boards.For(turn.Contracts()).Get(ctx, b.ID)
 		return err
 	},
 	"Board.List": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		_, err := turn.Board().List(ctx)
+		_, err := boards.For(turn.Contracts()).List(ctx)
 		return err
 	},
 	"Step": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
@@ -291,18 +296,18 @@ func TestErrorOfAStoreThatIsAwayChargesNoAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, o := inmem.New(), new(away)
 				var calls, attempts int
-				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Blobs: awayBlobs{s.Blobs(blob.Config{}), o}}, MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{s.Blobs(blob.Config{}), o})}}, MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					if calls++; calls <= 3 {
 						o.left.Store(1)
 					}
 					attempts = max(attempts, turn.Attempt())
-					_, err := turn.Blobs().Put(ctx, io.MultiReader(strings.NewReader("content")), engine.BlobParams{})
+					_, err := blobs.For(turn.Contracts()).Put(ctx, io.MultiReader(strings.NewReader("content")), blobs.BlobParams{})
 					if err != nil {
 						if strings.Contains(err.Error(), secret) {
 							return errors.New("the error has details of the store")
 						}
 						if err = wrap(err); err == nil {
-							_, err = turn.State().Get(ctx) // is refused: the outcome of Put is unknown
+							_, err = states.For(turn.Contracts()).Get(ctx) // is refused: the outcome of Put is unknown
 						}
 					}
 					return err
@@ -393,8 +398,8 @@ func TestFailedReadsOfABlobPause(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Blobs: brokenReads{s.Blobs(blob.Config{}), o}}, Handler: func(ctx context.Context, turn *engine.Turn) error {
-			r, _, err := turn.Blobs().Open(ctx, info.Ref)
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(brokenReads{s.Blobs(blob.Config{}), o})}}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			r, _, err := blobs.For(turn.Contracts()).Open(ctx, info.Ref)
 			if err != nil {
 				return err
 			}

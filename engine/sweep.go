@@ -67,7 +67,7 @@ func (s *sweep) pass(ctx context.Context, beat func()) (err error) {
 // newSweeps returns the sweeps of removed tasks and of the stores of contracts.
 func newSweeps(s *settings, runs *runs, removed *removals) []*sweep {
 	sweeps := []*sweep{{settings: s, runs: runs, wake: removed.wake, Sweep: contract.Sweep{Kind: "removed tasks", Batch: removed.batches()}}}
-	for _, kept := range s.cfg.Contracts.Stores() {
+	for _, kept := range s.cfg.Contracts.Stores {
 		if sweeper, ok := kept.(contract.Sweeper); ok {
 			for _, one := range sweeper.Sweeps() {
 				sweeps = append(sweeps, &sweep{settings: s, runs: runs, Sweep: one})

@@ -65,7 +65,7 @@ func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool)
 	t.calls[scope]++
 	c := &t.earlier.calls[scope][n]
 	if !same(c) {
-		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on state, boards, transcript, facts or blobs differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
+		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on the agent's data, such as its state, differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
 	}
 	u.now = c.At
 	return c, nil
@@ -113,7 +113,7 @@ func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Reco
 		return err
 	})
 	if err != nil {
-		return r, hideStoreError(err)
+		return r, u.t.r.hide(err)
 	}
 	u.t.r.mu.Lock()
 	defer u.t.r.mu.Unlock()
@@ -172,7 +172,7 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 		return err
 	})
 	if err != nil {
-		return page, hideStoreError(err)
+		return page, u.t.r.hide(err)
 	}
 	c := &recordCall{result: callRecord{Kind: listCall, More: page.More}}
 	for _, r := range page.Records {
@@ -189,7 +189,7 @@ func (u *turnRecords) commit(ctx context.Context) error {
 	if !pending {
 		return nil
 	}
-	return hideStoreError(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
 }
 
 // commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
@@ -203,7 +203,7 @@ func (u *turnRecords) commitReads(ctx context.Context) error {
 	if !pending {
 		return nil
 	}
-	return hideStoreError(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
 }
 
 // result returns the record of a recorded call.

@@ -7,21 +7,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/history"
-	"github.com/holdfast-dev/holdfast/store/memory"
-	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// Calls of a handler on transcripts, facts, blobs, and on states outside of the agent's database are
-// numbered and recorded like those on records; see turnrecords.go. A write to a part of the engine's
-// store is an effect of the next commit. A write to another store is made at once, under a key that
-// each attempt of the turn uses for this call. The results of reads are committed before, so that
-// each attempt makes the same call.
+// Calls of a handler on contracts are numbered and recorded like calls on records; see turnrecords.go. A
+// write to a part of the engine's store is an effect of the next commit. A write to another store is made
+// at once, under a key that each attempt of the turn uses for this call. The results of reads are
+// committed before, so that each attempt makes the same call.
 
 // maxEffectBytes is the size of effects above which a call waits for their commit.
 const maxEffectBytes = 1 << 20
@@ -32,24 +30,13 @@ type callFailure struct {
 	Text string   `json:"text"`
 }
 
-// lastingErrors are errors without a code, or that handlers test for, that a repeated call has again.
-var lastingErrors = []error{
-	blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict,
-	memory.ErrFactNotFound, memory.ErrNoEmbedder, memory.ErrStateConflict, memory.ErrStateTooLarge,
-	vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch,
-	graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge,
-	graph.ErrCypher, graph.ErrCypherUnsupported, graph.ErrBudget,
-}
-
 // lasting returns the stored form of an error, nil if a repeated call may succeed.
-func lasting(err error) *callFailure {
+func (r *run) lasting(err error) *callFailure {
 	if refused(err) {
 		return nil
 	}
-	for _, known := range lastingErrors {
-		if errors.Is(err, known) {
-			return &callFailure{a2a.CodeOf(known), known.Error()}
-		}
+	if known := r.e.cfg.Contracts.lasting(func(known error) bool { return errors.Is(err, known) }); known != nil {
+		return &callFailure{a2a.CodeOf(known), known.Error()}
 	}
 	if code := a2a.CodeOf(err); code != a2a.CodeInternal && !code.Retryable() {
 		return &callFailure{code, clientText(err)}
@@ -58,17 +45,15 @@ func lasting(err error) *callFailure {
 }
 
 // error returns the error of a repeated call.
-func (f *callFailure) error() error {
-	for _, known := range lastingErrors {
-		if f.Text == known.Error() {
-			return known
-		}
+func (f *callFailure) error(c *Contracts) error {
+	if known := c.lasting(func(known error) bool { return f.Text == known.Error() }); known != nil {
+		return known
 	}
 	return a2a.Errorf(f.Code, "%s", f.Text)
 }
 
 // result returns the result of a recorded call.
-func (c *callRecord) result(to any) error {
+func (c *callRecord) result(contracts *Contracts, to any) error {
 	if !c.Failed {
 		if to == nil {
 			return nil
@@ -79,41 +64,79 @@ func (c *callRecord) result(to any) error {
 	if err := json.Unmarshal(c.Data, &f); err != nil {
 		return err
 	}
-	return f.error()
+	return f.error(contracts)
 }
 
-// contractCall is a call of a handler on a contract.
-type contractCall struct {
-	kind callKind
-	op   string
-	// direct is set for a write that is made at once. args are its arguments, nil if they cannot be
-	// compared.
-	direct bool
-	args   []any
-	// after is set for a write that depends on what the turn has written.
-	after bool
-	// again prepares a repetition of the call, and reports false if the call cannot be repeated. nil means
-	// that it always can.
-	again func() bool
-	// result points to the result, which has a form that JSON keeps. nil means none.
-	result any
-	// do makes the call, or adds effects to c. once identifies the call in all attempts.
-	do func(ctx context.Context, c *recordCall, once string) error
+// contractTurn implements [contract.Turn].
+type contractTurn struct{ t *Turn }
+
+// Contracts returns the turn for the methods of contracts, such as facts.For.
+func (t *Turn) Contracts() contract.Turn { return contractTurn{t} }
+
+func (c contractTurn) Session() contract.Session {
+	return c.t.r.e.cfg.session(store.ContextKey{Owner: c.t.Owner(), ID: c.t.ContextID()})
 }
 
-// onContract makes a call, or returns the recorded result of an earlier attempt.
-func (t *Turn) onContract(ctx context.Context, call contractCall) error {
+func (c contractTurn) TaskID() string { return c.t.TaskID() }
+
+func (c contractTurn) Fence() int64 { return c.t.r.lease.Fence }
+
+func (c contractTurn) Now() time.Time { return c.t.r.e.cfg.clock() }
+
+func (c contractTurn) Age(kind string) time.Duration { return c.t.r.e.cfg.Retention.Age(kind) }
+
+func (c contractTurn) Log() *slog.Logger { return c.t.r.e.log }
+
+func (c contractTurn) Store(k *contract.Kind) (s contract.Store, own bool) {
+	cfg := &c.t.r.e.cfg
+	return contract.Find(cfg.Contracts.Stores, k), cfg.own[k]
+}
+
+func (c contractTurn) Records(silent bool) (store.RecordUpdater, func() time.Time) {
+	u := c.t.records(silent)
+	return u, u.clock
+}
+
+func (c contractTurn) NewID(ctx context.Context, kind string) string {
+	t := c.t
+	scope := t.scopeName(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := newIDs{kind, scope}
+	t.newIDs[key]++
+	sum := t.key(kind, scope, t.newIDs[key])
+	return hex.EncodeToString(sum[:8])
+}
+
+// key returns a key of the nth use of a kind in a scope. Each attempt of the turn gets the same one.
+func (t *Turn) key(kind, scope string, n int) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), kind, scope, n))
+}
+
+func (c contractTurn) OpenContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	if err := c.t.records(true).commit(ctx); err != nil {
+		return nil, err
+	}
+	return c.t.r.openContent(ctx, op, open)
+}
+
+// Call makes a call, or returns the recorded result of an earlier attempt.
+func (c contractTurn) Call(ctx context.Context, call contract.Call) error {
+	t, kind := c.t, writeCall
+	if call.Read != nil {
+		kind = queryCall
+	}
 	u := t.records(true)
-	if call.direct {
-		u.write = &directWrite{op: call.op, args: argsDigest(call.args)}
+	if call.Direct != nil {
+		u.write = &directWrite{op: call.Op, args: argsDigest(call.Args)}
 		defer t.release(u)
 	}
-	done, err := u.recorded(ctx, func(c *callRecord) bool { return c.Kind == call.kind && c.Op == call.op })
+	done, err := u.recorded(ctx, func(r *callRecord) bool { return r.Kind == kind && r.Op == call.Op })
 	if err != nil {
 		return err
 	}
 	if done != nil {
-		return done.result(call.result)
+		return done.result(&t.r.e.cfg.Contracts, call.Result)
 	}
 	if err := t.r.ensureLease(ctx); err != nil {
 		return err
@@ -122,33 +145,37 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 		return err
 	}
 	switch {
-	case call.direct:
+	case call.Direct != nil:
 		err = u.commitReads(ctx)
-	case call.kind == queryCall || call.after:
+	case call.Read != nil || call.After:
 		err = u.commit(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	c := &recordCall{result: callRecord{Kind: call.kind, Op: call.op}}
-	if call.direct {
+	return t.perform(ctx, u, &recordCall{result: callRecord{Kind: kind, Op: call.Op}}, call)
+}
+
+// perform makes a call that no earlier attempt has made, and adds its result to the next commit.
+func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call contract.Call) (err error) {
+	if u.write != nil {
 		u.write.started = true // only this goroutine uses it while it is in flight
 	}
 	once := t.onceKey(ctx)
-	failure := t.r.waitOut(ctx, call.op, call.again, func() error { return call.do(ctx, c, once) })
-	data := call.result
+	failure := t.r.waitOut(ctx, call.Op, call.Again, func() error { return c.do(ctx, &call, once) })
+	data := call.Result
 	if failure != nil {
-		f := lasting(failure)
+		f := t.r.lasting(failure)
 		switch {
 		case f != nil:
 		case refused(failure):
-			if call.direct {
+			if u.write != nil {
 				u.write.started = false
 			}
 			return failure
 		default:
-			failure = hideStoreError(failure)
-			if call.direct {
+			failure = t.r.hide(failure)
+			if u.write != nil {
 				u.write.failure = failure
 			}
 			return failure
@@ -169,7 +196,25 @@ func (t *Turn) onContract(ctx context.Context, call contractCall) error {
 	if err == nil && full {
 		err = u.commit(ctx)
 	}
-	return errors.Join(hideStoreError(failure), err)
+	return errors.Join(t.r.hide(failure), err)
+}
+
+// do does the work of a call.
+func (c *recordCall) do(ctx context.Context, call *contract.Call, once string) error {
+	switch {
+	case call.Read != nil:
+		return call.Read(ctx)
+	case call.Effect != nil:
+		e, size, err := call.Effect(ctx, once)
+		c.effects, c.size = []store.Effect{e}, size
+		return err
+	}
+	c.written = true
+	err := call.Direct(ctx, once)
+	if errors.Is(err, contract.ErrFenced) {
+		return ErrLeaseLost
+	}
+	return err
 }
 
 // onceKey returns a key of the next call. Each attempt of the turn gets the same one.
@@ -177,43 +222,6 @@ func (t *Turn) onceKey(ctx context.Context) string {
 	scope := t.scopeName(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), scope, t.calls[scope]))
+	sum := t.key("", scope, t.calls[scope])
 	return "turn/" + hex.EncodeToString(sum[:16])
-}
-
-// contractWrite is a write of a handler on a contract.
-type contractWrite struct {
-	op   string
-	args []any // not nil
-	size int   // of the effect in bytes
-	// effect returns the write as an effect. It is nil if the contract is not part of the engine's
-	// store; direct then makes the write at once.
-	effect func(ctx context.Context) (store.Effect, error)
-	direct func(ctx context.Context, once string) error
-}
-
-// write makes a write.
-func (t *Turn) write(ctx context.Context, w contractWrite) error {
-	return t.onContract(ctx, contractCall{kind: writeCall, op: w.op, direct: w.effect == nil, args: w.args, do: func(ctx context.Context, c *recordCall, once string) error {
-		if w.effect == nil {
-			c.written = true
-			return fenced(w.direct(ctx, once))
-		}
-		e, err := w.effect(ctx)
-		c.effects, c.size = []store.Effect{e}, w.size
-		return err
-	}})
-}
-
-// fenced returns ErrLeaseLost for a write that a newer attempt has fenced.
-func fenced(err error) error {
-	if errors.Is(err, history.ErrFenced) {
-		return ErrLeaseLost
-	}
-	return err
-}
-
-// unsupported returns the error for a contract that the agent does not have.
-func unsupported(contract string) error {
-	return a2a.Errorf(a2a.CodeUnsupported, "the agent has no store of %s", contract)
 }

@@ -20,8 +20,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 )
 
 func said(text string) history.Message {
@@ -43,7 +48,7 @@ func TestTranscriptFactsAndBlobsOfATurn(t *testing.T) {
 
 // keepAll writes to each contract, and checks that it reads what it has written.
 func keepAll(ctx context.Context, turn *engine.Turn) error {
-	s := turn.Transcript()
+	s := transcripts.For(turn.Contracts())
 	before, err := s.Count(ctx)
 	if err != nil {
 		return err
@@ -70,25 +75,25 @@ func keepAll(ctx context.Context, turn *engine.Turn) error {
 			return fmt.Errorf("Count() after ClearTask = %d, %w, want %d", n, err, before)
 		}
 	}
-	if err := turn.Remember(ctx, "The backup runs at noon.", engine.RememberParams{Key: "backup", Metadata: map[string]any{"n": before}}); err != nil {
+	if err := facts.For(turn.Contracts()).Remember(ctx, "The backup runs at noon.", facts.RememberParams{Key: "backup", Metadata: map[string]any{"n": before}}); err != nil {
 		return err
 	}
-	facts, err := turn.Recall(ctx, "backup", engine.RecallParams{})
-	if err != nil || len(facts) != 1 || facts[0].Metadata["n"] != float64(before) || facts[0].Version != before/2+1 || facts[0].Score == 0 {
-		return fmt.Errorf("Recall() = %+v, %w", facts, err)
+	found, err := facts.For(turn.Contracts()).Recall(ctx, "backup", facts.RecallParams{})
+	if err != nil || len(found) != 1 || found[0].Metadata["n"] != float64(before) || found[0].Version != before/2+1 || found[0].Score == 0 {
+		return fmt.Errorf("Recall() = %+v, %w", found, err)
 	}
-	if err := turn.Forget(ctx, "", "none"); err != nil {
+	if err := facts.For(turn.Contracts()).Forget(ctx, "", "none"); err != nil {
 		return err
 	}
-	return keepBlobs(ctx, turn.Blobs(), turn.TaskID())
+	return keepBlobs(ctx, blobs.For(turn.Contracts()), turn.TaskID())
 }
 
-func keepBlobs(ctx context.Context, b *engine.Blobs, holder string) error {
-	info, err := b.Put(ctx, strings.NewReader("content"), engine.BlobParams{Name: "file", ContentType: "text/plain"})
+func keepBlobs(ctx context.Context, b *blobs.Blobs, holder string) error {
+	info, err := b.Put(ctx, strings.NewReader("content"), blobs.BlobParams{Name: "file", ContentType: "text/plain"})
 	if err != nil || len(info.Holders) != 1 || info.Holders[0] != "task/"+holder {
 		return fmt.Errorf("Put() = %+v, %w", info, err)
 	}
-	again, err := b.Put(ctx, strings.NewReader("content"), engine.BlobParams{})
+	again, err := b.Put(ctx, strings.NewReader("content"), blobs.BlobParams{})
 	if err != nil || again.Ref == info.Ref {
 		return fmt.Errorf("second Put() = %+v, %w, want another blob", again, err)
 	}
@@ -124,13 +129,13 @@ func TestInvalidCallsOnContractsAreRejected(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		_, recall := turn.Recall(ctx, "", engine.RecallParams{MinScore: 2})
-		_, semantic := turn.Recall(ctx, "x", engine.RecallParams{Mode: memory.ModeSemantic})
-		_, put := turn.Blobs().Put(ctx, strings.NewReader("x"), engine.BlobParams{ContentType: "?"})
-		_, size := turn.Blobs().Put(ctx, strings.NewReader("x"), engine.BlobParams{Size: 2})
+		_, recall := facts.For(turn.Contracts()).Recall(ctx, "", facts.RecallParams{MinScore: 2})
+		_, semantic := facts.For(turn.Contracts()).Recall(ctx, "x", facts.RecallParams{Mode: memory.ModeSemantic})
+		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.BlobParams{ContentType: "?"})
+		_, size := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.BlobParams{Size: 2})
 		for what, err := range map[string]error{
-			"Append": turn.Transcript().Append(ctx), "Page": second(turn.Transcript().Page(ctx, history.Query{Limit: -1})),
-			"Remember": turn.Remember(ctx, " ", engine.RememberParams{}), "Recall": recall, "Put": put,
+			"Append": transcripts.For(turn.Contracts()).Append(ctx), "Page": second(transcripts.For(turn.Contracts()).Page(ctx, history.Query{Limit: -1})),
+			"Remember": facts.For(turn.Contracts()).Remember(ctx, " ", facts.RememberParams{}), "Recall": recall, "Put": put,
 		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid {
 				return fmt.Errorf("%s = %w, want an error of invalid arguments", what, err)
@@ -139,7 +144,7 @@ func TestInvalidCallsOnContractsAreRejected(t *testing.T) {
 		if !errors.Is(semantic, memory.ErrNoEmbedder) || !errors.Is(size, blob.ErrSize) {
 			return fmt.Errorf("Recall() = %w, Put() = %w", semantic, size)
 		}
-		if err := errors.Join(turn.Transcript().Append(ctx, said("a")), turn.Flush()); err != nil {
+		if err := errors.Join(transcripts.For(turn.Contracts()).Append(ctx, said("a")), turn.Flush()); err != nil {
 			return err
 		}
 		if turn.Attempt() == 1 {
@@ -166,8 +171,8 @@ func TestRefusedEffectFailsTheTurn(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(&logged, nil))
 		e := start(t, engine.Config{Store: s, Logger: logger, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-			err := turn.Remember(ctx, "later", engine.RememberParams{Key: "k", ValidFrom: at})
-			return errors.Join(err, turn.Transcript().Append(ctx, said("lost")), turn.Remember(ctx, "earlier", engine.RememberParams{Key: "k", ValidFrom: at.Add(-1)}))
+			err := facts.For(turn.Contracts()).Remember(ctx, "later", facts.RememberParams{Key: "k", ValidFrom: at})
+			return errors.Join(err, transcripts.For(turn.Contracts()).Append(ctx, said("lost")), facts.For(turn.Contracts()).Remember(ctx, "earlier", facts.RememberParams{Key: "k", ValidFrom: at.Add(-1)}))
 		}})
 		task := sendIn(t, e, newID())
 		if want := "the output of the task could not be stored"; task.Status.State != a2a.StateFailed || task.Status.Message.Text() != want {
@@ -189,16 +194,16 @@ type withoutContracts struct{ store.Store }
 func TestContractsThatTheStoreLacksAreUnsupported(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Store: withoutContracts{inmem.New()}, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		_, recall := turn.Recall(ctx, "", engine.RecallParams{})
-		_, put := turn.Blobs().Put(ctx, strings.NewReader(""), engine.BlobParams{})
+		_, recall := facts.For(turn.Contracts()).Recall(ctx, "", facts.RecallParams{})
+		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader(""), blobs.BlobParams{})
 		for name, err := range map[string]error{
-			"history": turn.Transcript().Append(ctx, said("a")), "memory": turn.Remember(ctx, "a", engine.RememberParams{}), "blobs": put,
+			"transcripts": transcripts.For(turn.Contracts()).Append(ctx, said("a")), "facts": facts.For(turn.Contracts()).Remember(ctx, "a", facts.RememberParams{}), "blobs": put,
 		} {
 			if a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), name) {
 				return fmt.Errorf("%s: %w, want an unsupported error", name, err)
 			}
 		}
-		for _, err := range []error{recall, second(turn.Transcript().Count(ctx)), second(turn.Transcript().Tail(ctx, 1)), turn.Forget(ctx, "", "a"), turn.Blobs().Delete(ctx, "a")} {
+		for _, err := range []error{recall, second(transcripts.For(turn.Contracts()).Count(ctx)), second(transcripts.For(turn.Contracts()).Tail(ctx, 1)), facts.For(turn.Contracts()).Forget(ctx, "", "a"), blobs.For(turn.Contracts()).Delete(ctx, "a")} {
 			if a2a.CodeOf(err) != a2a.CodeUnsupported {
 				return fmt.Errorf("%w, want an unsupported error", err)
 			}
@@ -219,7 +224,7 @@ func TestCanceledTurnLeavesTheFirstWrites(t *testing.T) {
 		e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			for i := range writes {
 				text := fmt.Sprintf("%02d", i)
-				if err := errors.Join(turn.Transcript().Append(ctx, said(text)), turn.Remember(ctx, text, engine.RememberParams{Namespace: turn.ContextID()})); err != nil {
+				if err := errors.Join(transcripts.For(turn.Contracts()).Append(ctx, said(text)), facts.For(turn.Contracts()).Remember(ctx, text, facts.RememberParams{Namespace: turn.ContextID()})); err != nil {
 					return err
 				}
 				started <- struct{}{}
@@ -296,10 +301,10 @@ func TestStateInAnotherStoreIsUpdatedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states := &keyedStates{ShortTerm: other, done: make(map[string]bool)}
+	keyed := &keyedStates{ShortTerm: other, done: make(map[string]bool)}
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{State: states}, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 20, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		st := turn.State()
+	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{states.Of(keyed)}}, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 20, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		st := states.For(turn.Contracts())
 		for i := range 3 {
 			if err := st.Update(ctx, map[string]any{fmt.Sprint("m", i): turn.Attempt(), "big": 1 << 60}); err != nil {
 				return engine.Retry(err)

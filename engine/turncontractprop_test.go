@@ -18,10 +18,16 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // contractKinds are the operations of TestStateEqualsUninterruptedRun on transcripts, facts and blobs.
@@ -71,7 +77,7 @@ func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, 
 	text := fmt.Sprintf("%d %s", o.id, lastOf(a.seen))
 	switch o.kind {
 	case "append", "tail", "messages", "count", "clearTranscript", "clearTask":
-		result, err = onTranscript(ctx, a.turn.Transcript(), o, text)
+		result, err = onTranscript(ctx, transcripts.For(a.turn.Contracts()), o, text)
 	case "put", "read", "deleteBlob":
 		result, err = a.onBlobs(ctx, o)
 	default:
@@ -86,7 +92,7 @@ func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, 
 	return result, err
 }
 
-func onTranscript(ctx context.Context, s *engine.Transcript, o *stateOp, text string) (any, error) {
+func onTranscript(ctx context.Context, s *transcripts.Transcript, o *stateOp, text string) (any, error) {
 	switch o.kind {
 	case "append":
 		messages := []history.Message{{Role: "user", Body: fmt.Appendf(nil, "%q", text)}}
@@ -120,22 +126,22 @@ func plainMessages(all []history.Message) []string {
 }
 
 func (a *stateAttempt) onFacts(ctx context.Context, o *stateOp) (any, error) {
-	p := engine.RememberParams{Namespace: a.turn.ContextID(), Metadata: map[string]any{"id": o.id}}
+	p := facts.RememberParams{Namespace: a.turn.ContextID(), Metadata: map[string]any{"id": o.id}}
 	content := fmt.Sprint("fact ", o.n%4)
 	switch o.kind {
 	case "remember":
-		return nil, a.turn.Remember(ctx, content, p)
+		return nil, facts.For(a.turn.Contracts()).Remember(ctx, content, p)
 	case "rememberKey":
 		p.Key = fmt.Sprint("key", o.n%2)
-		return nil, a.turn.Remember(ctx, content, p)
+		return nil, facts.For(a.turn.Contracts()).Remember(ctx, content, p)
 	}
-	found, err := a.turn.Recall(ctx, "", engine.RecallParams{Namespace: a.turn.ContextID(), Limit: 1000})
+	found, err := facts.For(a.turn.Contracts()).Recall(ctx, "", facts.RecallParams{Namespace: a.turn.ContextID(), Limit: 1000})
 	if err != nil || o.kind == "recall" {
 		return plainFacts(found), err
 	}
 	for _, m := range found {
 		if m.Content == content {
-			if err := a.turn.Forget(ctx, a.turn.ContextID(), m.ID); err != nil {
+			if err := facts.For(a.turn.Contracts()).Forget(ctx, a.turn.ContextID(), m.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -146,7 +152,7 @@ func (a *stateAttempt) onFacts(ctx context.Context, o *stateOp) (any, error) {
 // onGraph writes entities and relationships that depend on what the handler has read, and reads all of
 // them.
 func (a *stateAttempt) onGraph(ctx context.Context, o *stateOp, text string) (any, error) {
-	g := a.turn.Graph(a.turn.ContextID())
+	g := graphs.For(a.turn.Contracts(), a.turn.ContextID())
 	id, other := fmt.Sprint("n", o.n%5), fmt.Sprint("n", o.n/5%5)
 	switch o.kind {
 	case "addEntities":
@@ -228,7 +234,7 @@ func (letters) Embed(_ context.Context, texts []string) (all [][]float32, err er
 
 // onDocuments writes documents that depend on what the handler has read, and reads all of them.
 func (a *stateAttempt) onDocuments(ctx context.Context, o *stateOp, text string) (any, error) {
-	d := a.turn.Documents(a.turn.ContextID())
+	d := documents.For(a.turn.Contracts(), a.turn.ContextID())
 	id := fmt.Sprint("d", o.n%5)
 	switch o.kind {
 	case "upsert":
@@ -317,7 +323,7 @@ func plainFacts(found []memory.Memory) []string {
 func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
 	name := a.turn.ContextID() + "/" + fmt.Sprint(o.id)
 	if o.kind == "put" {
-		info, err := a.turn.Blobs().Put(ctx, strings.NewReader(name), engine.BlobParams{Name: name})
+		info, err := blobs.For(a.turn.Contracts()).Put(ctx, strings.NewReader(name), blobs.BlobParams{Name: name})
 		if err == nil {
 			a.refs = append(a.refs, info.Ref)
 		}
@@ -328,15 +334,15 @@ func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
 	}
 	ref := a.refs[o.n%len(a.refs)]
 	if o.kind == "deleteBlob" {
-		return nil, a.turn.Blobs().Delete(ctx, ref)
+		return nil, blobs.For(a.turn.Contracts()).Delete(ctx, ref)
 	}
-	if info, err := a.turn.Blobs().Stat(ctx, ref); err != nil {
+	if info, err := blobs.For(a.turn.Contracts()).Stat(ctx, ref); err != nil {
 		return nil, err
 	} else if len(info.Holders) != 1 || info.Holders[0] != "task/"+a.turn.TaskID() {
 		return nil, fmt.Errorf("blob has holders %q", info.Holders)
 	}
 	// Content is not recorded: a later commit of an earlier attempt may have deleted it.
-	r, _, err := a.turn.Blobs().Open(ctx, ref)
+	r, _, err := blobs.For(a.turn.Contracts()).Open(ctx, ref)
 	if err != nil {
 		return "read", nil
 	}
@@ -397,10 +403,7 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 }
 
 func (f *foreignStore) contracts() engine.Contracts {
-	return engine.Contracts{
-		History: &foreignHistory{f.History(), f}, Facts: &foreignFacts{f.LongTerm(memory.LongTermConfig{}), f}, Blobs: &foreignBlobs{f.Blobs(blob.Config{}), f},
-		Documents: &foreignDocuments{vectorsOf(f.contractParts), f}, Graphs: &foreignGraphs{f.Graph(nil), f},
-	}
+	return engine.Contracts{Stores: []contract.Store{transcripts.Of(&foreignHistory{f.History(), f}), facts.Of(&foreignFacts{f.LongTerm(memory.LongTermConfig{}), f}), blobs.Of(&foreignBlobs{f.Blobs(blob.Config{}), f}), documents.Of(&foreignDocuments{vectorsOf(f.contractParts), f}), graphs.Of(&foreignGraphs{f.Graph(nil), f})}}
 }
 
 func onForeign[R any](f *foreignStore, do func() (R, error)) (r R, err error) {

@@ -20,7 +20,11 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 )
 
 // lostAnswers is a store outside of the agent's database. It loses the answers to the first writes.
@@ -56,12 +60,12 @@ func (b lossyBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blo
 func newLostAnswers(parts contractParts, losses int32) engine.Contracts {
 	l := &lostAnswers{}
 	l.left.Store(losses)
-	return engine.Contracts{History: lossyHistory{parts.History(), l}, Blobs: lossyBlobs{parts.Blobs(blob.Config{}), l}}
+	return engine.Contracts{Stores: []contract.Store{transcripts.Of(lossyHistory{parts.History(), l}), blobs.Of(lossyBlobs{parts.Blobs(blob.Config{}), l})}}
 }
 
 func put(ctx context.Context, turn *engine.Turn, content string, digest blob.Digest) error {
 	stream := io.MultiReader(strings.NewReader(content)) // no io.Seeker: Put cannot repeat it
-	info, err := turn.Blobs().Put(ctx, stream, engine.BlobParams{Name: turn.ContextID() + "/" + content, Digest: digest})
+	info, err := blobs.For(turn.Contracts()).Put(ctx, stream, blobs.BlobParams{Name: turn.ContextID() + "/" + content, Digest: digest})
 	if err == nil && info.Digest != blob.Sum([]byte(content)) {
 		return fmt.Errorf("Put(%q) returned the blob of another content", content)
 	}
@@ -81,7 +85,7 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 		"transcript.append": func(ctx context.Context, turn *engine.Turn, text string) error {
 			ctx, cancel := impatient(ctx, turn, text)
 			defer cancel()
-			return turn.Transcript().Append(ctx, said(text))
+			return transcripts.For(turn.Contracts()).Append(ctx, said(text))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +97,8 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 						if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
 							return fmt.Errorf("write = %w, want the error of the store", err)
 						}
-						_, state := turn.State().Get(ctx)
-						for _, err := range []error{write(ctx, turn, "second"), put(ctx, turn, "other", blob.Digest{}), turn.Blobs().Delete(ctx, "x"), turn.State().Update(ctx, map[string]any{"a": 1}), state} {
+						_, state := states.For(turn.Contracts()).Get(ctx)
+						for _, err := range []error{write(ctx, turn, "second"), put(ctx, turn, "other", blob.Digest{}), blobs.For(turn.Contracts()).Delete(ctx, "x"), states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1}), state} {
 							if a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), name) {
 								return fmt.Errorf("another call = %w, want one that names %s", err, name)
 							}
@@ -159,7 +163,7 @@ func TestConcurrentPutsDoNotShareABlob(t *testing.T) {
 			inFlight, done := make(chan struct{}), make(chan error)
 			r, w := io.Pipe()
 			go func() {
-				_, err := turn.Blobs().Put(ctx, r, engine.BlobParams{Name: turn.ContextID() + "/first"})
+				_, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.BlobParams{Name: turn.ContextID() + "/first"})
 				done <- err
 			}()
 			go func() {
@@ -167,8 +171,8 @@ func TestConcurrentPutsDoNotShareABlob(t *testing.T) {
 				close(inFlight)
 			}()
 			<-inFlight
-			_, state := turn.State().Get(ctx)
-			for _, err := range []error{put(ctx, turn, "x", blob.Digest{}), turn.State().Update(ctx, map[string]any{"a": 1}), state} {
+			_, state := states.For(turn.Contracts()).Get(ctx)
+			for _, err := range []error{put(ctx, turn, "x", blob.Digest{}), states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1}), state} {
 				if a2a.CodeOf(err) != a2a.CodeInvalid {
 					return fmt.Errorf("call during Put = %w, want an error", err)
 				}
@@ -213,7 +217,7 @@ func TestFailedWriteIsStoredBeforeTheNextOne(t *testing.T) {
 	t.Parallel()
 	foreign := inmem.New()
 	full := &fullBlobs{Blobs: foreign.Blobs(blob.Config{})}
-	e := start(t, engine.Config{Store: inmem.New(), Contracts: engine.Contracts{Blobs: full}, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: inmem.New(), Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(full)}}, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		full.full.Store(turn.Attempt() == 1)
 		err := put(ctx, turn, "large", blob.Digest{})
 		if turn.Attempt() == 1 {
@@ -261,7 +265,7 @@ func TestCallsWaitForAStoreThatIsDown(t *testing.T) {
 	t.Parallel()
 	foreign := inmem.New()
 	e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), Handler: func(ctx context.Context, turn *engine.Turn) error {
-		return turn.Transcript().Append(ctx, said("once"))
+		return transcripts.For(turn.Contracts()).Append(ctx, said("once"))
 	}})
 	task := sendIn(t, e, newID())
 	if task.Status.State != a2a.StateCompleted {

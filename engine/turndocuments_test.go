@@ -12,8 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	storefilter "github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // texts returns a write of documents with texts.
@@ -38,7 +40,7 @@ func TestDocumentsOfATurn(t *testing.T) {
 	attempts := 0
 	_, task := onDocuments(t, engine.Contracts{}, func(ctx context.Context, turn *engine.Turn) error {
 		attempts++
-		d := turn.Documents("manual")
+		d := documents.For(turn.Contracts(), "manual")
 		if _, err := d.Search(ctx, vector.SearchParams{Queries: []vector.Query{{Text: "x"}}}); !errors.Is(err, vector.ErrCollectionNotFound) {
 			return fmt.Errorf("Search() of no collection = %w", err)
 		}
@@ -58,7 +60,7 @@ func TestDocumentsOfATurn(t *testing.T) {
 		if err != nil || found[0].Mode != vector.ModeLexical || len(found[0].Hits) != 1 || found[0].Hits[0].ID != "reset" || found[0].Hits[0].Score <= 0 || found[0].Hits[0].Metadata["n"] != 36.0 {
 			return fmt.Errorf("Search() = %+v, %w", found, err)
 		}
-		if err := errors.Join(d.Delete(ctx, ids[1], "missing"), turn.Documents("none").Delete(ctx, "x")); err != nil {
+		if err := errors.Join(d.Delete(ctx, ids[1], "missing"), documents.For(turn.Contracts(), "none").Delete(ctx, "x")); err != nil {
 			return err
 		}
 		all, err := d.Get(ctx, ids...)
@@ -92,7 +94,7 @@ func TestDocumentsAreEmbeddedOnce(t *testing.T) {
 	t.Parallel()
 	m, attempts := new(model), 0
 	s, task := onDocuments(t, engine.Contracts{Embedder: m}, func(ctx context.Context, turn *engine.Turn) error {
-		if _, err := turn.Documents("").Upsert(ctx, texts("a: text", "b: text")); err != nil {
+		if _, err := documents.For(turn.Contracts(), "").Upsert(ctx, texts("a: text", "b: text")); err != nil {
 			return err
 		}
 		if err := turn.Flush(); err != nil {
@@ -116,22 +118,19 @@ func TestFailureOfTheEmbedderIsReturned(t *testing.T) {
 	t.Parallel()
 	other := inmem.New()
 	t.Cleanup(func() { _ = other.Close() })
-	for name, c := range map[string]func(m *model) engine.Contracts{
-		"own store": func(m *model) engine.Contracts { return engine.Contracts{Embedder: m} },
-		"another store": func(m *model) engine.Contracts {
-			return engine.Contracts{Documents: other.Vectors(vector.Config{Embedder: m})}
-		},
-	} {
+	for name, c := range map[string]func(m *model) engine.Contracts{"own store": func(m *model) engine.Contracts { return engine.Contracts{Embedder: m} }, "another store": func(m *model) engine.Contracts {
+		return engine.Contracts{Stores: []contract.Store{documents.Of(other.Vectors(vector.Config{Embedder: m}))}}
+	}} {
 		_, task := onDocuments(t, c(&model{fails: 1}), func(ctx context.Context, turn *engine.Turn) error {
-			_, err := turn.Documents("").Upsert(ctx, texts("a: text"))
+			_, err := documents.For(turn.Contracts(), "").Upsert(ctx, texts("a: text"))
 			var failed *vector.EmbedderError
 			if !errors.As(err, &failed) || failed.Embedder != "letters" || a2a.CodeOf(err) != a2a.CodeUnavailable {
 				return fmt.Errorf("Upsert() = %w, want an EmbedderError", err)
 			}
-			if _, err := turn.Documents("").Upsert(ctx, texts("b: other")); err != nil {
+			if _, err := documents.For(turn.Contracts(), "").Upsert(ctx, texts("b: other")); err != nil {
 				return err
 			}
-			all, err := turn.Documents("").Get(ctx, "a", "b")
+			all, err := documents.For(turn.Contracts(), "").Get(ctx, "a", "b")
 			if err != nil || len(all) != 1 || all[0].ID != "b" {
 				return fmt.Errorf("Get() = %+v, %w", all, err)
 			}
@@ -147,14 +146,14 @@ func TestFailureOfTheEmbedderIsReturned(t *testing.T) {
 // documents exist.
 func TestConcurrentAddFailsTheTurn(t *testing.T) {
 	t.Parallel()
-	var documents vector.Store
+	var others vector.Store
 	s := inmem.New()
-	documents = s.Vectors(vector.Config{})
+	others = s.Vectors(vector.Config{})
 	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if _, err := turn.Documents("").Add(ctx, texts("mine: a", "same: b")); err != nil {
+		if _, err := documents.For(turn.Contracts(), "").Add(ctx, texts("mine: a", "same: b")); err != nil {
 			return err
 		}
-		if _, err := documents.Add(ctx, vector.Key{Owner: alice.ID}, texts("same: c")); err != nil {
+		if _, err := others.Add(ctx, vector.Key{Owner: alice.ID}, texts("same: c")); err != nil {
 			return err
 		}
 		return turn.Reply()
@@ -162,7 +161,7 @@ func TestConcurrentAddFailsTheTurn(t *testing.T) {
 	if task := sendIn(t, e, newID()); task.Status.State != a2a.StateFailed {
 		t.Errorf("task is %s, want failed", task.Status.State)
 	}
-	all, err := documents.Get(t.Context(), vector.Key{Owner: alice.ID}, []string{"mine", "same"})
+	all, err := others.Get(t.Context(), vector.Key{Owner: alice.ID}, []string{"mine", "same"})
 	if err != nil || len(all) != 1 || all[0].Text != "c" {
 		t.Errorf("Get() = %+v, %v, want the document of the other writer", all, err)
 	}
@@ -177,8 +176,8 @@ func (truncating) Search(context.Context, vector.Key, vector.SearchParams) ([]ve
 
 func TestSearchOfATurnReportsTruncation(t *testing.T) {
 	t.Parallel()
-	_, task := onDocuments(t, engine.Contracts{Documents: truncating{inmem.New().Vectors(vector.Config{})}}, func(ctx context.Context, turn *engine.Turn) error {
-		found, err := turn.Documents("").Search(ctx, vector.SearchParams{})
+	_, task := onDocuments(t, engine.Contracts{Stores: []contract.Store{documents.Of(truncating{inmem.New().Vectors(vector.Config{})})}}, func(ctx context.Context, turn *engine.Turn) error {
+		found, err := documents.For(turn.Contracts(), "").Search(ctx, vector.SearchParams{})
 		if err != nil || len(found) != 1 || !found[0].Truncated {
 			return fmt.Errorf("Search() = %+v, %w, want a truncated result", found, err)
 		}

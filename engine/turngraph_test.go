@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
 
 func TestGraphOfATurn(t *testing.T) {
@@ -19,7 +20,7 @@ func TestGraphOfATurn(t *testing.T) {
 	attempts := 0
 	s, task := onDocuments(t, engine.Contracts{}, func(ctx context.Context, turn *engine.Turn) error {
 		attempts++
-		g := turn.Graph("people")
+		g := graphs.For(turn.Contracts(), "people")
 		if found, err := g.Neighbors(ctx, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1}); err != nil || len(found.Entities) > 0 {
 			return fmt.Errorf("Neighbors() in an empty graph = %+v, %w", found, err)
 		}

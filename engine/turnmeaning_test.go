@@ -15,7 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/embedding"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // embedder is a server of embeddings. Texts with one of the words of a group are close.
@@ -74,7 +77,7 @@ func TestRecallUsesTheBestMode(t *testing.T) {
 	var texts [2]int64
 	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Contracts: engine.Contracts{Embedder: server.client(t)}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		for _, text := range []string{"Ravi likes espresso, a coffee", "the train leaves at nine"} {
-			if err := turn.Remember(ctx, text, engine.RememberParams{Entities: []string{"Ravi Kumar"}}); err != nil {
+			if err := facts.For(turn.Contracts()).Remember(ctx, text, facts.RememberParams{Entities: []string{"Ravi Kumar"}}); err != nil {
 				return err
 			}
 		}
@@ -82,7 +85,7 @@ func TestRecallUsesTheBestMode(t *testing.T) {
 			query string
 			mode  memory.Mode
 		}{{"which drink?", ""}, {"travel", memory.ModeSemantic}, {"ravi kumar", memory.ModeGraph}} {
-			facts, err := turn.Recall(ctx, p.query, engine.RecallParams{Mode: p.mode})
+			facts, err := facts.For(turn.Contracts()).Recall(ctx, p.query, facts.RecallParams{Mode: p.mode})
 			if err != nil {
 				return err
 			}
@@ -91,7 +94,7 @@ func TestRecallUsesTheBestMode(t *testing.T) {
 			}
 		}
 		texts[turn.Attempt()-1] = server.texts.Load()
-		if err := turn.Transcript().AppendText(ctx, "user", "recalled"); err != nil { // a change, with which reads are recorded
+		if err := transcripts.For(turn.Contracts()).AppendText(ctx, "user", "recalled"); err != nil { // a change, with which reads are recorded
 			return err
 		}
 		if turn.Attempt() == 1 {
@@ -122,10 +125,10 @@ func TestFactsAreEmbeddedLater(t *testing.T) {
 	server.down.Store(true)
 	client := server.client(t)
 	handler := func(ctx context.Context, turn *engine.Turn) error {
-		if err := turn.Remember(ctx, "Ravi likes coffee", engine.RememberParams{}); err != nil {
+		if err := facts.For(turn.Contracts()).Remember(ctx, "Ravi likes coffee", facts.RememberParams{}); err != nil {
 			return err
 		}
-		facts, err := turn.Recall(ctx, "coffee", engine.RecallParams{})
+		facts, err := facts.For(turn.Contracts()).Recall(ctx, "coffee", facts.RecallParams{})
 		if err == nil && (len(facts) != 1 || facts[0].Scores.Semantic != 0) {
 			t.Errorf("Recall() = %+v, want the fact by its words", facts)
 		}
@@ -137,12 +140,12 @@ func TestFactsAreEmbeddedLater(t *testing.T) {
 	}
 	server.down.Store(false)
 	// Another process of the agent starts with a pass.
-	facts := &observedFacts{s.LongTerm(memory.LongTermConfig{Embedder: client}), make(chan int, 1)}
-	start(t, engine.Config{Store: s, Handler: handler, Contracts: engine.Contracts{Embedder: client, Facts: facts}})
-	if n := <-facts.embedded; n != 1 {
+	observed := &observedFacts{s.LongTerm(memory.LongTermConfig{Embedder: client}), make(chan int, 1)}
+	start(t, engine.Config{Store: s, Handler: handler, Contracts: engine.Contracts{Stores: []contract.Store{facts.Of(observed)}, Embedder: client}})
+	if n := <-observed.embedded; n != 1 {
 		t.Errorf("the agent embedded %d facts, want 1", n)
 	}
-	r, err := facts.Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent"}, memory.SearchParams{Query: "a drink", Mode: memory.ModeSemantic})
+	r, err := observed.Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent"}, memory.SearchParams{Query: "a drink", Mode: memory.ModeSemantic})
 	if err != nil || len(r.Facts) != 1 || r.Pending != 0 {
 		t.Errorf("Search() = %+v, %v, want the fact", r, err)
 	}

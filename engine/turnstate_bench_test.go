@@ -13,6 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -73,21 +76,21 @@ func benchState(ctx context.Context, turn *engine.Turn) error {
 	kind := turn.Messages()[0].Text()
 	switch kind {
 	case "append", "append and remember":
-		if err := turn.Transcript().AppendText(ctx, "user", "The backup runs at noon, except on Sundays."); err != nil {
+		if err := transcripts.For(turn.Contracts()).AppendText(ctx, "user", "The backup runs at noon, except on Sundays."); err != nil {
 			return err
 		}
 	case "read", "write":
-		if _, err := turn.State().Get(ctx); err != nil {
+		if _, err := states.For(turn.Contracts()).Get(ctx); err != nil {
 			return err
 		}
 	}
 	if strings.HasSuffix(kind, "remember") {
-		if err := turn.Remember(ctx, "The backup runs at noon, except on Sundays.", engine.RememberParams{Namespace: turn.ContextID()}); err != nil {
+		if err := facts.For(turn.Contracts()).Remember(ctx, "The backup runs at noon, except on Sundays.", facts.RememberParams{Namespace: turn.ContextID()}); err != nil {
 			return err
 		}
 	}
 	if kind == "write" {
-		if err := turn.State().Update(ctx, map[string]any{"step": "answered", "user": map[string]any{"language": "en", "id": 4711}}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"step": "answered", "user": map[string]any{"language": "en", "id": 4711}}); err != nil {
 			return err
 		}
 	}

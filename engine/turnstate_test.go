@@ -16,7 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -72,7 +74,7 @@ func TestStateAndBoardsOfATurn(t *testing.T) {
 	t.Parallel()
 	onAllStores(t, func(t *testing.T, _ string, s store.Store) {
 		e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
-			st, b := turn.State(), turn.Board()
+			st, b := states.For(turn.Contracts()), boards.For(turn.Contracts())
 			before, err := st.Get(ctx)
 			if err != nil {
 				return err
@@ -89,7 +91,7 @@ func TestStateAndBoardsOfATurn(t *testing.T) {
 			}
 			root, err := b.Root(ctx)
 			if errors.Is(err, board.ErrNotFound) {
-				root, err = b.Create(ctx, engine.BoardParams{Label: "plan"}, "read", "write")
+				root, err = b.Create(ctx, boards.BoardParams{Label: "plan"}, "read", "write")
 			}
 			if err != nil {
 				return err
@@ -124,16 +126,16 @@ func TestStateOfAnotherContextOrOwnerIsSeparate(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if b, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+		if b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
 			return err
 		} else if text := turn.Messages()[0].Text(); text != "go" {
-			if _, err := turn.Board().Get(ctx, text); !errors.Is(err, board.ErrNotFound) {
+			if _, err := boards.For(turn.Contracts()).Get(ctx, text); !errors.Is(err, board.ErrNotFound) {
 				return fmt.Errorf("board of another context = %w", err)
 			}
 		} else {
 			return turn.Reply(a2a.TextPart{Text: b.ID})
 		}
-		return turn.State().Update(ctx, map[string]any{turn.TaskID(): true})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{turn.TaskID(): true})
 	}})
 	first := sendIn(t, e, newID())
 	if first.Status.State != a2a.StateCompleted {
@@ -167,10 +169,10 @@ func TestStateJoinsTheCommitOfTheTurn(t *testing.T) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if _, err := turn.State().Get(ctx); err != nil {
+		if _, err := states.For(turn.Contracts()).Get(ctx); err != nil {
 			return err
 		}
-		return turn.State().Update(ctx, map[string]any{"a": 1})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 	}})
 	task := sendIn(t, e, newID())
 	if got := sessionState(t, s, task.ContextID); got != `{"a":1}` {
@@ -196,14 +198,14 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 			waiting.Done()
 			<-started
 			for i := range 5 {
-				if err := turn.State().Update(ctx, map[string]any{fmt.Sprint(turn.TaskID(), i): i}); err != nil {
+				if err := states.For(turn.Contracts()).Update(ctx, map[string]any{fmt.Sprint(turn.TaskID(), i): i}); err != nil {
 					return err
 				}
-				root, err := turn.Board().OpenRoot(ctx, engine.BoardParams{})
+				root, err := boards.For(turn.Contracts()).OpenRoot(ctx, boards.BoardParams{})
 				if err != nil {
 					return err
 				}
-				if added, err := turn.Board().AddTasks(ctx, root.ID, turn.TaskID()); err != nil || added[0].Title != turn.TaskID() {
+				if added, err := boards.For(turn.Contracts()).AddTasks(ctx, root.ID, turn.TaskID()); err != nil || added[0].Title != turn.TaskID() {
 					return fmt.Errorf("added %+v, %w", added, err)
 				}
 			}
@@ -249,12 +251,12 @@ func TestChangesDuringACommitAreKept(t *testing.T) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if err := turn.State().Update(ctx, map[string]any{"a": 1}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1}); err != nil {
 			return err
 		}
 		<-inCommit
-		err := turn.State().Update(ctx, map[string]any{"b": 2})
-		got, gerr := turn.State().Get(ctx)
+		err := states.For(turn.Contracts()).Update(ctx, map[string]any{"b": 2})
+		got, gerr := states.For(turn.Contracts()).Get(ctx)
 		close(changed)
 		if len(got.Values) != 2 {
 			return fmt.Errorf("state with its changes = %v", got.Values)
@@ -275,7 +277,7 @@ func TestCancelKeepsAPrefixOfTheChanges(t *testing.T) {
 			contextID := newID()
 			reached := make(chan struct{})
 			e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-				b, err := turn.Board().Create(ctx, engine.BoardParams{})
+				b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{})
 				for i := 0; err == nil; i++ {
 					if i == after {
 						close(reached)
@@ -284,8 +286,8 @@ func TestCancelKeepsAPrefixOfTheChanges(t *testing.T) {
 						<-ctx.Done()
 						return context.Cause(ctx)
 					}
-					if err = turn.State().Update(ctx, map[string]any{"n": i}); err == nil {
-						_, err = turn.Board().AddTasks(ctx, b.ID, fmt.Sprint(i))
+					if err = states.For(turn.Contracts()).Update(ctx, map[string]any{"n": i}); err == nil {
+						_, err = boards.For(turn.Contracts()).AddTasks(ctx, b.ID, fmt.Sprint(i))
 					}
 				}
 				return err
@@ -323,18 +325,18 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 	contextID := newID()
 	waiting, resumed := make(chan struct{}), make(chan error, 1)
 	first := start(t, engine.Config{Store: s, FlushInterval: time.Hour, HandlerGrace: time.Minute, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if err := turn.State().Update(ctx, map[string]any{"first": true}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
-		if _, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
 			return err
 		}
-		if err := turn.State().Update(ctx, map[string]any{"lost": true}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"lost": true}); err != nil {
 			return err
 		}
 		close(waiting)
 		<-ctx.Done()
-		_, err := turn.State().Replace(context.WithoutCancel(ctx), map[string]any{"replaced": true}, 1)
+		_, err := states.For(turn.Contracts()).Replace(context.WithoutCancel(ctx), map[string]any{"replaced": true}, 1)
 		resumed <- err
 		return err
 	}})
@@ -343,17 +345,17 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 	task := send(t, first, m)
 	<-waiting
 	second := start(t, engine.Config{Store: newProcess(s, 0, false), Poll: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if err := turn.State().Update(ctx, map[string]any{"first": true}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
-		if _, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
 			return err
 		}
-		got, err := turn.State().Get(ctx)
+		got, err := states.For(turn.Contracts()).Get(ctx)
 		if err != nil {
 			return err
 		}
-		return turn.State().Update(ctx, map[string]any{"second": len(got.Values)})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{"second": len(got.Values)})
 	}})
 	if done := waitFinal(t, second, task.Key.ID); done.Status.State != a2a.StateCompleted {
 		t.Errorf("task is %s: %s", done.Status.State, done.Status.Message.Text())
@@ -371,16 +373,16 @@ func TestAnAttemptWithOtherCallsFails(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Store: inmem.New(), RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if turn.Attempt() > 1 {
-			_, err := turn.Board().List(ctx)
+			_, err := boards.For(turn.Contracts()).List(ctx)
 			return err
 		}
-		if err := turn.State().Update(ctx, map[string]any{"a": 1}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1}); err != nil {
 			return err
 		}
 		return engine.Retry(errors.New("again"))
 	}})
 	task := sendIn(t, e, newID())
-	if want := "call 1 on state, boards, transcript, facts or blobs differs from the one of an earlier attempt; each attempt must make the same calls in the same order"; task.Status.State != a2a.StateFailed || task.Status.Message.Text() != want {
+	if want := "call 1 on the agent's data, such as its state, differs from the one of an earlier attempt; each attempt must make the same calls in the same order"; task.Status.State != a2a.StateFailed || task.Status.Message.Text() != want {
 		t.Errorf("task is %s: %s, want failed: %s", task.Status.State, task.Status.Message.Text(), want)
 	}
 }
@@ -396,7 +398,7 @@ func TestAPatchThatDoesNotFitFailsTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if err := turn.State().Update(ctx, map[string]any{"a": half}); err != nil {
+		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"a": half}); err != nil {
 			return err
 		}
 		_, err := m.Update(ctx, key, map[string]any{"b": half}, memory.AnyVersion)
@@ -416,11 +418,11 @@ func TestClearingAContextRemovesItsStateAndBoards(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			for range 2 {
-				if _, err := turn.Board().Create(ctx, engine.BoardParams{}); err != nil {
+				if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
 					return err
 				}
 			}
-			return turn.State().Update(ctx, map[string]any{"a": 1})
+			return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 		}})
 		cleared, kept := sendIn(t, e, newID()).ContextID, sendIn(t, e, newID()).ContextID
 		if _, err := e.ClearContext(t.Context(), alice, a2a.ClearContextParams{ContextID: cleared}, engine.SendOptions{}); err != nil {
@@ -439,7 +441,7 @@ func TestStateExpiresAfterItsAge(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Retention: engine.Retention{engine.RetainState: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		return turn.State().Update(ctx, map[string]any{"a": 1})
+		return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 	}})
 	sendIn(t, e, newID())
 	page, err := s.Records(t.Context(), store.RecordQuery{Owner: alice.ID, Limit: 9})
@@ -461,11 +463,11 @@ func TestTurnsUnderOneLeaseChangeTheState(t *testing.T) {
 				close(started)
 				<-sent
 			}
-			before, err := turn.State().Get(ctx)
+			before, err := states.For(turn.Contracts()).Get(ctx)
 			if err != nil {
 				return err
 			}
-			return turn.State().Update(ctx, map[string]any{fmt.Sprint(turn.Number()): len(before.Values)})
+			return states.For(turn.Contracts()).Update(ctx, map[string]any{fmt.Sprint(turn.Number()): len(before.Values)})
 		}})
 		task := send(t, e, message("one"))
 		<-started
@@ -494,7 +496,7 @@ func TestLargeReadsAreRecorded(t *testing.T) {
 	const reads = 7 // more than 1 MiB
 	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		for i := range reads + 1 {
-			got, err := turn.State().Get(ctx)
+			got, err := states.For(turn.Contracts()).Get(ctx)
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -193,7 +195,7 @@ func (h *stateScript) interrupted() bool { return h.faults }
 // change runs an operation on the state or a board. Its arguments depend on what the handler has
 // read before, its result is added to seen.
 func (a *stateAttempt) change(ctx context.Context, o *stateOp) error {
-	st, b := a.turn.State(), a.turn.Board()
+	st, b := states.For(a.turn.Contracts()), boards.For(a.turn.Contracts())
 	member := string(rune('a' + o.n%4))
 	var result any
 	var err error
@@ -262,10 +264,10 @@ func plainBoards(all []board.Board) (plain []board.Board) {
 	return plain
 }
 
-func (a *stateAttempt) onBoard(ctx context.Context, o *stateOp, b *engine.Boards) (any, error) {
+func (a *stateAttempt) onBoard(ctx context.Context, o *stateOp, b *boards.Boards) (any, error) {
 	switch o.kind {
 	case "create":
-		created, err := b.Create(ctx, engine.BoardParams{Label: fmt.Sprintf("%03d", o.id), MaxRetries: 1, ParentAgent: "parent"[:6*(o.n%2)]}, "one", "two")
+		created, err := b.Create(ctx, boards.BoardParams{Label: fmt.Sprintf("%03d", o.id), MaxRetries: 1, ParentAgent: "parent"[:6*(o.n%2)]}, "one", "two")
 		return plainBoard(created), err
 	case "list":
 		all, err := b.List(ctx)

@@ -21,14 +21,19 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // Timeout is how long a [Runner] waits for a task before it fails the test.
@@ -252,14 +257,14 @@ func (r *Runner) Boards(contextID string) []board.Board {
 	return all
 }
 
-// contracts returns the stores of transcripts, facts and blobs.
-func (r *Runner) contracts() engine.Contracts { return r.cfg.Contracts.WithParts(r.store, nil) }
+// contracts returns the stores of contracts.
+func (r *Runner) contracts() []contract.Store { return r.cfg.Contracts.WithParts(r.store, nil).Stores }
 
 // Transcript returns the messages of a context's transcript, the oldest first; see
 // [holdfast.Turn.Transcript].
 func (r *Runner) Transcript(contextID string) []history.Message {
 	r.t.Helper()
-	all, err := r.contracts().History.Messages(r.t.Context(), history.Key{Owner: a2a.Anonymous, Agent: r.cfg.Name, Session: contextID}, 0, 0)
+	all, err := transcripts.In(r.contracts()).Messages(r.t.Context(), history.Key{Owner: a2a.Anonymous, Agent: r.cfg.Name, Session: contextID}, 0, 0)
 	if err != nil {
 		r.t.Fatalf("transcript of context %s = %v", contextID, err)
 	}
@@ -271,7 +276,7 @@ func (r *Runner) Transcript(contextID string) []history.Message {
 func (r *Runner) Facts(namespace string) []memory.Memory {
 	r.t.Helper()
 	scope := memory.Scope{Owner: a2a.Anonymous, Namespace: namespace, Agent: r.cfg.Name}
-	found, err := r.contracts().Facts.Search(r.t.Context(), scope, memory.SearchParams{Limit: memory.MaxLimit})
+	found, err := facts.In(r.contracts()).Search(r.t.Context(), scope, memory.SearchParams{Limit: memory.MaxLimit})
 	if err != nil {
 		r.t.Fatalf("facts of namespace %q = %v", namespace, err)
 	}
@@ -281,7 +286,7 @@ func (r *Runner) Facts(namespace string) []memory.Memory {
 // Blobs returns up to 1,000 blobs, the oldest first; see [holdfast.Turn.Blobs].
 func (r *Runner) Blobs() []blob.Info {
 	r.t.Helper()
-	page, err := r.contracts().Blobs.List(r.t.Context(), blob.ListParams{Owner: a2a.Anonymous, Limit: blob.MaxPage})
+	page, err := blobs.In(r.contracts()).List(r.t.Context(), blob.ListParams{Owner: a2a.Anonymous, Limit: blob.MaxPage})
 	if err != nil {
 		r.t.Fatalf("blobs = %v", err)
 	}
@@ -292,7 +297,7 @@ func (r *Runner) Blobs() []blob.Info {
 // does not exist; see [holdfast.Turn.Documents]. The store must list documents, as the stores of Holdfast do.
 func (r *Runner) Documents(collection string) []vector.Document {
 	r.t.Helper()
-	lister, ok := r.contracts().Documents.(vector.Lister)
+	lister, ok := documents.In(r.contracts()).(vector.Lister)
 	if !ok {
 		r.t.Fatalf("the store of documents does not list them")
 	}
@@ -307,7 +312,7 @@ func (r *Runner) Documents(collection string) []vector.Document {
 // [holdfast.Turn.Graph].
 func (r *Runner) Entities(name string) []graph.Entity {
 	r.t.Helper()
-	all, err := r.contracts().Graphs.FindEntities(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindParams{Limit: graph.MaxLimit})
+	all, err := graphs.In(r.contracts()).FindEntities(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindParams{Limit: graph.MaxLimit})
 	if err != nil {
 		r.t.Fatalf("entities of graph %q = %v", name, err)
 	}
@@ -318,7 +323,7 @@ func (r *Runner) Entities(name string) []graph.Entity {
 // default graph.
 func (r *Runner) Relationships(name string) []graph.Relationship {
 	r.t.Helper()
-	all, err := r.contracts().Graphs.FindRelationships(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindRelationshipParams{Limit: graph.MaxLimit})
+	all, err := graphs.In(r.contracts()).FindRelationships(r.t.Context(), graph.Key{Owner: a2a.Anonymous, Graph: name}, graph.FindRelationshipParams{Limit: graph.MaxLimit})
 	if err != nil {
 		r.t.Fatalf("relationships of graph %q = %v", name, err)
 	}

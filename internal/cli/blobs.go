@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 )
 
 // blobsCmd has the commands for blobs.
@@ -56,7 +57,7 @@ func (c *blobsListCmd) Run(ctx context.Context, a *app) error {
 	t := &table{a: a, what: "blobs", member: "blobs", columns: []column{{"REF", 36}, {"SIZE", -8}, {"CREATED", -7}, {"EXPIRES", -7}, {"TYPE", 24}, {"NAME", 0}}}
 	t.fit()
 	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		page, err := k.Blobs.List(ctx, blob.ListParams{Owner: k.owner, After: token, Limit: c.Limit})
+		page, err := blobs.In(k.Stores).List(ctx, blob.ListParams{Owner: k.owner, After: token, Limit: c.Limit})
 		for i := range page.Blobs {
 			b := &page.Blobs[i]
 			expires := until(b.Expires)
@@ -82,7 +83,7 @@ type blobsShowCmd struct {
 // Run shows a blob.
 func (c *blobsShowCmd) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, false, func(k *kept) error {
-		b, err := k.Blobs.Stat(ctx, k.owner, c.Ref)
+		b, err := blobs.In(k.Stores).Stat(ctx, k.owner, c.Ref)
 		if err != nil {
 			return k.blobError(c.Ref, err)
 		}
@@ -123,7 +124,7 @@ func (c *blobsGetCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--output is required with --json: stdout has the result")
 	}
 	return c.with(ctx, a, false, func(k *kept) error {
-		r, info, err := k.Blobs.Open(ctx, k.owner, c.Ref)
+		r, info, err := blobs.In(k.Stores).Open(ctx, k.owner, c.Ref)
 		if err != nil {
 			return k.blobError(c.Ref, err)
 		}
@@ -180,7 +181,7 @@ func (c *blobsPutCmd) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, true, func(k *kept) error {
 		p.Owner = k.owner
-		info, err := k.Blobs.Put(ctx, in, p)
+		info, err := blobs.In(k.Stores).Put(ctx, in, p)
 		if err != nil {
 			return err
 		}
@@ -207,20 +208,20 @@ func (c *blobsDeleteCmd) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, true, func(k *kept) error {
 		describe := func(ref string) (string, error) {
-			b, err := k.Blobs.Stat(ctx, k.owner, ref)
+			b, err := blobs.In(k.Stores).Stat(ctx, k.owner, ref)
 			if err != nil {
 				return "", k.blobError(ref, err)
 			}
 			return fmt.Sprintf("blob %s (%s, %d bytes)", b.Ref, oneLine(b.Name, 40), b.Size), nil
 		}
 		return c.delete(ctx, a, c.Refs, describe, func(ref string) error {
-			switch b, err := k.Blobs.Stat(ctx, k.owner, ref); {
+			switch b, err := blobs.In(k.Stores).Stat(ctx, k.owner, ref); {
 			case err != nil:
 				return k.blobError(ref, err)
 			case len(b.Holders) > 0 && !c.Force:
 				return a2a.Errorf(a2a.CodeConflict, "blob %s is pinned by %s; --force deletes it nevertheless", a2a.Quote(ref), strings.Join(b.Holders, ", "))
 			}
-			if err := k.Blobs.Delete(ctx, k.owner, ref); err != nil {
+			if err := blobs.In(k.Stores).Delete(ctx, k.owner, ref); err != nil {
 				return k.blobError(ref, err)
 			}
 			return a.done(map[string]any{"ref": ref}, "deleted "+ref)

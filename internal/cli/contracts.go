@@ -13,8 +13,14 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/memory"
-	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // contractFlags select other stores than the main one for data that agents keep besides tasks.
@@ -27,41 +33,22 @@ type contractFlags struct {
 	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
 }
 
-// contractFlag is a part of storage that a URL moves to another store.
+// contractFlag is a contract with a flag that moves its data to another store.
 type contractFlag struct {
-	flag, what string
-	url        func(f *contractFlags) string
-	// move copies the part of from into to, and reports whether from has it.
-	move func(to, from *engine.Contracts) bool
+	flag string
+	*contract.Kind
+	url func(f *contractFlags) string
 }
 
 // contracts returns all contracts that have a URL.
 func contracts() []contractFlag {
 	return []contractFlag{
-		{"store-blob", "blobs", func(f *contractFlags) string { return f.StoreBlob }, func(to, from *engine.Contracts) bool {
-			to.Blobs = from.Blobs
-			return from.Blobs != nil
-		}},
-		{"store-history", "transcripts", func(f *contractFlags) string { return f.StoreHistory }, func(to, from *engine.Contracts) bool {
-			to.History = from.History
-			return from.History != nil
-		}},
-		{"store-memory", "facts", func(f *contractFlags) string { return f.StoreMemory }, func(to, from *engine.Contracts) bool {
-			to.Facts = from.Facts
-			return from.Facts != nil
-		}},
-		{"store-vector", "documents", func(f *contractFlags) string { return f.StoreVector }, func(to, from *engine.Contracts) bool {
-			to.Documents = from.Documents
-			return from.Documents != nil
-		}},
-		{"store-graph", "graphs", func(f *contractFlags) string { return f.StoreGraph }, func(to, from *engine.Contracts) bool {
-			to.Graphs = from.Graphs
-			return from.Graphs != nil
-		}},
-		{"store-state", "session states", func(f *contractFlags) string { return f.StoreState }, func(to, from *engine.Contracts) bool {
-			to.State = from.State
-			return from.State != nil
-		}},
+		{"store-blob", blobs.Kind, func(f *contractFlags) string { return f.StoreBlob }},
+		{"store-history", transcripts.Kind, func(f *contractFlags) string { return f.StoreHistory }},
+		{"store-memory", facts.Kind, func(f *contractFlags) string { return f.StoreMemory }},
+		{"store-vector", documents.Kind, func(f *contractFlags) string { return f.StoreVector }},
+		{"store-graph", graphs.Kind, func(f *contractFlags) string { return f.StoreGraph }},
+		{"store-state", states.Kind, func(f *contractFlags) string { return f.StoreState }},
 	}
 }
 
@@ -120,7 +107,7 @@ func (a *app) contractStore(c contractFlag, text string) (one contractStore, err
 	one = contractStore{contractFlag: c, backend: a.backends[i], url: text}
 	switch {
 	case !slices.Contains(one.contracts, c.flag):
-		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, c.what, a.contractURLs(c.flag))
+		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, c.Name, a.contractURLs(c.flag))
 	case one.open != nil:
 		one.at = storage{backend: one.backend}
 		return one, one.locate(a, &one.at, text)
@@ -162,9 +149,10 @@ type openContractsParams struct {
 	log  *slog.Logger
 	// existing opens stores which servers may be using, for reading at least.
 	existing bool
-	// stateTTL is the time that a session state is stored after its last change, 0 without limit.
-	stateTTL time.Duration
-	embedder vector.Embedder // set by openContracts
+	// age returns for how long the server stores data of a kind of its retention. nil means without
+	// limit.
+	age      func(kind string) time.Duration
+	embedder contract.Embedder // set by openContracts
 }
 
 // openContracts opens the stores that the URLs of contracts select.
@@ -192,10 +180,12 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 			}
 			o.opened[place] = one
 		}
-		if !c.move(&o.Contracts, &one.Contracts) {
-			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.what), o.Close())
+		kept := contract.Find(one.Stores, c.Kind)
+		if kept == nil {
+			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.Name), o.Close())
 		}
-		o.Pings[c.what] = one.Ping
+		o.Stores = append(o.Stores, kept)
+		o.Pings[c.Name] = one.Ping
 	}
 	return o, nil
 }
@@ -225,7 +215,7 @@ func (a *app) storeError(setting, url string, err error) error {
 // connect opens the store.
 func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsParams) (OpenedContracts, error) {
 	if c.backend.connect != nil {
-		return c.backend.connect(ctx, OpenParams{URL: c.url, Main: p.main, StateTTL: p.stateTTL})
+		return c.backend.connect(ctx, OpenParams{URL: c.url, Main: p.main, Age: p.age})
 	}
 	open := func() (store.Store, error) { return c.at.open(ctx, a, p.log) }
 	if p.existing {
@@ -235,20 +225,18 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 	if err != nil {
 		return OpenedContracts{}, err
 	}
-	parts, err := contractsOf(st, p)
-	if err != nil {
-		return OpenedContracts{}, errors.Join(err, st.Close())
-	}
-	return OpenedContracts{Contracts: parts, Ping: st.Ping, Close: st.Close}, nil
+	return OpenedContracts{Stores: partsOf(st, p), Ping: st.Ping, Close: st.Close}, nil
 }
 
-// contractsOf returns the contracts that a store of tasks has.
-func contractsOf(st store.Store, p *openContractsParams) (engine.Contracts, error) {
-	c := engine.Contracts{Embedder: p.embedder}.WithParts(st, nil)
-	state, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(st), TTL: p.stateTTL})
-	if err != nil {
-		return c, err
+// partsOf returns all parts of a store of tasks.
+func partsOf(st store.Store, p *openContractsParams) (parts []contract.Store) {
+	for _, kind := range all.Kinds() {
+		if kind.Part == nil {
+			continue
+		}
+		if one := kind.Part(st, contract.PartParams{Embedder: p.embedder, Age: p.age}); one != nil {
+			parts = append(parts, one)
+		}
 	}
-	c.State = state
-	return c, nil
+	return parts
 }

@@ -15,9 +15,12 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 )
 
 // toyHistory is a store of transcripts that counts appends. It stands for a backend of an operator.
@@ -45,7 +48,7 @@ func toyBackend(h *toyHistory, closed *bool) backend {
 			if strings.Contains(p.URL, "down") {
 				return OpenedContracts{}, a2a.Errorf(a2a.CodeUnavailable, "toy: no response")
 			}
-			return OpenedContracts{Contracts: engine.Contracts{History: h}, Ping: func(context.Context) error { return nil }, Close: func() error { *closed = true; return nil }}, nil
+			return OpenedContracts{Stores: []contract.Store{transcripts.Of(h)}, Ping: func(context.Context) error { return nil }, Close: func() error { *closed = true; return nil }}, nil
 		},
 	}
 }
@@ -86,7 +89,7 @@ func TestBackendOfContractIsOneRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) error {
-		_, err := others.History.Append(ctx, history.Key{Owner: t.Owner(), Agent: "toy", Session: t.ContextID()}, history.AppendParams{
+		_, err := transcripts.In(others.Stores).Append(ctx, history.Key{Owner: t.Owner(), Agent: "toy", Session: t.ContextID()}, history.AppendParams{
 			Messages: []history.Message{{Body: json.RawMessage(`"hello"`)}},
 		})
 		return errors.Join(err, t.Reply("done"))
@@ -147,9 +150,8 @@ func TestKindsHaveTheirDeclaredContracts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var to engine.Contracts
-			if !c.move(&to, &opened.Contracts) {
-				t.Errorf("%s has no store of %s", b.kind, c.what)
+			if contract.Find(opened.Stores, c.Kind) == nil {
+				t.Errorf("%s has no store of %s", b.kind, c.Name)
 			}
 			if err := opened.Close(); err != nil {
 				t.Error(err)
@@ -179,7 +181,7 @@ func TestContractsShareStores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if others.History != nil || others.Facts == nil || others.State == nil || len(others.opened) != 1 {
+	if transcripts.In(others.Stores) != nil || facts.In(others.Stores) == nil || states.In(others.Stores) == nil || len(others.opened) != 1 {
 		t.Errorf("opened contracts = %+v, want facts and states of one store", others)
 	}
 	if err := errors.Join(others.Close(), main.Close()); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/rag"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // documentsCmd has the commands for documents.
@@ -53,7 +54,7 @@ func viewDocument(d *vector.Document) documentView {
 // withDocuments opens the stores and calls do with the store of documents.
 func (f *keptFlags) withDocuments(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
 	return f.with(ctx, a, write, func(k *kept) error {
-		if k.Documents == nil {
+		if documents.In(k.Stores) == nil {
 			return without("documents")
 		}
 		return do(k)
@@ -70,7 +71,7 @@ func (k *kept) collectionError(name string, err error) error {
 
 // documentLister returns the documents as a vector.Lister.
 func (k *kept) documentLister() (vector.Lister, error) {
-	lister, ok := k.Documents.(vector.Lister)
+	lister, ok := documents.In(k.Stores).(vector.Lister)
 	if !ok {
 		return nil, without("lists of documents")
 	}
@@ -84,7 +85,7 @@ type documentsCollectionsCmd struct {
 // Run lists collections.
 func (c *documentsCollectionsCmd) Run(ctx context.Context, a *app) error {
 	return c.withDocuments(ctx, a, false, func(k *kept) error {
-		all, err := k.Documents.Collections(ctx, k.owner)
+		all, err := documents.In(k.Stores).Collections(ctx, k.owner)
 		if err != nil {
 			return err
 		}
@@ -164,7 +165,7 @@ func (c *documentsAddCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--id, --title and --url need a single file")
 	}
 	return c.withDocuments(ctx, a, true, func(k *kept) error {
-		index, err := rag.New(rag.In(k.Documents, c.key(k)), rag.Config{})
+		index, err := rag.New(rag.In(documents.In(k.Stores), c.key(k)), rag.Config{})
 		if err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (c *documentsSearchCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
 	}
 	return c.withDocuments(ctx, a, false, func(k *kept) error {
-		all, err := k.Documents.Search(ctx, c.key(k), vector.SearchParams{Mode: vector.ModeHybrid, Queries: []vector.Query{{Text: c.Query}}, Limit: c.Limit})
+		all, err := documents.In(k.Stores).Search(ctx, c.key(k), vector.SearchParams{Mode: vector.ModeHybrid, Queries: []vector.Query{{Text: c.Query}}, Limit: c.Limit})
 		if err != nil {
 			return k.collectionError(c.Collection, err)
 		}
@@ -281,19 +282,19 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 		if c.All {
 			which := "collection " + a2a.Quote(c.Collection)
 			return c.delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
-				n, err := k.Documents.DeleteCollection(ctx, key)
+				n, err := documents.In(k.Stores).DeleteCollection(ctx, key)
 				if err != nil {
 					return err
 				}
 				return a.done(map[string]any{"documents": n}, "deleted "+plural(int64(n), "document"))
 			})
 		}
-		index, err := rag.New(rag.In(k.Documents, key), rag.Config{})
+		index, err := rag.New(rag.In(documents.In(k.Stores), key), rag.Config{})
 		if err != nil {
 			return err
 		}
 		describe := func(id string) (string, error) {
-			found, err := k.Documents.Get(ctx, key, []string{id, rag.ChunkID(id, 0)})
+			found, err := documents.In(k.Stores).Get(ctx, key, []string{id, rag.ChunkID(id, 0)})
 			switch {
 			case err != nil:
 				return "", k.collectionError(c.Collection, err)
@@ -306,7 +307,7 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 			if _, err := describe(id); err != nil {
 				return err
 			}
-			if _, err := k.Documents.Delete(ctx, key, []string{id}); err != nil {
+			if _, err := documents.In(k.Stores).Delete(ctx, key, []string{id}); err != nil {
 				return err
 			}
 			if len(id) <= rag.MaxID {

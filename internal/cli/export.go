@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
@@ -82,14 +83,14 @@ func keptIn(main store.Store, others *openContracts) engine.Contracts {
 func (c *exportCmd) export(ctx context.Context, a *app, w io.Writer, s store.Store, others *openContracts) (transfer.Report, error) {
 	tasks := transfer.Source(s)
 	contracts := keptIn(s, others)
-	if contracts.Blobs != nil {
-		tasks = transfer.WithFiles(s, contracts.Blobs)
+	if files := blobs.In(contracts.Stores); files != nil {
+		tasks = transfer.WithFiles(s, files)
 	}
 	if c.All {
 		report, err := transfer.ExportAll(ctx, w, tasks, c.Owner)
 		if err == nil {
 			var kept transfer.Report
-			kept, err = transfer.ExportKept(ctx, w, contracts.Stores(), c.Owner)
+			kept, err = transfer.ExportKept(ctx, w, contracts.Stores, c.Owner)
 			report.Add(kept)
 		}
 		if err == nil && a.set.origins["owner"].rank == byFlag && len(report.Document) == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // memoryCmd has the commands for facts.
@@ -74,7 +75,7 @@ func viewFact(m *memory.Memory) factView {
 
 // lister returns the facts as a memory.Lister.
 func (k *kept) lister() (memory.Lister, error) {
-	lister, ok := k.Facts.(memory.Lister)
+	lister, ok := facts.In(k.Stores).(memory.Lister)
 	if !ok {
 		return nil, without("lists of facts; set --agent and --namespace")
 	}
@@ -184,7 +185,7 @@ func (k *kept) find(ctx context.Context, f *scopeFlags, id string) (memory.Memor
 		if err != nil {
 			return memory.Memory{}, err
 		}
-		m, err := k.Facts.History(ctx, scope, id)
+		m, err := facts.In(k.Stores).History(ctx, scope, id)
 		if err == nil {
 			return m[len(m)-1], nil
 		}
@@ -202,7 +203,7 @@ func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		versions, err := k.Facts.History(ctx, m.Scope, m.ID)
+		versions, err := facts.In(k.Stores).History(ctx, m.Scope, m.ID)
 		if err != nil {
 			return err
 		}
@@ -279,7 +280,7 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			some, err := k.Facts.Search(ctx, scope, p)
+			some, err := facts.In(k.Stores).Search(ctx, scope, p)
 			if err != nil {
 				return err
 			}
@@ -352,7 +353,7 @@ func (c *memoryForgetCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			if deleted, err := k.Facts.Delete(ctx, m.Scope, id); err != nil || !deleted {
+			if deleted, err := facts.In(k.Stores).Delete(ctx, m.Scope, id); err != nil || !deleted {
 				return cmp.Or(err, k.notFound("fact", id))
 			}
 			return a.done(map[string]any{"id": id}, "deleted "+id)
@@ -369,7 +370,7 @@ func (c *memoryForgetCmd) clear(ctx context.Context, a *app, k *kept) error {
 			if err != nil {
 				return err
 			}
-			n, err := k.Facts.Clear(ctx, scope)
+			n, err := facts.In(k.Stores).Clear(ctx, scope)
 			if removed += n; err != nil {
 				return err
 			}

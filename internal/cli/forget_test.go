@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // keepMany stores what keepData does, and a number of contexts and facts.
@@ -41,7 +42,7 @@ func keepMany(t *testing.T, dir, owner string, n int) {
 			Events: []store.Event{{Seq: 1, Time: now, State: a2a.StateSubmitted, Received: &m}, {Seq: 2, Time: now, State: a2a.StateCompleted}},
 		})
 		scope := memory.Scope{Owner: owner, Agent: fmt.Sprint("a", i%7)}
-		if _, err := c.Facts.Save(t.Context(), scope, fmt.Sprint("fact ", i), memory.SaveParams{}); err != nil {
+		if _, err := facts.In(c.Stores).Save(t.Context(), scope, fmt.Sprint("fact ", i), memory.SaveParams{}); err != nil {
 			t.Fatal(err)
 		}
 	}

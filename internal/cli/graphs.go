@@ -70,7 +70,7 @@ func viewRelationship(r *graph.Relationship) relationshipView {
 // withGraphs opens the stores and calls do with the store of graphs.
 func (f *keptFlags) withGraphs(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
 	return f.with(ctx, a, write, func(k *kept) error {
-		if k.Graphs == nil {
+		if graphs.In(k.Stores) == nil {
 			return without("graphs")
 		}
 		return do(k)
@@ -87,7 +87,7 @@ func (c *graphListCmd) Run(ctx context.Context, a *app) error {
 	t := &table{a: a, what: "graphs", member: "graphs", columns: []column{{"ENTITIES", -9}, {"RELATIONSHIPS", -13}, {"GRAPH", 0}}}
 	t.fit()
 	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		lister, ok := k.Graphs.(graph.Lister)
+		lister, ok := graphs.In(k.Stores).(graph.Lister)
 		if !ok {
 			return nil, "", without("lists of graphs")
 		}
@@ -121,14 +121,14 @@ func (c *graphEntitiesCmd) Run(ctx context.Context, a *app) error {
 	t := &table{a: a, what: "entities", member: "entities", columns: []column{{"ID", 26}, {"LABEL", 16}, {"PROPERTIES", 0}}}
 	t.fit()
 	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		if k.Graphs == nil {
+		if graphs.In(k.Stores) == nil {
 			return nil, "", without("graphs")
 		}
 		p := graph.FindParams{Labels: c.Label, Names: c.Name, Limit: c.Limit}
 		if err := fromPageToken(token, &p.After); err != nil {
 			return nil, "", err
 		}
-		page, err := k.Graphs.FindEntities(ctx, c.key(k), p)
+		page, err := graphs.In(k.Stores).FindEntities(ctx, c.key(k), p)
 		for i := range page {
 			e := &page[i]
 			t.row(e.ID, e.Label, compact(e.Properties))
@@ -158,7 +158,7 @@ func (c *graphShowCmd) Run(ctx context.Context, a *app) error {
 	}
 	return c.withGraphs(ctx, a, false, func(k *kept) error {
 		p := graph.NeighborParams{IDs: []string{c.ID}, Depth: cmp.Or(c.Depth, graph.StartsOnly), MaxEntities: c.Limit, Walk: graph.Walk{Moment: graph.Moment{AsOf: c.AsOf}}}
-		found, err := k.Graphs.Neighbors(ctx, c.key(k), p)
+		found, err := graphs.In(k.Stores).Neighbors(ctx, c.key(k), p)
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (c *graphQueryCmd) Run(ctx context.Context, a *app) error {
 		text = string(all)
 	}
 	return c.withGraphs(ctx, a, false, func(k *kept) error {
-		s, ok := k.Graphs.(graph.CypherCapable)
+		s, ok := graphs.In(k.Stores).(graph.CypherCapable)
 		if !ok {
 			return without("queries in openCypher")
 		}
@@ -353,7 +353,7 @@ func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
 	return c.withGraphs(ctx, a, false, func(k *kept) error {
 		var report transfer.Report
 		export := func(w io.Writer) (err error) {
-			report, err = transfer.ExportKept(ctx, w, []contract.Store{graphs.Of(k.Graphs)}, k.owner)
+			report, err = transfer.ExportKept(ctx, w, []contract.Store{graphs.Of(graphs.In(k.Stores))}, k.owner)
 			return err
 		}
 		to, err := "stdout", error(nil)
@@ -389,7 +389,7 @@ type graphRebuildCmd struct {
 // Run makes the copy of a graph again.
 func (c *graphRebuildCmd) Run(ctx context.Context, a *app) error {
 	return c.withGraphs(ctx, a, true, func(k *kept) error {
-		s, ok := k.Graphs.(interface {
+		s, ok := graphs.In(k.Stores).(interface {
 			Rebuild(ctx context.Context, k graph.Key) error
 		})
 		if !ok {
@@ -424,14 +424,14 @@ func (c *graphForgetCmd) Run(ctx context.Context, a *app) error {
 			return c.forgetAll(ctx, a, k)
 		}
 		describe := func(id string) (string, error) {
-			found, err := k.Graphs.Entities(ctx, c.key(k), []string{id})
+			found, err := graphs.In(k.Stores).Entities(ctx, c.key(k), []string{id})
 			if err == nil && len(found) == 0 {
 				err = k.notFound("entity", id)
 			}
 			return fmt.Sprintf("entity %s with its relationships", id), err
 		}
 		return c.delete(ctx, a, c.IDs, describe, func(id string) error {
-			deleted, err := k.Graphs.DeleteEntity(ctx, c.key(k), id)
+			deleted, err := graphs.In(k.Stores).DeleteEntity(ctx, c.key(k), id)
 			if err == nil && !deleted {
 				err = k.notFound("entity", id)
 			}
@@ -445,7 +445,7 @@ func (c *graphForgetCmd) Run(ctx context.Context, a *app) error {
 
 // forgetAll deletes the whole graph.
 func (c *graphForgetCmd) forgetAll(ctx context.Context, a *app, k *kept) error {
-	s, ok := k.Graphs.(graph.Forgetter)
+	s, ok := graphs.In(k.Stores).(graph.Forgetter)
 	if !ok {
 		return without("the deletion of graphs")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 )
 
 // importCmd imports contexts from a file.
@@ -49,7 +50,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	contracts := keptIn(st, others)
 	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
-		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores(), Files: contracts.Blobs,
+		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores, Files: blobs.In(contracts.Stores),
 	})
 	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)

@@ -14,10 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // keepCmd is the script command "keep DIR OWNER", which stores data of each kind that agents keep.
@@ -47,11 +51,11 @@ func keepTranscripts(ctx context.Context, c engine.Contracts, _ store.Store, own
 			if i%3 == 1 {
 				m.Role, m.ToolCalls = "assistant", []string{fmt.Sprint("call-", i)}
 			}
-			if _, err := c.History.Append(ctx, k, history.AppendParams{Messages: []history.Message{m}, Run: fmt.Sprint("run-", i/10)}); err != nil {
+			if _, err := transcripts.In(c.Stores).Append(ctx, k, history.AppendParams{Messages: []history.Message{m}, Run: fmt.Sprint("run-", i/10)}); err != nil {
 				return err
 			}
 		}
-		if _, err := c.History.ClearRun(ctx, k, "run-1", 1); err != nil {
+		if _, err := transcripts.In(c.Stores).ClearRun(ctx, k, "run-1", 1); err != nil {
 			return err
 		}
 	}
@@ -66,12 +70,12 @@ func keepFacts(ctx context.Context, c engine.Contracts, _ store.Store, owner str
 		{"shop", "default", "Deliveries need a signature"},
 	} {
 		scope := memory.Scope{Owner: owner, Agent: f[0], Namespace: f[1]}
-		id, err := c.Facts.Save(ctx, scope, f[2], memory.SaveParams{Key: strings.Fields(f[2])[1], Metadata: map[string]any{"source": "chat"}, Entities: strings.Fields(f[2])[:1]})
+		id, err := facts.In(c.Stores).Save(ctx, scope, f[2], memory.SaveParams{Key: strings.Fields(f[2])[1], Metadata: map[string]any{"source": "chat"}, Entities: strings.Fields(f[2])[:1]})
 		if err != nil {
 			return err
 		}
 		if strings.Contains(f[2], "Lisbon") {
-			if _, err := c.Facts.Supersede(ctx, scope, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Porto", Entities: []string{"Ravi", "Porto"}}); err != nil {
+			if _, err := facts.In(c.Stores).Supersede(ctx, scope, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Porto", Entities: []string{"Ravi", "Porto"}}); err != nil {
 				return err
 			}
 		}
@@ -81,7 +85,7 @@ func keepFacts(ctx context.Context, c engine.Contracts, _ store.Store, owner str
 
 func keepGraphs(ctx context.Context, c engine.Contracts, _ store.Store, owner string) error {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := c.Graphs.Write(ctx, graph.Key{Owner: owner}, graph.Batch{
+	_, err := graphs.In(c.Stores).Write(ctx, graph.Key{Owner: owner}, graph.Batch{
 		Entities: []graph.Entity{
 			{ID: "ravi", Label: "Person", Properties: map[string]any{"name": "Ravi", "age": 41}},
 			{ID: "ada", Label: "Person", Properties: map[string]any{"name": "Ada"}},
@@ -94,10 +98,10 @@ func keepGraphs(ctx context.Context, c engine.Contracts, _ store.Store, owner st
 		},
 	})
 	if err == nil {
-		_, err = c.Graphs.Write(ctx, graph.Key{Owner: owner}, graph.Batch{Ends: []graph.End{{ID: "ada-x", At: from.AddDate(0, 1, 0)}}})
+		_, err = graphs.In(c.Stores).Write(ctx, graph.Key{Owner: owner}, graph.Batch{Ends: []graph.End{{ID: "ada-x", At: from.AddDate(0, 1, 0)}}})
 	}
 	if err == nil {
-		_, err = c.Graphs.AddEntities(ctx, graph.Key{Owner: owner, Graph: "places"}, []graph.Entity{{ID: "porto", Label: "City"}})
+		_, err = graphs.In(c.Stores).AddEntities(ctx, graph.Key{Owner: owner, Graph: "places"}, []graph.Entity{{ID: "porto", Label: "City"}})
 	}
 	return err
 }
@@ -108,7 +112,7 @@ func keepBlobs(ctx context.Context, c engine.Contracts, _ store.Store, owner str
 		if i == 1 {
 			p.Holder = "trip"
 		}
-		if _, err := c.Blobs.Put(ctx, strings.NewReader(strings.Repeat("x", size)), p); err != nil {
+		if _, err := blobs.In(c.Stores).Put(ctx, strings.NewReader(strings.Repeat("x", size)), p); err != nil {
 			return err
 		}
 	}

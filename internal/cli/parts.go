@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Parts are parts of the command that a build may lack, because their libraries are large. The zero
@@ -43,8 +43,9 @@ type OpenParams struct {
 	URL string
 	// Main is the store of tasks.
 	Main store.Store
-	// StateTTL is the time that a session state is stored after its last change, 0 without limit.
-	StateTTL time.Duration
+	// Age returns for how long the server stores data of a kind of its retention. nil means without
+	// limit.
+	Age func(kind string) time.Duration
 }
 
 // WithRefs returns blobs with contents on another system, and refs in the main store.
@@ -58,9 +59,9 @@ func (p *OpenParams) WithRefs(contents blob.Contents) (*blob.Blobs, error) {
 
 // OpenedContracts are the contracts of one place.
 type OpenedContracts struct {
-	engine.Contracts
-	Ping  func(ctx context.Context) error
-	Close func() error
+	Stores []contract.Store
+	Ping   func(ctx context.Context) error
+	Close  func() error
 }
 
 // backends returns all kinds of storage, the default first, with the openers of the build.

@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/internal/testport"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -38,7 +40,7 @@ func TestTranscriptsAndStatesInRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"alice", "alice/*", "bob"} {
-		if err := keepTranscripts(t.Context(), engine.Contracts{History: s.History()}, nil, owner); err != nil {
+		if err := keepTranscripts(t.Context(), engine.Contracts{Stores: []contract.Store{transcripts.Of(s.History())}}, nil, owner); err != nil {
 			t.Fatal(err)
 		}
 		for _, session := range []string{"s1", "s2"} {

@@ -179,7 +179,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		return errors.Join(err, closeAll(ln, over))
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
-	others, err := r.storage.openContracts(ctx, a, openContractsParams{main: cfg.Store, log: log, stateTTL: cfg.Retention.Age(engine.RetainState)})
+	others, err := r.storage.openContracts(ctx, a, openContractsParams{main: cfg.Store, log: log, age: cfg.Retention.Age})
 	if err != nil {
 		return errors.Join(err, closeAll(ln, over))
 	}
@@ -187,7 +187,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	cfg.Contracts = others.Contracts
 	for i := range r.storage.contracts {
 		c := &r.storage.contracts[i]
-		log.Info("store", "of", c.what, "url", maskURL(c.url), "chosen_by", a.set.origins[c.flag].name)
+		log.Info("store", "of", c.Name, "url", maskURL(c.url), "chosen_by", a.set.origins[c.flag].name)
 	}
 	if r.storage.url != "" {
 		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)

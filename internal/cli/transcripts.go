@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 )
 
 // historyCmd has the commands for transcripts.
@@ -64,7 +65,7 @@ func messageText(m *history.Message) string {
 
 // sessions returns the transcripts as a history.SessionLister.
 func (k *kept) sessions() (history.SessionLister, error) {
-	lister, ok := k.History.(history.SessionLister)
+	lister, ok := transcripts.In(k.Stores).(history.SessionLister)
 	if !ok {
 		return nil, without("lists of sessions; set --agent")
 	}
@@ -173,7 +174,7 @@ func (c *historyShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		page, err := k.History.Page(ctx, key, history.Before(c.Before, c.Limit))
+		page, err := transcripts.In(k.Stores).Page(ctx, key, history.Before(c.Before, c.Limit))
 		if err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (c *historySearchCmd) Run(ctx context.Context, a *app) error {
 	t := &table{a: a, what: "messages", member: "messages", columns: []column{{"AGENT", 12}, {"SESSION", 36}, {"SEQ", -6}, {"CREATED", -7}, {"ROLE", 9}, {"TEXT", 0}}}
 	t.fit()
 	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		searcher, ok := k.History.(history.Searcher)
+		searcher, ok := transcripts.In(k.Stores).(history.Searcher)
 		if !ok {
 			return nil, "", without("searches of transcripts")
 		}
@@ -271,7 +272,7 @@ func (c *historyExportCmd) Run(ctx context.Context, a *app) error {
 		export := func(w io.Writer) error {
 			lines := json.NewEncoder(w)
 			lines.SetEscapeHTML(false)
-			for m, err := range history.All(ctx, k.History, key, 0) {
+			for m, err := range history.All(ctx, transcripts.In(k.Stores), key, 0) {
 				if err == nil {
 					err = lines.Encode(viewMessage(&m))
 				}
@@ -315,13 +316,13 @@ func (c *historyClearCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return "", err
 			}
-			n, err := k.History.Count(ctx, key)
+			n, err := transcripts.In(k.Stores).Count(ctx, key)
 			return fmt.Sprintf("session %s of agent %s with %s", name, key.Agent, plural(n, "message")), err
 		}
 		return c.delete(ctx, a, c.Sessions, describe, func(name string) error {
 			key, err := k.session(ctx, &c.agentFlag, name)
 			if err == nil {
-				err = k.History.Clear(ctx, key)
+				err = transcripts.In(k.Stores).Clear(ctx, key)
 			}
 			if err != nil {
 				return err

@@ -94,7 +94,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "a query does not see the writes of its turn",
-		file:   "engine/turncontract.go", old: "case call.kind == queryCall || call.after:", new: "case call.after:",
+		file:   "engine/turncontract.go", old: "case call.Read != nil || call.After:", new: "case call.After:",
 		test: "TestDocumentsOfATurn",
 	},
 	{
@@ -109,7 +109,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "a write within a step has the key of a write outside",
-		file:   "engine/turncontract.go", old: "t.Number(), scope, t.calls[scope]", new: "t.Number(), \"\", t.calls[scope]",
+		file:   "engine/turncontract.go", old: "t.key(\"\", scope, t.calls[scope])", new: "t.key(\"\", \"\", t.calls[scope])",
 		test: "TestOnceKeyIdentifiesTheCall",
 	},
 	{
@@ -119,7 +119,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "repeated content starts at the beginning of its file",
-		file:   "engine/storeaway.go", old: "s.seeker.Seek(s.start, io.SeekStart)", new: "s.seeker.Seek(0, io.SeekStart)",
+		in:     "engine", file: "internal/fileref/source.go", old: "s.seeker.Seek(s.start, io.SeekStart)", new: "s.seeker.Seek(0, io.SeekStart)",
 		test: "TestCallsOfATurnWaitForTheStore",
 	},
 	{
@@ -134,12 +134,12 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "failed reads of a blob are repeated without a pause",
-		file:   "engine/storeaway.go", old: "		if !temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
+		file:   "engine/storeaway.go", old: "		if !c.r.temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !c.r.temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
 		test: "TestFailedReadsOfABlobPause",
 	},
 	{
 		defect: "a store that is away fails the turn",
-		file:   "engine/run.go", old: "case interruptedByStore(err):", new: "case false && interruptedByStore(err):",
+		file:   "engine/run.go", old: "case r.interruptedByStore(err):", new: "case false && r.interruptedByStore(err):",
 		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
 	},
 	{

@@ -16,15 +16,20 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	longterm "github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 // parts is a store with the parts that agents keep data in.
@@ -38,7 +43,20 @@ type parts interface {
 }
 
 // kept are the stores of contracts.
-type kept = engine.Contracts
+type kept struct {
+	History   history.Provider
+	Facts     longterm.LongTermStore
+	Documents vector.Store
+	Graphs    graph.Store
+	Blobs     blob.Store
+	State     longterm.ShortTerm
+}
+
+// Stores returns the stores that are not nil.
+func (k *kept) Stores() []contract.Store {
+	all := []contract.Store{transcripts.Of(k.History), facts.Of(k.Facts), documents.Of(k.Documents), graphs.Of(k.Graphs), blobs.Of(k.Blobs), states.Of(k.State)}
+	return slices.DeleteFunc(all, func(s contract.Store) bool { return s == nil })
+}
 
 func keptOf(s parts) kept {
 	return kept{History: s.History(), Facts: s.LongTerm(longterm.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}

@@ -41,6 +41,9 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("blob: quota: limit of %d %s exceeded (%d used, %d more wanted)", e.Limit, e.Resource, e.Used, e.Wanted)
 }
 
+// Unchanged implements contract.Unchanged.
+func (*QuotaError) Unchanged() {}
+
 func (e *QuotaError) Unwrap() error { return errQuota }
 
 var errQuota error = a2a.Errorf(a2a.CodeExhausted, "blob: quota exceeded")

@@ -10,13 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Kind describes a contract. It is never changed.
+// Kind describes a contract. It is never changed. Kinds without Part and Scan have no stores: their
+// data are records of the store of tasks.
 type Kind struct {
 	// Name is the plural noun for its data, such as facts. It is unique.
 	Name string
 	// Counts are the names of what a report about its data counts, such as facts and factVersions,
 	// in the order for people. They are unique among all kinds.
 	Counts []string
+	// Part returns the part of a store of tasks that stores its data, nil if it has none.
+	Part func(tasks any, p PartParams) Store
+	// Lasting are errors that handlers test for. A call that has failed with one of them is not
+	// repeated, and a later attempt gets the same error.
+	Lasting []error
+	// SessionRecords returns the changes that remove the data of a context, if they are records of the
+	// store of tasks. nil means that they never are.
+	SessionRecords func(ctx context.Context, r store.RecordUpdater, s Session, now func() time.Time) ([]store.RecordChange, error)
 	// Lines are the types of its lines in an export, in the order of an error that lists them.
 	Lines []LineType
 	// Scan returns a scanner for its lines in the document of an owner.
@@ -29,6 +38,25 @@ type Kind struct {
 	// Later is a note about what a server removes some time after Forget has removed items. It may
 	// be "".
 	Later string
+}
+
+// PartParams are the params of a part of a store of tasks.
+type PartParams struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Embedder computes embeddings. nil means none.
+	Embedder Embedder
+	// Age returns for how long data of a kind of the server's retention are stored, 0 without limit.
+	// nil means without limit.
+	Age func(kind string) time.Duration
+}
+
+// Embedder computes embeddings. Methods are safe for concurrent use.
+type Embedder interface {
+	// Name identifies the model. Embeddings of different names are not compared.
+	Name() string
+	// Embed returns an embedding for each text, all of the same dimension.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // Store is a store of the data of a contract.
@@ -117,7 +145,11 @@ func Expire(kind string, expire func(ctx context.Context, now time.Time, limit i
 	}}
 }
 
-// Session is a context of an owner, for the data that an agent keeps in it.
+// MaxAgent is the maximum length of the name of an agent in bytes.
+const MaxAgent = 128
+
+// Session is a context of an owner, for the data that an agent keeps in it. Agent has 1 to MaxAgent
+// bytes of UTF-8 without NUL.
 type Session struct {
 	Owner, Agent string
 	ID           string // of the context

@@ -49,5 +49,8 @@ func (e *EmbedderError) Error() string {
 	return fmt.Sprintf("vector: embedder %.64q: %s", e.Embedder, strings.TrimPrefix(e.Err.Error(), "vector: "))
 }
 
+// Unchanged implements contract.Unchanged.
+func (*EmbedderError) Unchanged() {}
+
 // Unwrap returns the error of the embedder.
 func (e *EmbedderError) Unwrap() error { return e.Err }

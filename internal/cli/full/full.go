@@ -9,12 +9,15 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/pdftext"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	kept "github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/states"
 )
 
 // Parts returns the parts.
@@ -50,7 +53,7 @@ func OpenS3(ctx context.Context, p cli.OpenParams) (cli.OpenedContracts, error) 
 			return cli.OpenedContracts{}, err
 		}
 	}
-	return cli.OpenedContracts{Contracts: engine.Contracts{Blobs: blobs}, Ping: contents.Ping, Close: func() error { return nil }}, nil
+	return cli.OpenedContracts{Stores: []contract.Store{kept.Of(blobs)}, Ping: contents.Ping, Close: func() error { return nil }}, nil
 }
 
 var redisRule = regexp.MustCompile(`unexpected option|invalid database|no databases`)
@@ -72,9 +75,13 @@ func openRedis(ctx context.Context, p cli.OpenParams) (cli.OpenedContracts, erro
 	if err != nil {
 		return cli.OpenedContracts{}, err
 	}
-	states, err := s.ShortTerm(memory.ShortTermConfig{TTL: p.StateTTL})
+	var cfg memory.ShortTermConfig
+	if p.Age != nil {
+		cfg.TTL = p.Age(states.Retention)
+	}
+	short, err := s.ShortTerm(cfg)
 	if err != nil {
 		return cli.OpenedContracts{}, errors.Join(err, s.Close())
 	}
-	return cli.OpenedContracts{Contracts: engine.Contracts{History: s.History(), State: states}, Ping: s.Ping, Close: s.Close}, nil
+	return cli.OpenedContracts{Stores: []contract.Store{transcripts.Of(s.History()), states.Of(short)}, Ping: s.Ping, Close: s.Close}, nil
 }

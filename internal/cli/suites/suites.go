@@ -33,6 +33,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	kept "github.com/holdfast-dev/holdfast/store/vector/documents"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 
@@ -233,7 +234,7 @@ func (p *place) documents(t storetest.T, cfg vector.Config) vector.Store {
 // documentsOf returns the documents of a store, which the test closes.
 func (p *place) documentsOf(t storetest.T, s store.Store, cfg vector.Config) vector.Store {
 	t.Cleanup(func() { p.must(t, s.Close()) })
-	documents := engine.Contracts{Embedder: cfg.Embedder}.WithParts(s, nil).Documents
+	documents := kept.In(engine.Contracts{Embedder: cfg.Embedder}.WithParts(s, nil).Stores)
 	if documents == nil {
 		t.Skipf("the store has no documents")
 	}

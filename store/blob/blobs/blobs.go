@@ -16,8 +16,22 @@ import (
 
 // Kind is the contract of blobs.
 var Kind = &contract.Kind{
-	Name:   "blobs",
-	Counts: []string{countBlobs, countBytes},
+	Name: "blobs",
+	Part: func(tasks any, p contract.PartParams) contract.Store {
+		s, ok := tasks.(interface {
+			Blobs(cfg blob.Config) *blob.Blobs
+		})
+		if !ok {
+			return nil
+		}
+		b := s.Blobs(blob.Config{Now: p.Now})
+		if b == nil {
+			return nil
+		}
+		return Of(b)
+	},
+	Lasting: []error{blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict},
+	Counts:  []string{countBlobs, countBytes},
 	Lines: []contract.LineType{
 		{Name: typeBlob, Counts: countBlobs},
 		{Name: typeChunk, After: []string{typeBlob, typeChunk}},
@@ -39,6 +53,16 @@ func Of(s blob.Store) contract.Store {
 		return nil
 	}
 	return &blobs{s}
+}
+
+// In returns the store of blobs among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) blob.Store { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) blob.Store {
+	if s, ok := s.(*blobs); ok {
+		return s.Store
+	}
+	return nil
 }
 
 // blobs implements [contract.Store], [contract.Sweeper] and [contract.Remover].

@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
@@ -20,5 +21,6 @@ func Kinds() []*contract.Kind {
 		graphs.Kind,
 		blobs.Kind,
 		states.Kind,
+		boards.Kind,
 	}
 }

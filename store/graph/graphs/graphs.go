@@ -3,6 +3,7 @@ package graphs
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -10,7 +11,20 @@ import (
 
 // Kind is the contract of graphs.
 var Kind = &contract.Kind{
-	Name:   "graphs",
+	Name: "graphs",
+	Part: func(tasks any, p contract.PartParams) contract.Store {
+		s, ok := tasks.(interface {
+			Graph(now func() time.Time) graph.Complete
+		})
+		if !ok {
+			return nil
+		}
+		return Of(s.Graph(p.Now))
+	},
+	Lasting: []error{
+		graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge, graph.ErrCypher, graph.ErrCypherUnsupported,
+		graph.ErrBudget,
+	},
 	Counts: []string{countEntities, countRelationships},
 	Lines: []contract.LineType{
 		{Name: typeEntity, Counts: countEntities},
@@ -31,6 +45,16 @@ func Of(s graph.Store) contract.Store {
 		return nil
 	}
 	return &graphs{s}
+}
+
+// In returns the store of graphs among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) graph.Store { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) graph.Store {
+	if s, ok := s.(*graphs); ok {
+		return s.Store
+	}
+	return nil
 }
 
 // graphs implements [contract.Store].

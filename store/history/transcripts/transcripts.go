@@ -12,7 +12,14 @@ import (
 
 // Kind is the contract of transcripts.
 var Kind = &contract.Kind{
-	Name:   "transcripts",
+	Name: "transcripts",
+	Part: func(tasks any, _ contract.PartParams) contract.Store {
+		s, ok := tasks.(interface{ History() history.Provider })
+		if !ok {
+			return nil
+		}
+		return Of(s.History())
+	},
 	Counts: []string{countSessions, countMessages},
 	Lines: []contract.LineType{
 		{Name: typeSession, Counts: countSessions, Incomplete: true},
@@ -21,6 +28,10 @@ var Kind = &contract.Kind{
 	Scan:        func(owner string) contract.Scanner { return &scanner{owner: owner} },
 	LeftByTasks: true,
 }
+
+// Retention is the kind of the server's retention that transcripts have. Their age starts at the last
+// message.
+const Retention = "transcripts"
 
 // Names of counts.
 const (
@@ -34,6 +45,16 @@ func Of(p history.Provider) contract.Store {
 		return nil
 	}
 	return &transcripts{p}
+}
+
+// In returns the store of transcripts among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) history.Provider { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) history.Provider {
+	if s, ok := s.(*transcripts); ok {
+		return s.Provider
+	}
+	return nil
 }
 
 // transcripts implements [contract.Store], [contract.Sweeper], [contract.Clearer] and

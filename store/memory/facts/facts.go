@@ -12,10 +12,20 @@ import (
 
 // Kind is the contract of facts.
 var Kind = &contract.Kind{
-	Name:   "facts",
-	Counts: []string{countFacts, countVersions},
-	Lines:  []contract.LineType{{Name: typeFact, Counts: countFacts}},
-	Scan:   func(owner string) contract.Scanner { return &scanner{owner} },
+	Name: "facts",
+	Part: func(tasks any, p contract.PartParams) contract.Store {
+		s, ok := tasks.(interface {
+			LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+		})
+		if !ok {
+			return nil
+		}
+		return Of(s.LongTerm(memory.LongTermConfig{Now: p.Now, Embedder: p.Embedder}))
+	},
+	Lasting: []error{memory.ErrFactNotFound, memory.ErrNoEmbedder},
+	Counts:  []string{countFacts, countVersions},
+	Lines:   []contract.LineType{{Name: typeFact, Counts: countFacts}},
+	Scan:    func(owner string) contract.Scanner { return &scanner{owner} },
 }
 
 // Names of counts.
@@ -30,6 +40,16 @@ func Of(s memory.LongTermStore) contract.Store {
 		return nil
 	}
 	return &facts{s}
+}
+
+// In returns the store of facts among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) memory.LongTermStore { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) memory.LongTermStore {
+	if s, ok := s.(*facts); ok {
+		return s.LongTermStore
+	}
+	return nil
 }
 
 // facts implements [contract.Store] and [contract.Sweeper].

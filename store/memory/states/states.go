@@ -18,12 +18,33 @@ import (
 // Kind is the contract of session states. They are records of the store of tasks, unless the server
 // has another store for them.
 var Kind = &contract.Kind{
-	Name:    "session states",
-	Counts:  []string{countStates},
-	Lines:   []contract.LineType{{Name: typeState, Counts: countStates}},
-	Scan:    func(owner string) contract.Scanner { return &scanner{owner} },
-	Records: &contract.RecordForm{Namespace: memory.StateNamespace, Item: itemOf, Record: recordOf},
+	Name: "session states",
+	Part: func(tasks any, p contract.PartParams) contract.Store {
+		s, ok := tasks.(store.Records)
+		if !ok {
+			return nil
+		}
+		cfg := memory.ShortTermConfig{Records: store.NewUpdater(s), Now: p.Now}
+		if p.Age != nil {
+			cfg.TTL = p.Age(Retention)
+		}
+		states, err := memory.NewShortTerm(cfg)
+		if err != nil {
+			return nil // the clock and the age are valid
+		}
+		return Of(states)
+	},
+	Lasting:        []error{memory.ErrStateConflict, memory.ErrStateTooLarge},
+	SessionRecords: sessionRecords,
+	Counts:         []string{countStates},
+	Lines:          []contract.LineType{{Name: typeState, Counts: countStates}},
+	Scan:           func(owner string) contract.Scanner { return &scanner{owner} },
+	Records:        &contract.RecordForm{Namespace: memory.StateNamespace, Item: itemOf, Record: recordOf},
 }
+
+// Retention is the kind of the server's retention that session states have. It is also the kind of
+// boards. Their age starts at the last change.
+const Retention = "state"
 
 const (
 	typeState   = "state"
@@ -36,6 +57,16 @@ func Of(s memory.ShortTerm) contract.Store {
 		return nil
 	}
 	return &states{s}
+}
+
+// In returns the store of session states among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) memory.ShortTerm { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) memory.ShortTerm {
+	if s, ok := s.(*states); ok {
+		return s.ShortTerm
+	}
+	return nil
 }
 
 // states implements [contract.Store] and [contract.Clearer].
@@ -70,9 +101,26 @@ func (s *states) Forget(ctx context.Context, owner string, removed func(count st
 	}
 }
 
+func keyOf(s contract.Session) memory.Key {
+	return memory.Key{Owner: s.Owner, Agent: s.Agent, Session: s.ID}
+}
+
+// sessionRecords replaces the state by an empty one that has expired, as memory.ShortTerm.Clear does.
+func sessionRecords(ctx context.Context, r store.RecordUpdater, s contract.Session, now func() time.Time) ([]store.RecordChange, error) {
+	k, err := keyOf(s).RecordKey()
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.ReadRecord(ctx, k)
+	if err != nil || found.Version == 0 {
+		return nil, err
+	}
+	return []store.RecordChange{{Namespace: k.Namespace, Key: k.Key, Version: found.Version, Expires: now()}}, nil
+}
+
 // ClearSession implements [contract.Clearer].
 func (s *states) ClearSession(ctx context.Context, session contract.Session) error {
-	k := memory.Key{Owner: session.Owner, Agent: session.Agent, Session: session.ID}
+	k := keyOf(session)
 	if k.Check() != nil {
 		return nil // no state has this key
 	}

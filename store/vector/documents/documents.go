@@ -16,10 +16,20 @@ import (
 
 // Kind is the contract of documents.
 var Kind = &contract.Kind{
-	Name:   "documents",
-	Counts: []string{countDocuments},
-	Lines:  []contract.LineType{{Name: typeDocument, Counts: countDocuments}},
-	Scan:   func(owner string) contract.Scanner { return &scanner{owner} },
+	Name: "documents",
+	Part: func(tasks any, p contract.PartParams) contract.Store {
+		s, ok := tasks.(interface {
+			Vectors(cfg vector.Config) vector.Store
+		})
+		if !ok {
+			return nil
+		}
+		return Of(s.Vectors(vector.Config{Embedder: p.Embedder}))
+	},
+	Lasting: []error{vector.ErrCollectionNotFound, vector.ErrExists, vector.ErrMismatch},
+	Counts:  []string{countDocuments},
+	Lines:   []contract.LineType{{Name: typeDocument, Counts: countDocuments}},
+	Scan:    func(owner string) contract.Scanner { return &scanner{owner} },
 }
 
 const (
@@ -35,6 +45,16 @@ func Of(s vector.Store) contract.Store {
 		return nil
 	}
 	return &documents{s}
+}
+
+// In returns the store of documents among the stores of contracts, nil if there is none.
+func In(stores []contract.Store) vector.Store { return storeOf(contract.Find(stores, Kind)) }
+
+func storeOf(s contract.Store) vector.Store {
+	if s, ok := s.(*documents); ok {
+		return s.Store
+	}
+	return nil
 }
 
 // documents implements [contract.Store].

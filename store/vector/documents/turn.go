@@ -1,4 +1,4 @@
-package engine
+package documents
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -19,7 +20,7 @@ import (
 // A write is committed with the next commit of the turn, at the latest with its end: after a crash,
 // a cancel or a lost lease all of its documents exist or none, and the index has the same ones.
 // Embeddings are computed when the method is called, and not again by a later attempt if the write
-// was committed. Reads find what the turn has written. As for [State], every attempt must make the
+// was committed. Reads find what the turn has written. Every attempt must make the
 // same calls in the same order.
 //
 // Reads, Add and Upsert commit earlier writes of the turn first, so write many documents with one
@@ -28,26 +29,31 @@ import (
 //
 // If an embedder fails, a method returns a [vector.EmbedderError] and changes nothing.
 type Documents struct {
-	t          *Turn
+	t          contract.Turn
 	collection string
 }
 
-// Documents returns a collection of the turn's owner; "" is [vector.DefaultCollection]. The first
-// write creates it.
-func (t *Turn) Documents(collection string) *Documents { return &Documents{t, collection} }
+// For returns a collection of a turn's owner; "" is [vector.DefaultCollection]. The first write
+// creates it.
+func For(t contract.Turn, collection string) *Documents { return &Documents{t, collection} }
 
 func (d *Documents) key() vector.Key {
-	return vector.Key{Owner: d.t.Owner(), Collection: d.collection}
+	return vector.Key{Owner: d.t.Session().Owner, Collection: d.collection}
 }
 
 // store returns the agent's documents. It also returns the documents of the agent's own store, if
 // they can be written with the task.
 func (d *Documents) store() (vector.Store, vector.Transactional, error) {
-	c := &d.t.r.e.cfg
-	if c.Contracts.Documents == nil {
-		return nil, nil, unsupported("documents (vector)")
+	kept, isOwn := d.t.Store(Kind)
+	s := storeOf(kept)
+	if s == nil {
+		return nil, nil, Kind.Unsupported()
 	}
-	return c.Contracts.Documents, c.own.documents, nil
+	var own vector.Transactional
+	if isOwn {
+		own, _ = s.(vector.Transactional)
+	}
+	return s, own, nil
 }
 
 // Add stores new documents and returns their ids. It returns [vector.ErrExists] if the collection has
@@ -82,8 +88,7 @@ func (d *Documents) write(ctx context.Context, op string, p vector.WriteParams,
 	for i := range p.Documents {
 		size += len(p.Documents[i].Text) + len(p.Documents[i].Blocks) + 4*len(p.Documents[i].Embedding)
 	}
-	call := contractCall{kind: writeCall, op: op, direct: own == nil, args: []any{d.collection, p}, after: own != nil, result: &ids}
-	call.do = func(ctx context.Context, c *recordCall, once string) (err error) {
+	withIDs := func(once string) vector.WriteParams {
 		p := p
 		p.Documents = slices.Clone(p.Documents)
 		for i := range p.Documents {
@@ -91,16 +96,21 @@ func (d *Documents) write(ctx context.Context, op string, p vector.WriteParams,
 				p.Documents[i].ID = fmt.Sprint(once, "/", i)
 			}
 		}
-		if own == nil {
-			c.written = true
-			ids, err = direct(ctx, s, p)
+		return p
+	}
+	call := contract.Call{Op: op, Args: []any{d.collection, p}, Result: &ids, After: true}
+	if own != nil {
+		call.Effect = func(ctx context.Context, once string) (e store.Effect, _ int, err error) {
+			e, ids, err = effect(own, ctx, d.key(), withIDs(once))
+			return e, size, err
+		}
+	} else {
+		call.Direct = func(ctx context.Context, once string) (err error) {
+			ids, err = direct(ctx, s, withIDs(once))
 			return err
 		}
-		e, made, err := effect(own, ctx, d.key(), p)
-		ids, c.effects, c.size = made, []store.Effect{e}, size
-		return err
 	}
-	if err := d.t.onContract(ctx, call); err != nil {
+	if err := d.t.Call(ctx, call); err != nil {
 		return nil, err
 	}
 	return ids, nil
@@ -143,17 +153,22 @@ func (d *Documents) Delete(ctx context.Context, ids ...string) error {
 	if err != nil {
 		return err
 	}
-	var effect func(context.Context) (store.Effect, error)
+	call := contract.Call{Op: "documents.delete", Args: []any{d.collection, ids}}
 	if own != nil {
-		effect = func(context.Context) (store.Effect, error) { return own.DeleteEffect(d.key(), ids) }
-	}
-	return d.t.write(ctx, contractWrite{op: "documents.delete", args: []any{d.collection, ids}, effect: effect, direct: func(ctx context.Context, _ string) error {
-		_, err := s.Delete(ctx, d.key(), ids)
-		if errors.Is(err, vector.ErrCollectionNotFound) {
-			return nil
+		call.Effect = func(context.Context, string) (store.Effect, int, error) {
+			e, err := own.DeleteEffect(d.key(), ids)
+			return e, 0, err
 		}
-		return err
-	}})
+	} else {
+		call.Direct = func(ctx context.Context, _ string) error {
+			_, err := s.Delete(ctx, d.key(), ids)
+			if errors.Is(err, vector.ErrCollectionNotFound) {
+				return nil
+			}
+			return err
+		}
+	}
+	return d.t.Call(ctx, call)
 }
 
 // storedDocument is a document as a result of a call. JSON would change the numbers of Metadata.
@@ -182,7 +197,7 @@ func (d *Documents) Get(ctx context.Context, ids ...string) ([]vector.Document, 
 		return nil, err
 	}
 	var stored []storedDocument
-	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.get", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+	err = d.t.Call(ctx, contract.Call{Op: "documents.get", Result: &stored, Read: func(ctx context.Context) error {
 		found, err := s.Get(ctx, d.key(), ids)
 		stored = nil // of a call that failed
 		for _, f := range found {
@@ -218,7 +233,7 @@ func (d *Documents) Search(ctx context.Context, p vector.SearchParams) ([]vector
 		Hits      []storedDocument
 		Truncated bool `json:",omitempty"`
 	}
-	err = d.t.onContract(ctx, contractCall{kind: queryCall, op: "documents.search", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+	err = d.t.Call(ctx, contract.Call{Op: "documents.search", Result: &stored, Read: func(ctx context.Context) error {
 		found, err := s.Search(ctx, d.key(), p)
 		stored = slices.Grow(stored[:0], len(found))[:len(found)]
 		for i, results := range found {

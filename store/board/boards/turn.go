@@ -1,147 +1,35 @@
-package engine
+package boards
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/store/board"
-	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
-
-// State is the state of a turn's session: a JSON object that belongs to the task's owner and
-// context and to the agent. Tasks of the same context share it.
-//
-// Set, Update and Clear are committed with the next commit of the turn, at the latest with its
-// end; calls of the same turn see them before. They are applied exactly once: after a crash, a
-// lost lease or a retry, a later attempt of the turn gets the results of the calls that are
-// already committed, and does not repeat them. Therefore every attempt must make the same calls
-// on the state and on boards in the same order, within each step and outside of steps, where a
-// call belongs to the step that its context comes from. Concurrent calls belong in different
-// steps. A concurrent change by another task is kept: Update is applied again to the newer
-// state.
-//
-// The state ends when it was not changed for the age [RetainState] of [Retention]. It may have
-// [memory.MaxStateBytes] of JSON.
-//
-// If Config.Contracts.State stores the states of sessions, a change is made at once. A repeated
-// attempt does not repeat it if that store is a [memory.OnceUpdater], as the Redis store is.
-type State struct{ t *Turn }
-
-// State returns the state of the turn's session.
-func (t *Turn) State() *State { return &State{t} }
-
-func (s *State) key() memory.Key {
-	k := memory.Key{Owner: s.t.Owner(), Agent: s.t.r.e.cfg.agentKey(), Session: s.t.ContextID()}
-	return k
-}
-
-// agentKey returns the agent's name, or a hash of a name that is no valid key.
-func (c *Config) agentKey() string {
-	if (memory.Key{Owner: "o", Agent: c.Agent, Session: "s"}).Check() == nil {
-		return c.Agent
-	}
-	sum := sha256.Sum256([]byte(c.Agent))
-	return hex.EncodeToString(sum[:])
-}
-
-// store returns the state's store for one operation.
-func (s *State) store(silent bool) (*memory.ShortTermRecords, error) {
-	u := s.t.records(silent)
-	return memory.NewShortTerm(memory.ShortTermConfig{Records: u, Now: u.clock, TTL: s.t.r.e.cfg.Retention.Age(RetainState)})
-}
-
-// Get returns the state with the changes of this turn. Without a state, its Version is 0.
-func (s *State) Get(ctx context.Context) (memory.State, error) {
-	if other := s.other(); other != nil {
-		return s.onOther(ctx, queryCall, "state.get", nil, func(ctx context.Context, _ string) (memory.State, error) { return other.Get(ctx, s.key()) })
-	}
-	m, err := s.store(false)
-	if err != nil {
-		return memory.State{}, err
-	}
-	return m.Get(ctx, s.key())
-}
-
-// Update applies a JSON merge patch (RFC 7396): nil removes a member, objects (map[string]any)
-// merge recursively, any other value replaces.
-func (s *State) Update(ctx context.Context, patch map[string]any) error {
-	if s.other() != nil {
-		return s.updateOther(ctx, patch)
-	}
-	m, err := s.store(true)
-	if err == nil {
-		_, err = m.Update(ctx, s.key(), patch, memory.AnyVersion)
-	}
-	return err
-}
-
-// Set replaces the state. It also replaces concurrent changes by other tasks; see Replace.
-func (s *State) Set(ctx context.Context, values map[string]any) error {
-	if s.other() != nil {
-		_, err := s.setOther(ctx, "state.set", values, memory.AnyVersion)
-		return err
-	}
-	m, err := s.store(true)
-	if err == nil {
-		_, err = m.Set(ctx, s.key(), values, memory.AnyVersion)
-	}
-	return err
-}
-
-// Replace replaces the state if it has a version, 0 for none, and commits the change before it
-// returns the new state. It returns memory.ErrStateConflict if the version differs.
-func (s *State) Replace(ctx context.Context, values map[string]any, version int64) (memory.State, error) {
-	if s.other() != nil {
-		return s.setOther(ctx, "state.replace", values, version)
-	}
-	m, err := s.store(false)
-	if err != nil {
-		return memory.State{}, err
-	}
-	return m.Set(ctx, s.key(), values, version)
-}
-
-// Clear removes the state.
-func (s *State) Clear(ctx context.Context) error {
-	if s.other() != nil {
-		return s.clearOther(ctx)
-	}
-	m, err := s.store(true)
-	if err != nil {
-		return err
-	}
-	return m.Clear(ctx, s.key())
-}
 
 // Boards are the boards of a turn's context; see package board. Changes are committed before
 // they return, with everything that was reported before, and applied exactly once like the
-// changes of [State]. A board ends when it was not changed for the age [RetainState] of
-// [Retention].
-type Boards struct{ t *Turn }
+// changes of a session state. A board ends when it was not changed for the age [Retention] of the
+// server's retention.
+type Boards struct{ t contract.Turn }
 
-// Board returns the boards of the turn's context.
-func (t *Turn) Board() *Boards { return &Boards{t} }
+// For returns the boards of a turn's context.
+func For(t contract.Turn) *Boards { return &Boards{t} }
 
 // store returns the store of boards for one operation.
 func (b *Boards) store(ctx context.Context) (*board.Records, error) {
-	u := b.t.records(false)
+	r, now := b.t.Records(false)
 	return board.New(board.Config{
-		Records: u, Now: u.clock, TTL: b.t.r.e.cfg.Retention.Age(RetainState), NewID: func() string { return b.t.boardID(ctx) },
+		Records: r, Now: now, TTL: b.t.Age(Retention), NewID: func() string { return b.t.NewID(ctx, Kind.Name) },
 	})
 }
 
-// boardID returns the id of the next board. Each attempt gets the same ids.
-func (t *Turn) boardID(ctx context.Context) string {
-	scope := t.scopeName(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.boards[scope]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), scope, t.boards[scope]))
-	return hex.EncodeToString(sum[:8])
-}
+func (b *Boards) owner() string { return b.t.Session().Owner }
+
+// conversation returns the id of the turn's context.
+func (b *Boards) conversation() string { return b.t.Session().ID }
 
 // BoardParams are the arguments of Create.
 type BoardParams struct {
@@ -166,7 +54,7 @@ func (b *Boards) Create(ctx context.Context, p BoardParams, titles ...string) (b
 
 func (b *Boards) createParams(p BoardParams, titles []string) board.CreateParams {
 	return board.CreateParams{
-		Owner: b.t.Owner(), Conversation: b.t.ContextID(), Agent: cmp.Or(p.Agent, b.t.r.e.cfg.agentKey()), Label: p.Label, ParentAgent: p.ParentAgent,
+		Owner: b.owner(), Conversation: b.conversation(), Agent: cmp.Or(p.Agent, b.t.Session().Agent), Label: p.Label, ParentAgent: p.ParentAgent,
 		MaxRetries: p.MaxRetries, Titles: titles,
 	}
 }
@@ -188,7 +76,7 @@ func (b *Boards) Root(ctx context.Context) (board.Board, error) {
 	if err != nil {
 		return board.Board{}, err
 	}
-	return s.ByConversation(ctx, b.t.Owner(), b.t.ContextID())
+	return s.ByConversation(ctx, b.owner(), b.conversation())
 }
 
 // List returns the boards of the context, the oldest first.
@@ -197,7 +85,7 @@ func (b *Boards) List(ctx context.Context) ([]board.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.List(ctx, b.t.Owner(), b.t.ContextID())
+	return s.List(ctx, b.owner(), b.conversation())
 }
 
 // Get returns a board of the context, or board.ErrNotFound.
@@ -211,11 +99,11 @@ func (b *Boards) Get(ctx context.Context, id string) (board.Board, error) {
 
 // of returns the store and the key of a board, or board.ErrNotFound for one of another context.
 func (b *Boards) of(ctx context.Context, id string) (*board.Records, board.Key, error) {
-	if !board.InConversation(id, b.t.ContextID()) {
+	if !board.InConversation(id, b.conversation()) {
 		return nil, board.Key{}, fmt.Errorf("board %q: %w", id, board.ErrNotFound)
 	}
 	s, err := b.store(ctx)
-	return s, board.Key{Owner: b.t.Owner(), ID: id}, err
+	return s, board.Key{Owner: b.owner(), ID: id}, err
 }
 
 // Delete removes a board.

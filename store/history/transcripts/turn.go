@@ -1,10 +1,12 @@
-package engine
+package transcripts
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
@@ -13,53 +15,79 @@ import (
 // of the same context share it; see package history.
 //
 // Append, Clear and ClearTask are committed with the next commit of the turn, at the latest with its
-// end, and exactly once. Reads see them, and commit them before. As for [State], every attempt must
+// end, and exactly once. Reads see them, and commit them before. Every attempt must
 // make the same calls in the same order, and a later attempt gets the results of those that are
 // committed. If the transcript is not in the agent's database, a write is made at once, and a
 // repeated attempt does not repeat it.
 //
-// The transcript ends when it got no message for the age [RetainTranscripts] of [Retention].
-type Transcript struct{ t *Turn }
+// The transcript ends when it got no message for the age [Retention] of the server's retention.
+type Transcript struct{ t contract.Turn }
 
-// Transcript returns the transcript of the turn's session.
-func (t *Turn) Transcript() *Transcript { return &Transcript{t} }
+// For returns the transcript of a turn's session.
+func For(t contract.Turn) *Transcript { return &Transcript{t} }
 
-func (s *Transcript) key() history.Key { return s.t.r.e.cfg.transcript(s.t.Owner(), s.t.ContextID()) }
+func (s *Transcript) key() history.Key { return keyOf(s.t.Session()) }
+
+// store returns the agent's transcripts. It also returns the transcripts of the agent's own store, if
+// they can be written with the task.
+func (s *Transcript) store() (p history.Provider, own history.Transactional, err error) {
+	kept, isOwn := s.t.Store(Kind)
+	if p = storeOf(kept); p == nil {
+		return nil, nil, Kind.Unsupported()
+	}
+	if isOwn {
+		own, _ = p.(history.Transactional)
+	}
+	return p, own, nil
+}
 
 // write makes a write of messages, nil if it has none. own returns its effect.
 func (s *Transcript) write(ctx context.Context, op string, messages []history.Message, own func(history.Transactional) (store.Effect, error),
 	direct func(ctx context.Context, h history.Provider, once string) error,
 ) error {
-	c := &s.t.r.e.cfg
-	if c.Contracts.History == nil {
-		return unsupported("transcripts (history)")
+	p, o, err := s.store()
+	if err != nil {
+		return err
 	}
-	var effect func(ctx context.Context) (store.Effect, error)
-	if c.own.history != nil {
-		effect = func(context.Context) (store.Effect, error) { return own(c.own.history) }
+	call := contract.Call{Op: op, Args: []any{messages}}
+	if o != nil {
+		call.Effect = func(context.Context, string) (store.Effect, int, error) {
+			size := 0
+			for i := range messages {
+				size += len(messages[i].Body)
+			}
+			e, err := own(o)
+			return e, size, err
+		}
+	} else {
+		call.Direct = func(ctx context.Context, once string) error {
+			err := direct(ctx, p, once)
+			if errors.Is(err, history.ErrFenced) {
+				return contract.ErrFenced
+			}
+			return err
+		}
 	}
-	size := 0
-	for i := range messages {
-		size += len(messages[i].Body)
-	}
-	return s.t.write(ctx, contractWrite{op: op, args: []any{messages}, size: size, effect: effect, direct: func(ctx context.Context, once string) error {
-		return direct(ctx, c.Contracts.History, once)
-	}})
+	return s.t.Call(ctx, call)
 }
 
 // Append adds messages, all or none. Their Seq and Run are ignored: Run is the id of the task. A
 // message without CreatedAt gets the time of the call.
 func (s *Transcript) Append(ctx context.Context, messages ...history.Message) error {
-	p := history.AppendParams{Messages: messages, Run: s.t.TaskID(), TTL: s.t.r.e.cfg.transcriptTTL()}.Copy()
+	ttl := s.t.Age(Retention)
+	if ttl == 0 {
+		ttl = history.NoTTL
+	}
+	p := history.AppendParams{Messages: messages, Run: s.t.TaskID(), TTL: ttl}.Copy()
 	for i := range p.Messages {
 		if m := &p.Messages[i]; m.CreatedAt.IsZero() {
-			m.CreatedAt = store.Time(s.t.r.e.cfg.clock())
+			m.CreatedAt = store.Time(s.t.Now())
 		}
 	}
 	return s.write(ctx, "transcript.append", messages,
 		func(h history.Transactional) (store.Effect, error) { return h.AppendEffect(s.key(), p) },
 		func(ctx context.Context, h history.Provider, once string) error {
-			p.IdempotencyKey, p.Fence = once, s.t.r.lease.Fence
+			p.IdempotencyKey, p.Fence = once, s.t.Fence()
 			_, err := h.Append(ctx, s.key(), p)
 			return err
 		})
@@ -86,7 +114,7 @@ func (s *Transcript) ClearTask(ctx context.Context) error {
 	return s.write(ctx, "transcript.clearTask", nil,
 		func(h history.Transactional) (store.Effect, error) { return h.ClearRunEffect(s.key(), s.t.TaskID(), 0) },
 		func(ctx context.Context, h history.Provider, _ string) error {
-			_, err := h.ClearRun(ctx, s.key(), s.t.TaskID(), s.t.r.lease.Fence)
+			_, err := h.ClearRun(ctx, s.key(), s.t.TaskID(), s.t.Fence())
 			return err
 		})
 }
@@ -99,15 +127,15 @@ type storedMessage struct {
 
 // query reads messages and returns them with More of a page.
 func (s *Transcript) query(ctx context.Context, op string, read func(ctx context.Context, h history.Provider) (history.Page, error)) (history.Page, error) {
-	h := s.t.r.e.cfg.Contracts.History
-	if h == nil {
-		return history.Page{}, unsupported("transcripts (history)")
+	h, _, err := s.store()
+	if err != nil {
+		return history.Page{}, err
 	}
 	var stored struct {
 		Messages []storedMessage
 		More     bool
 	}
-	err := s.t.onContract(ctx, contractCall{kind: queryCall, op: op, result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+	err = s.t.Call(ctx, contract.Call{Op: op, Result: &stored, Read: func(ctx context.Context) error {
 		page, err := read(ctx, h)
 		for _, m := range page.Messages {
 			stored.Messages = append(stored.Messages, storedMessage{m, m.Body})
@@ -152,11 +180,11 @@ func (s *Transcript) Messages(ctx context.Context, limit, offset int) ([]history
 
 // Count returns the number of messages.
 func (s *Transcript) Count(ctx context.Context) (n int64, err error) {
-	h := s.t.r.e.cfg.Contracts.History
-	if h == nil {
-		return 0, unsupported("transcripts (history)")
+	h, _, err := s.store()
+	if err != nil {
+		return 0, err
 	}
-	err = s.t.onContract(ctx, contractCall{kind: queryCall, op: "transcript.count", result: &n, do: func(ctx context.Context, _ *recordCall, _ string) (err error) {
+	err = s.t.Call(ctx, contract.Call{Op: "transcript.count", Result: &n, Read: func(ctx context.Context) (err error) {
 		n, err = h.Count(ctx, s.key())
 		return err
 	}})

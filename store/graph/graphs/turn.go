@@ -1,4 +1,4 @@
-package engine
+package graphs
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -18,29 +19,34 @@ import (
 //
 // A write is committed with the next commit of the turn, at the latest with its end: after a crash,
 // a cancel or a lost lease all of it exists or nothing. Reads find what the turn has written; they
-// commit it first, as do writes with relationships. As for [State], every attempt must make the same
+// commit it first, as do writes with relationships. Every attempt must make the same
 // calls in the same order.
 //
 // If graphs are not in the agent's database, a write is made at once, and a repeated attempt makes it
 // again with the same ids: then it changes nothing, if each [graph.End] has a time.
 type Graph struct {
-	t    *Turn
+	t    contract.Turn
 	name string
 }
 
-// Graph returns a graph of the turn's owner; "" is [graph.DefaultGraph]. The first write creates it.
-func (t *Turn) Graph(name string) *Graph { return &Graph{t, name} }
+// For returns a graph of a turn's owner; "" is [graph.DefaultGraph]. The first write creates it.
+func For(t contract.Turn, name string) *Graph { return &Graph{t, name} }
 
-func (g *Graph) key() graph.Key { return graph.Key{Owner: g.t.Owner(), Graph: g.name} }
+func (g *Graph) key() graph.Key { return graph.Key{Owner: g.t.Session().Owner, Graph: g.name} }
 
 // store returns the agent's graphs. It also returns the graphs of the agent's own store, if they can
 // be written with the task.
 func (g *Graph) store() (graph.Store, graph.Transactional, error) {
-	c := &g.t.r.e.cfg
-	if c.Contracts.Graphs == nil {
-		return nil, nil, unsupported("graphs (graph)")
+	kept, isOwn := g.t.Store(Kind)
+	s := storeOf(kept)
+	if s == nil {
+		return nil, nil, Kind.Unsupported()
 	}
-	return c.Contracts.Graphs, c.own.graphs, nil
+	var own graph.Transactional
+	if isOwn {
+		own, _ = s.(graph.Transactional)
+	}
+	return s, own, nil
 }
 
 // Write applies a batch and returns the ids of its entities and relationships. It returns the errors of
@@ -53,9 +59,7 @@ func (g *Graph) Write(ctx context.Context, b graph.Batch) (entities, relationshi
 		return nil, nil, err
 	}
 	var ids struct{ Entities, Relationships []string }
-	call := contractCall{kind: writeCall, op: "graph.write", direct: own == nil, args: []any{g.name, b}, result: &ids}
-	call.after = own != nil && len(b.Relationships)+len(b.Ends) > 0
-	call.do = func(ctx context.Context, c *recordCall, once string) error {
+	prepare := func(once string) graph.Batch {
 		b := withIDs(b, once)
 		ids.Entities, ids.Relationships = nil, nil
 		for i := range b.Entities {
@@ -64,19 +68,25 @@ func (g *Graph) Write(ctx context.Context, b graph.Batch) (entities, relationshi
 		for i := range b.Relationships {
 			ids.Relationships = append(ids.Relationships, b.Relationships[i].ID)
 		}
-		if own == nil {
-			c.written = true
-			_, err := s.Write(ctx, g.key(), b)
+		return b
+	}
+	call := contract.Call{Op: "graph.write", Args: []any{g.name, b}, Result: &ids, After: len(b.Relationships)+len(b.Ends) > 0}
+	if own != nil {
+		call.Effect = func(ctx context.Context, once string) (store.Effect, int, error) {
+			b := prepare(once)
+			e, err := own.WriteEffect(g.key(), b)
+			if err == nil && call.After {
+				err = checkBatch(ctx, s, g.key(), &b, g.t.Now())
+			}
+			return e, batchSize(&b), err
+		}
+	} else {
+		call.Direct = func(ctx context.Context, once string) error {
+			_, err := s.Write(ctx, g.key(), prepare(once))
 			return err
 		}
-		e, err := own.WriteEffect(g.key(), b)
-		if err == nil && call.after {
-			err = checkBatch(ctx, s, g.key(), &b, g.t.r.e.cfg.clock())
-		}
-		c.effects, c.size = []store.Effect{e}, batchSize(&b)
-		return err
 	}
-	if err := g.t.onContract(ctx, call); err != nil {
+	if err := g.t.Call(ctx, call); err != nil {
 		return nil, nil, err
 	}
 	return ids.Entities, ids.Relationships, nil
@@ -249,7 +259,7 @@ func (g *Graph) query(ctx context.Context, op string, read func(ctx context.Cont
 	if err != nil {
 		return result, err
 	}
-	err = g.t.onContract(ctx, contractCall{kind: queryCall, op: "graph." + op, result: &result, do: func(ctx context.Context, _ *recordCall, _ string) error {
+	err = g.t.Call(ctx, contract.Call{Op: "graph." + op, Result: &result, Read: func(ctx context.Context) error {
 		result = storedGraph{}
 		return read(ctx, s, &result)
 	}})

@@ -1,4 +1,4 @@
-package engine
+package facts
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -47,14 +48,32 @@ type RecallParams struct {
 	RecencyHalfLife time.Duration
 }
 
-// scope returns the scope of facts, which belong to the owner and the agent.
-func (t *Turn) factScope(namespace string) memory.Scope {
-	return memory.Scope{Owner: t.Owner(), Namespace: namespace, Agent: t.r.e.cfg.agentKey()}
+// Facts are the facts of a turn's owner and agent.
+type Facts struct{ t contract.Turn }
+
+// For returns the facts of a turn.
+func For(t contract.Turn) *Facts { return &Facts{t} }
+
+// store returns the agent's facts. It also returns the facts of the agent's own store, if they can be
+// written with the task.
+func (f *Facts) store() (s memory.LongTermStore, own memory.Transactional, err error) {
+	kept, isOwn := f.t.Store(Kind)
+	if s = storeOf(kept); s == nil {
+		return nil, nil, Kind.Unsupported()
+	}
+	if isOwn {
+		own, _ = s.(memory.Transactional)
+	}
+	return s, own, nil
+}
+
+func (f *Facts) scope(namespace string) memory.Scope {
+	s := f.t.Session()
+	return memory.Scope{Owner: s.Owner, Namespace: namespace, Agent: s.Agent}
 }
 
 // Remember stores a fact for later tasks of the same owner, in all contexts. It is committed with
-// the next commit of the turn, at the latest with its end, exactly once; Recall finds it before. As
-// for [State], every attempt must make the same calls in the same order.
+// the next commit of the turn, at the latest with its end, exactly once; Recall finds it before. Every attempt must make the same calls in the same order.
 //
 // If the agent has an embedder, Remember computes the embedding of the fact, which is committed with
 // it. If the embedder fails, the agent computes it later.
@@ -62,46 +81,51 @@ func (t *Turn) factScope(namespace string) memory.Scope {
 // If the validity of a fact with a key does not fit the validity of the version to replace, the
 // turn fails. If facts are not in the agent's database, a fact is stored at once. A fact without a
 // key then gets a key from the call, so that a repeated attempt does not add it again.
-func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) error {
-	c := &t.r.e.cfg
-	if c.Contracts.Facts == nil {
-		return unsupported("facts (memory)")
+func (f *Facts) Remember(ctx context.Context, content string, p RememberParams) error {
+	s, own, err := f.store()
+	if err != nil {
+		return err
 	}
 	save := memory.SaveParams{TTL: p.TTL, Metadata: p.Metadata, Key: p.Key, Entities: p.Entities, ValidFrom: p.ValidFrom, ValidTo: p.ValidTo}
-	var effect func(ctx context.Context) (store.Effect, error)
-	if c.own.facts != nil {
-		effect = func(ctx context.Context) (store.Effect, error) {
-			return c.own.facts.SaveEffect(ctx, t.factScope(p.Namespace), content, save)
+	call := contract.Call{Op: "facts.save", Args: []any{content, p}}
+	if own != nil {
+		call.Effect = func(ctx context.Context, _ string) (store.Effect, int, error) {
+			e, err := own.SaveEffect(ctx, f.scope(p.Namespace), content, save)
+			return e, len(content), err
+		}
+	} else {
+		call.Direct = func(ctx context.Context, once string) error {
+			if save.Key == "" {
+				save.Key = once
+			}
+			_, err := s.Save(ctx, f.scope(p.Namespace), content, save)
+			return err
 		}
 	}
-	return t.write(ctx, contractWrite{op: "facts.save", args: []any{content, p}, size: len(content), effect: effect, direct: func(ctx context.Context, once string) error {
-		if save.Key == "" {
-			save.Key = once
-		}
-		_, err := c.Contracts.Facts.Save(ctx, t.factScope(p.Namespace), content, save)
-		return err
-	}})
+	return f.t.Call(ctx, call)
 }
 
 // Forget removes facts of a namespace with all their versions; "" is memory.DefaultNamespace. A fact
 // that does not exist is no error. It is committed like Remember.
-func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) error {
-	c := &t.r.e.cfg
-	if c.Contracts.Facts == nil {
-		return unsupported("facts (memory)")
+func (f *Facts) Forget(ctx context.Context, namespace string, ids ...string) error {
+	s, own, err := f.store()
+	if err != nil {
+		return err
 	}
 	for _, id := range ids {
-		var effect func(ctx context.Context) (store.Effect, error)
-		if c.own.facts != nil {
-			effect = func(context.Context) (store.Effect, error) {
-				return c.own.facts.DeleteEffect(t.factScope(namespace), id)
+		call := contract.Call{Op: "facts.delete", Args: []any{namespace, id}}
+		if own != nil {
+			call.Effect = func(context.Context, string) (store.Effect, int, error) {
+				e, err := own.DeleteEffect(f.scope(namespace), id)
+				return e, 0, err
+			}
+		} else {
+			call.Direct = func(ctx context.Context, _ string) error {
+				_, err := s.Delete(ctx, f.scope(namespace), id)
+				return err
 			}
 		}
-		err := t.write(ctx, contractWrite{op: "facts.delete", args: []any{namespace, id}, effect: effect, direct: func(ctx context.Context, _ string) error {
-			_, err := c.Contracts.Facts.Delete(ctx, t.factScope(namespace), id)
-			return err
-		}})
-		if err != nil {
+		if err := f.t.Call(ctx, call); err != nil {
 			return err
 		}
 	}
@@ -117,18 +141,18 @@ type storedFact struct {
 // Recall returns the facts that match a query, by falling score. An empty query returns the newest
 // facts. It commits what the turn has remembered. If the embedder of the agent fails, it searches by
 // words and entities, and the semantic scores are 0.
-func (t *Turn) Recall(ctx context.Context, query string, p RecallParams) ([]memory.Memory, error) {
-	facts := t.r.e.cfg.Contracts.Facts
-	if facts == nil {
-		return nil, unsupported("facts (memory)")
+func (f *Facts) Recall(ctx context.Context, query string, p RecallParams) ([]memory.Memory, error) {
+	s, _, err := f.store()
+	if err != nil {
+		return nil, err
 	}
 	var stored []storedFact
-	err := t.onContract(ctx, contractCall{kind: queryCall, op: "facts.search", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
-		found, err := facts.Search(ctx, t.factScope(p.Namespace), memory.SearchParams{
+	err = f.t.Call(ctx, contract.Call{Op: "facts.search", Result: &stored, Read: func(ctx context.Context) error {
+		found, err := s.Search(ctx, f.scope(p.Namespace), memory.SearchParams{
 			Query: query, Limit: p.Limit, Filter: p.Filter, MinScore: p.MinScore, AsOf: p.AsOf, Mode: p.Mode, RecencyHalfLife: p.RecencyHalfLife,
 		})
 		if found.Fallback != "" {
-			t.r.e.log.Warn("facts were searched by words only", "task", t.TaskID(), "reason", found.Fallback)
+			f.t.Log().Warn("facts were searched by words only", "task", f.t.TaskID(), "reason", found.Fallback)
 		}
 		for _, m := range found.Facts {
 			metadata, err := json.Marshal(m.Metadata)

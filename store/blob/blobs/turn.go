@@ -1,4 +1,4 @@
-package engine
+package blobs
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Blobs are the blobs of a turn's owner; see package blob.
 //
 // Put stores content at once: a later attempt of the turn gets the same ref and does not read the
 // content again. The task holds the blob, so that it is kept as long as the task. Pin, Unpin and
-// Delete are committed with the next commit of the turn, at the latest with its end. As for [State],
-// every attempt must make the same calls in the same order, except Open and OpenRange.
+// Delete are committed with the next commit of the turn, at the latest with its end. Every attempt must make the same calls in the same order, except Open and OpenRange.
 //
 // While Put runs, other calls of the same step on state, boards, transcript, facts and blobs return an
 // error. Make concurrent ones in steps of their own.
@@ -26,10 +26,10 @@ import (
 // that is an io.Seeker, such as a file or a bytes.Reader. For other content it returns the error. Return it
 // from the handler: the attempt starts again and is not counted. Until then the same step may only repeat the call, with
 // BlobParams.Digest.
-type Blobs struct{ t *Turn }
+type Blobs struct{ t contract.Turn }
 
-// Blobs returns the blobs of the turn's owner.
-func (t *Turn) Blobs() *Blobs { return &Blobs{t} }
+// For returns the blobs of a turn's owner.
+func For(t contract.Turn) *Blobs { return &Blobs{t} }
 
 // BlobParams describe a new blob.
 type BlobParams struct {
@@ -47,11 +47,14 @@ type BlobParams struct {
 }
 
 func (b *Blobs) store() (blob.Store, error) {
-	if s := b.t.r.e.cfg.Contracts.Blobs; s != nil {
+	kept, _ := b.t.Store(Kind)
+	if s := storeOf(kept); s != nil {
 		return s, nil
 	}
-	return nil, unsupported("blobs")
+	return nil, Kind.Unsupported()
 }
+
+func (b *Blobs) owner() string { return b.t.Session().Owner }
 
 // Put stores all that r returns until io.EOF; see [blob.Store].
 func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.Info, err error) {
@@ -63,11 +66,10 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 	if !p.Digest.IsZero() {
 		args = []any{p}
 	}
-	src := newSource(r)
-	err = b.t.onContract(ctx, contractCall{kind: writeCall, op: "blobs.put", direct: true, args: args, again: src.rewind, result: &info, do: func(ctx context.Context, c *recordCall, once string) (err error) {
-		c.written = true
+	src := fileref.NewSource(r)
+	err = b.t.Call(ctx, contract.Call{Op: "blobs.put", Args: args, Again: src.Rewind, Result: &info, Direct: func(ctx context.Context, once string) (err error) {
 		info, err = s.Put(ctx, src, blob.PutParams{
-			Owner: b.t.Owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
+			Owner: b.owner(), ContentType: p.ContentType, Name: p.Name, TTL: p.TTL, Size: p.Size, Digest: p.Digest,
 			IdempotencyKey: once, Holder: fileref.Holder(b.t.TaskID()),
 		})
 		return err
@@ -108,12 +110,9 @@ func (b *Blobs) OpenRange(ctx context.Context, ref string, offset, length int64)
 	if err != nil {
 		return nil, blob.Info{}, err
 	}
-	if err := b.t.records(true).commit(ctx); err != nil {
-		return nil, blob.Info{}, err
-	}
 	var info blob.Info
-	content, err := b.t.r.openContent(ctx, func() (in io.ReadCloser, err error) {
-		in, info, err = s.OpenRange(ctx, b.t.Owner(), ref, offset, length)
+	content, err := b.t.OpenContent(ctx, "blobs.open", func() (in io.ReadCloser, err error) {
+		in, info, err = s.OpenRange(ctx, b.owner(), ref, offset, length)
 		return in, err
 	})
 	return content, info, err
@@ -125,8 +124,8 @@ func (b *Blobs) Stat(ctx context.Context, ref string) (info blob.Info, err error
 	if err != nil {
 		return blob.Info{}, err
 	}
-	err = b.t.onContract(ctx, contractCall{kind: queryCall, op: "blobs.stat", result: &info, do: func(ctx context.Context, _ *recordCall, _ string) (err error) {
-		info, err = s.Stat(ctx, b.t.Owner(), ref)
+	err = b.t.Call(ctx, contract.Call{Op: "blobs.stat", Result: &info, Read: func(ctx context.Context) (err error) {
+		info, err = s.Stat(ctx, b.owner(), ref)
 		return err
 	}})
 	return info, err
@@ -138,8 +137,8 @@ func (b *Blobs) List(ctx context.Context, p blob.ListParams) (page blob.Page, er
 	if err != nil {
 		return blob.Page{}, err
 	}
-	p.Owner = b.t.Owner()
-	err = b.t.onContract(ctx, contractCall{kind: queryCall, op: "blobs.list", result: &page, do: func(ctx context.Context, _ *recordCall, _ string) (err error) {
+	p.Owner = b.owner()
+	err = b.t.Call(ctx, contract.Call{Op: "blobs.list", Result: &page, Read: func(ctx context.Context) (err error) {
 		page, err = s.List(ctx, p)
 		return err
 	}})
@@ -154,8 +153,8 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 	}
 	holder := fileref.Holder(b.t.TaskID())
 	return b.write(ctx, "blobs.pin", ref,
-		func(s blob.Transactional) (store.Effect, error) { return s.PinEffect(b.t.Owner(), ref, holder) },
-		func(ctx context.Context, s blob.Store) error { return s.Pin(ctx, b.t.Owner(), ref, holder) })
+		func(s blob.Transactional) (store.Effect, error) { return s.PinEffect(b.owner(), ref, holder) },
+		func(ctx context.Context, s blob.Store) error { return s.Pin(ctx, b.owner(), ref, holder) })
 }
 
 // Unpin lets a blob expire after its TTL, unless others hold it. A blob that does not exist is no
@@ -163,15 +162,15 @@ func (b *Blobs) Pin(ctx context.Context, ref string) error {
 func (b *Blobs) Unpin(ctx context.Context, ref string) error {
 	holder := fileref.Holder(b.t.TaskID())
 	return b.write(ctx, "blobs.unpin", ref,
-		func(s blob.Transactional) (store.Effect, error) { return s.UnpinEffect(b.t.Owner(), ref, holder) },
-		func(ctx context.Context, s blob.Store) error { return existing(s.Unpin(ctx, b.t.Owner(), ref, holder)) })
+		func(s blob.Transactional) (store.Effect, error) { return s.UnpinEffect(b.owner(), ref, holder) },
+		func(ctx context.Context, s blob.Store) error { return existing(s.Unpin(ctx, b.owner(), ref, holder)) })
 }
 
 // Delete removes a blob, even a pinned one. A blob that does not exist is no error.
 func (b *Blobs) Delete(ctx context.Context, ref string) error {
 	return b.write(ctx, "blobs.delete", ref,
-		func(s blob.Transactional) (store.Effect, error) { return s.DeleteEffect(b.t.Owner(), ref) },
-		func(ctx context.Context, s blob.Store) error { return existing(s.Delete(ctx, b.t.Owner(), ref)) })
+		func(s blob.Transactional) (store.Effect, error) { return s.DeleteEffect(b.owner(), ref) },
+		func(ctx context.Context, s blob.Store) error { return existing(s.Delete(ctx, b.owner(), ref)) })
 }
 
 // existing ignores that a blob does not exist.
@@ -187,9 +186,20 @@ func (b *Blobs) write(ctx context.Context, op, ref string, own func(blob.Transac
 	if err != nil {
 		return err
 	}
-	var effect func(ctx context.Context) (store.Effect, error)
-	if o := b.t.r.e.cfg.own.blobs; o != nil {
-		effect = func(context.Context) (store.Effect, error) { return own(o) }
+	call := contract.Call{Op: op, Args: []any{ref}}
+	if o, ok := s.(blob.Transactional); ok && b.isOwn() {
+		call.Effect = func(context.Context, string) (store.Effect, int, error) {
+			e, err := own(o)
+			return e, 0, err
+		}
+	} else {
+		call.Direct = func(ctx context.Context, _ string) error { return direct(ctx, s) }
 	}
-	return b.t.write(ctx, contractWrite{op: op, args: []any{ref}, effect: effect, direct: func(ctx context.Context, _ string) error { return direct(ctx, s) }})
+	return b.t.Call(ctx, call)
+}
+
+// isOwn reports whether the blobs are in the agent's own store.
+func (b *Blobs) isOwn() bool {
+	_, own := b.t.Store(Kind)
+	return own
 }

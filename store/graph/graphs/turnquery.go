@@ -1,10 +1,12 @@
-package engine
+package graphs
 
 import (
 	"context"
 	"fmt"
 	"strconv"
 
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
@@ -19,10 +21,10 @@ func (g *Graph) Query(ctx context.Context, p graph.CypherParams) (result graph.C
 	}
 	c, ok := s.(graph.CypherCapable)
 	if !ok {
-		return result, unsupported("queries of graphs in openCypher (graph)")
+		return result, a2a.Errorf(a2a.CodeUnsupported, "the agent has no store of graphs with queries in openCypher")
 	}
 	var stored storedRows
-	err = g.t.onContract(ctx, contractCall{kind: queryCall, op: "graph.query", result: &stored, do: func(ctx context.Context, _ *recordCall, _ string) error {
+	err = g.t.Call(ctx, contract.Call{Op: "graph.query", Result: &stored, Read: func(ctx context.Context) error {
 		r, err := c.QueryCypher(ctx, g.key(), p)
 		if err != nil {
 			return err
