@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -79,7 +80,7 @@ func newVersion(c content) version {
 // memory returns a copy of the version for a caller.
 func (v *version) memory() memory.Memory {
 	m := v.Memory
-	m.Metadata = memory.DecodeMetadata(v.metadata)
+	m.Metadata = jsonobject.Decode(v.metadata)
 	m.Entities = slices.Clone(v.Entities)
 	return m
 }

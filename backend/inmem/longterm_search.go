@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
@@ -107,7 +108,7 @@ func (x factIndex) Nearest(e memory.Embedding, n int) (found []recall.Near, pend
 		switch {
 		case v.embedding.Model != e.Model:
 			pending++
-		case v.embedding.Vector != nil && (x.p.Filter.IsZero() || x.p.Filter.Match(memory.DecodeMetadata(v.metadata))):
+		case v.embedding.Vector != nil && (x.p.Filter.IsZero() || x.p.Filter.Match(jsonobject.Decode(v.metadata))):
 			nearest.Add(e.Cosine(v.embedding.Vector), v.UpdatedAt, v.ID, v.memory)
 		}
 	}

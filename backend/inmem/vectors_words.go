@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -139,7 +140,7 @@ func (s wordSearch) Candidates(part recall.Part, terms []string, n int) ([]memor
 		if r == nil || score == 0 {
 			continue
 		}
-		if s.filter.IsZero() || s.filter.Match(memory.DecodeMetadata(r.Metadata)) {
+		if s.filter.IsZero() || s.filter.Match(jsonobject.Decode(r.Metadata)) {
 			best.Add(score, time.Time{}, r.ID, func() memory.Memory { return memory.Memory{ID: r.ID, Content: r.Text} })
 		}
 	}

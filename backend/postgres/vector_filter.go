@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // lowCharacters replaces NUL, which jsonb cannot store, and two more characters by sequences that
@@ -44,7 +44,7 @@ func attribute(v any) any {
 
 // attributesOf returns the column attributes of metadata.
 func attributesOf(metadata string) string {
-	m := memory.DecodeMetadata(metadata)
+	m := jsonobject.Decode(metadata)
 	if m == nil {
 		return "{}"
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
-	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -113,9 +113,9 @@ func TestFiltersSelectAsInMemory(t *testing.T) {
 	must(t, err)
 	stored := make([]map[string]any, len(documents))
 	for i, d := range documents {
-		text, err := memory.EncodeMetadata(d.Metadata)
+		text, err := jsonobject.Encode(d.Metadata, 1<<16, 32)
 		must(t, err)
-		stored[i] = memory.DecodeMetadata(text)
+		stored[i] = jsonobject.Decode(text)
 	}
 	trees := 1500
 	if testing.Short() {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
 	"github.com/holdfast-dev/holdfast/internal/ann"
-	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -227,7 +227,7 @@ func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last
 	err = d.kit.Read(ctx, func(q sqlkit.Querier) error {
 		items = nil
 		return q.Query(sqlDocumentsAfter, func(r sqlkit.Row) error {
-			items = append(items, ann.Item{ID: r.Text(0), Attr: memory.DecodeMetadata(r.Text(1)), Vector: decodeEmbedding(r.Bytes(2))})
+			items = append(items, ann.Item{ID: r.Text(0), Attr: jsonobject.Decode(r.Text(1)), Vector: decodeEmbedding(r.Bytes(2))})
 			last = r.Int(3)
 			return nil
 		}, d.owner, d.collection.id, seq, followPage)
@@ -263,7 +263,7 @@ func (d documents) Vectors(ctx context.Context, ids []string, each func(i int, v
 func (d documents) Attrs(ctx context.Context, each func(id string, attr any)) error {
 	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlMetadata, func(r sqlkit.Row) error {
-			each(r.Text(0), memory.DecodeMetadata(r.Text(1)))
+			each(r.Text(0), jsonobject.Decode(r.Text(1)))
 			return nil
 		}, d.owner, d.collection.id)
 	})

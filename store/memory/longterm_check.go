@@ -210,6 +210,3 @@ func EncodeMetadata(metadata map[string]any) (string, error) {
 	}
 	return text, nil
 }
-
-// DecodeMetadata decodes the result of [EncodeMetadata]. It returns nil for an empty object.
-func DecodeMetadata(text string) map[string]any { return jsonobject.Decode(text) }

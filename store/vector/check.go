@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Limits. Sizes are in bytes.
@@ -21,9 +21,11 @@ const (
 	MaxName   = 512
 	MaxText   = 256 << 10
 	MaxBlocks = 1 << 20
-	// MaxMetadata limits the JSON of the metadata of a document.
-	MaxMetadata  = memory.MaxMetadata
-	MaxDimension = 4096
+	// MaxMetadata and MaxMetadataDepth limit the JSON of the metadata of a document, and its nested
+	// objects and arrays.
+	MaxMetadata      = 64 << 10
+	MaxMetadataDepth = 32
+	MaxDimension     = 4096
 	// MaxWrite and MaxWriteBytes limit the documents of a write, and the bytes of their texts,
 	// blocks and metadata.
 	MaxWrite      = 1000
@@ -236,8 +238,8 @@ func checkDocument(d *Document) (Row, error) {
 		}
 	}
 	var err error
-	if r.Metadata, err = memory.EncodeMetadata(d.Metadata); err != nil {
-		return r, invalid("%s", strings.TrimPrefix(err.Error(), "memory: "))
+	if r.Metadata, err = jsonobject.Encode(d.Metadata, MaxMetadata, MaxMetadataDepth); err != nil {
+		return r, invalid("metadata: %v", err)
 	}
 	return r, nil
 }

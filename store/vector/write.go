@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 )
 
 // Row is a document as backends store it.
@@ -24,7 +24,7 @@ type Row struct {
 
 // Document returns a copy of the row for a caller.
 func (r *Row) Document(includeEmbedding bool) Document {
-	d := Document{ID: r.ID, Text: r.Text, Metadata: memory.DecodeMetadata(r.Metadata)}
+	d := Document{ID: r.ID, Text: r.Text, Metadata: jsonobject.Decode(r.Metadata)}
 	if r.Blocks != "" {
 		d.Blocks = json.RawMessage(r.Blocks)
 	}

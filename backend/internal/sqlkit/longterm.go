@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -95,7 +96,7 @@ func fromMillis(ms int64) time.Time {
 func scanFact(scope memory.Scope, r Row) factRow {
 	scope.Namespace = r.Text(0)
 	f := factRow{Memory: memory.Memory{
-		Scope: scope, ID: r.Text(1), Key: r.Text(2), Content: r.Text(3), Metadata: memory.DecodeMetadata(r.Text(4)), Version: r.Int(5),
+		Scope: scope, ID: r.Text(1), Key: r.Text(2), Content: r.Text(3), Metadata: jsonobject.Decode(r.Text(4)), Version: r.Int(5),
 		CreatedAt: fromMillis(r.Int(6)), UpdatedAt: fromMillis(r.Int(7)),
 		ValidFrom: fromMillis(r.Int(9)), ValidTo: fromMillis(r.Int(10)), ExpiresAt: fromMillis(r.Int(11)), Entities: decodeEntities(r.Text(12)),
 	}, metadata: r.Text(4)}
@@ -307,7 +308,7 @@ func (l *LongTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 			}
 			if done {
 				result = next.Memory
-				result.Metadata = memory.DecodeMetadata(next.metadata)
+				result.Metadata = jsonobject.Decode(next.metadata)
 				return nil
 			}
 		}

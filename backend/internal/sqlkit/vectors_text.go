@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -199,7 +200,7 @@ func (c *documentCandidates) add(match string, most int64) error {
 			batch, read = nil, 0
 			return q.Query(c.index.candidates, func(r Row) error {
 				read++
-				if c.filter.IsZero() || c.filter.Match(memory.DecodeMetadata(r.Text(2))) {
+				if c.filter.IsZero() || c.filter.Match(jsonobject.Decode(r.Text(2))) {
 					batch = append(batch, memory.Memory{ID: r.Text(0), Content: r.Text(1)})
 				}
 				return nil

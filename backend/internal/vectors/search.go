@@ -11,8 +11,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
-	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -52,7 +52,7 @@ func configure(c *vector.Collection, cfg ann.Config) ann.Config {
 
 // Item returns a document as an item of an index. The index owns its embedding.
 func Item(r *vector.Row) ann.Item {
-	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: memory.DecodeMetadata(r.Metadata)}
+	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: jsonobject.Decode(r.Metadata)}
 }
 
 // Nearest finds the documents that are closest to each of embeddings. It writes them to the result at the same index.

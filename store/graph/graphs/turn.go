@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Graph is a graph of a turn's owner: entities, and relationships between them; see package graph.
@@ -232,7 +232,7 @@ func (s *storedGraph) addRelationships(all []graph.Relationship) error {
 
 func (s *storedGraph) neighbors() (all []graph.Neighbor) {
 	for _, e := range s.Entities {
-		e.Neighbor.Properties = memory.DecodeMetadata(string(e.Properties))
+		e.Neighbor.Properties = jsonobject.Decode(string(e.Properties))
 		all = append(all, e.Neighbor)
 	}
 	return all
@@ -247,7 +247,7 @@ func (s *storedGraph) entities() (all []graph.Entity) {
 
 func (s *storedGraph) relationships() (all []graph.Relationship) {
 	for _, r := range s.Relationships {
-		r.Relationship.Properties = memory.DecodeMetadata(string(r.Properties))
+		r.Relationship.Properties = jsonobject.Decode(string(r.Properties))
 		all = append(all, r.Relationship)
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/filter"
@@ -169,7 +170,7 @@ func (f *Facts) Recall(ctx context.Context, query string, p RecallParams) ([]mem
 	found := make([]memory.Memory, len(stored))
 	for i, s := range stored {
 		found[i] = s.Memory
-		found[i].Metadata = memory.DecodeMetadata(string(s.Metadata))
+		found[i].Metadata = jsonobject.Decode(string(s.Metadata))
 	}
 	return found, nil
 }

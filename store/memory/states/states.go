@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
@@ -189,7 +190,7 @@ func itemOf(owner string, r store.RecordChange, now time.Time) (any, error) {
 	if err != nil || len(r.Value) == 0 || !r.Expires.IsZero() && !r.Expires.After(now) {
 		return nil, err
 	}
-	return &item{key, memory.DecodeMetadata(string(r.Value))}, nil
+	return &item{key, jsonobject.Decode(string(r.Value))}, nil
 }
 
 // recordOf returns the record of a state.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -124,7 +125,7 @@ func (s *storedState) set(st memory.State) (err error) {
 func (s *storedState) state() memory.State {
 	st := memory.State{Version: s.Version, Expires: s.Expires}
 	if st.Version > 0 {
-		if st.Values = memory.DecodeMetadata(string(s.Values)); st.Values == nil {
+		if st.Values = jsonobject.Decode(string(s.Values)); st.Values == nil {
 			st.Values = map[string]any{}
 		}
 	}

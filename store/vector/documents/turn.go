@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -132,11 +132,11 @@ func sameDocuments(ctx context.Context, s vector.Store, k vector.Key, p vector.W
 	}
 	for i := range stored {
 		want := p.Documents[i]
-		metadata, err := memory.EncodeMetadata(want.Metadata)
+		metadata, err := jsonobject.Encode(want.Metadata, vector.MaxMetadata, vector.MaxMetadataDepth)
 		if err != nil {
 			return nil, err
 		}
-		known, err := memory.EncodeMetadata(stored[i].Metadata)
+		known, err := jsonobject.Encode(stored[i].Metadata, vector.MaxMetadata, vector.MaxMetadataDepth)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func newStoredDocument(h vector.Hit) (storedDocument, error) {
 }
 
 func (s storedDocument) document() vector.Document {
-	s.Document.Metadata = memory.DecodeMetadata(string(s.Metadata))
+	s.Document.Metadata = jsonobject.Decode(string(s.Metadata))
 	return s.Document
 }
 
