@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
+	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -12,6 +13,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
+
+// Contracts returns the turn for the methods of other contracts than Holdfast's, which
+// [Config].Contracts names.
+func (t *Turn) Contracts() contract.Turn { return t.turn.Contracts() }
 
 // State is the state of a turn's session. See [Turn.State].
 type State = states.State

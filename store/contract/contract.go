@@ -59,7 +59,8 @@ type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// Store is a store of the data of a contract.
+// Store is a store of the data of a contract. It wraps the store that the contract's own package
+// describes, and returns that from a method Unwrap() any for [In] and [ForTurn].
 type Store interface {
 	// Kind returns the store's contract.
 	Kind() *Kind

@@ -72,3 +72,12 @@ type RecordForm struct {
 func (k *Kind) NoTarget() error {
 	return a2a.Errorf(a2a.CodeUnsupported, "the input has %s, and the target has no store into which they can be imported", k.Name)
 }
+
+// Immediate has the methods of an [Importer] that collects nothing. Importers embed it.
+type Immediate struct{}
+
+// Flush does nothing.
+func (Immediate) Flush(context.Context) error { return nil }
+
+// Abort does nothing.
+func (Immediate) Abort() {}

@@ -96,3 +96,26 @@ func Find(stores []Store, k *Kind) Store {
 	}
 	return nil
 }
+
+// In returns what the store of a contract among stores wraps, nil if there is none. S is an interface.
+func In[S any](stores []Store, k *Kind) S { return unwrap[S](Find(stores, k)) }
+
+// ForTurn returns what the agent's store of a contract wraps. own is the same store with its effects
+// if it is a part of the store of tasks, else nil. S and Own are interfaces.
+func ForTurn[S, Own any](t Turn, k *Kind) (s S, own Own, err error) {
+	kept, isOwn := t.Store(k)
+	if kept == nil {
+		return s, own, k.Unsupported()
+	}
+	if isOwn {
+		own = unwrap[Own](kept)
+	}
+	return unwrap[S](kept), own, nil
+}
+
+func unwrap[S any](s Store) (wrapped S) {
+	if w, ok := s.(interface{ Unwrap() any }); ok {
+		wrapped, _ = w.Unwrap().(S)
+	}
+	return wrapped
+}

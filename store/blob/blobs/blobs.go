@@ -56,19 +56,14 @@ func Of(s blob.Store) contract.Store {
 }
 
 // In returns the store of blobs among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) blob.Store { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) blob.Store {
-	if s, ok := s.(*blobs); ok {
-		return s.Store
-	}
-	return nil
-}
+func In(stores []contract.Store) blob.Store { return contract.In[blob.Store](stores, Kind) }
 
 // blobs implements [contract.Store], [contract.Sweeper] and [contract.Remover].
 type blobs struct{ blob.Store }
 
 func (*blobs) Kind() *contract.Kind { return Kind }
+
+func (b *blobs) Unwrap() any { return b.Store }
 
 const page = 100
 

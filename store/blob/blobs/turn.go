@@ -17,7 +17,8 @@ import (
 //
 // Put stores content at once: a later attempt of the turn gets the same ref and does not read the
 // content again. The task holds the blob, so that it is kept as long as the task. Pin, Unpin and
-// Delete are committed with the next commit of the turn, at the latest with its end. Every attempt must make the same calls in the same order, except Open and OpenRange.
+// Delete are committed with the next commit of the turn, at the latest with its end. Every attempt must make the
+// same calls in the same order, except Open and OpenRange.
 //
 // While Put runs, other calls of the same step on state, boards, transcript, facts and blobs return an
 // error. Make concurrent ones in steps of their own.
@@ -46,19 +47,17 @@ type BlobParams struct {
 	Digest blob.Digest
 }
 
-func (b *Blobs) store() (blob.Store, error) {
-	kept, _ := b.t.Store(Kind)
-	if s := storeOf(kept); s != nil {
-		return s, nil
-	}
-	return nil, Kind.Unsupported()
+// store returns the agent's blobs. It also returns the blobs of the agent's own store, if they can be
+// written with the task.
+func (b *Blobs) store() (blob.Store, blob.Transactional, error) {
+	return contract.ForTurn[blob.Store, blob.Transactional](b.t, Kind)
 }
 
 func (b *Blobs) owner() string { return b.t.Session().Owner }
 
 // Put stores all that r returns until io.EOF; see [blob.Store].
 func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.Info, err error) {
-	s, err := b.store()
+	s, _, err := b.store()
 	if err != nil {
 		return blob.Info{}, err
 	}
@@ -106,7 +105,7 @@ func (b *Blobs) Open(ctx context.Context, ref string) (io.ReadCloser, blob.Info,
 
 // OpenRange returns length bytes of a blob from offset; see [blob.Store].
 func (b *Blobs) OpenRange(ctx context.Context, ref string, offset, length int64) (io.ReadCloser, blob.Info, error) {
-	s, err := b.store()
+	s, _, err := b.store()
 	if err != nil {
 		return nil, blob.Info{}, err
 	}
@@ -120,7 +119,7 @@ func (b *Blobs) OpenRange(ctx context.Context, ref string, offset, length int64)
 
 // Stat returns the description of a blob, or blob.ErrNotFound.
 func (b *Blobs) Stat(ctx context.Context, ref string) (info blob.Info, err error) {
-	s, err := b.store()
+	s, _, err := b.store()
 	if err != nil {
 		return blob.Info{}, err
 	}
@@ -133,7 +132,7 @@ func (b *Blobs) Stat(ctx context.Context, ref string) (info blob.Info, err error
 
 // List returns the blobs of the owner, oldest first. The owner of p is ignored.
 func (b *Blobs) List(ctx context.Context, p blob.ListParams) (page blob.Page, err error) {
-	s, err := b.store()
+	s, _, err := b.store()
 	if err != nil {
 		return blob.Page{}, err
 	}
@@ -182,12 +181,12 @@ func existing(err error) error {
 }
 
 func (b *Blobs) write(ctx context.Context, op, ref string, own func(blob.Transactional) (store.Effect, error), direct func(context.Context, blob.Store) error) error {
-	s, err := b.store()
+	s, o, err := b.store()
 	if err != nil {
 		return err
 	}
 	call := contract.Call{Op: op, Args: []any{ref}}
-	if o, ok := s.(blob.Transactional); ok && b.isOwn() {
+	if o != nil {
 		call.Effect = func(context.Context, string) (store.Effect, int, error) {
 			e, err := own(o)
 			return e, 0, err
@@ -196,10 +195,4 @@ func (b *Blobs) write(ctx context.Context, op, ref string, own func(blob.Transac
 		call.Direct = func(ctx context.Context, _ string) error { return direct(ctx, s) }
 	}
 	return b.t.Call(ctx, call)
-}
-
-// isOwn reports whether the blobs are in the agent's own store.
-func (b *Blobs) isOwn() bool {
-	_, own := b.t.Store(Kind)
-	return own
 }

@@ -48,19 +48,14 @@ func Of(s graph.Store) contract.Store {
 }
 
 // In returns the store of graphs among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) graph.Store { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) graph.Store {
-	if s, ok := s.(*graphs); ok {
-		return s.Store
-	}
-	return nil
-}
+func In(stores []contract.Store) graph.Store { return contract.In[graph.Store](stores, Kind) }
 
 // graphs implements [contract.Store].
 type graphs struct{ graph.Store }
 
 func (*graphs) Kind() *contract.Kind { return Kind }
+
+func (g *graphs) Unwrap() any { return g.Store }
 
 func (g *graphs) Forget(ctx context.Context, owner string, removed func(count string, n int64)) error {
 	forgetter, ok := g.Store.(graph.Forgetter)

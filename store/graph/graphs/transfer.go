@@ -272,6 +272,7 @@ func (g *graphs) Import(p *contract.ImportParams) (contract.Importer, error) {
 }
 
 type importer struct {
+	contract.Immediate
 	*contract.ImportParams
 	graphs    *graphs
 	restorer  graph.Restorer
@@ -393,5 +394,3 @@ func (m *importer) missingRelationships(ctx context.Context, k graph.Key, all []
 	}
 	return n, missing, err
 }
-
-func (*importer) Abort() {}

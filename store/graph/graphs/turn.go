@@ -37,16 +37,7 @@ func (g *Graph) key() graph.Key { return graph.Key{Owner: g.t.Session().Owner, G
 // store returns the agent's graphs. It also returns the graphs of the agent's own store, if they can
 // be written with the task.
 func (g *Graph) store() (graph.Store, graph.Transactional, error) {
-	kept, isOwn := g.t.Store(Kind)
-	s := storeOf(kept)
-	if s == nil {
-		return nil, nil, Kind.Unsupported()
-	}
-	var own graph.Transactional
-	if isOwn {
-		own, _ = s.(graph.Transactional)
-	}
-	return s, own, nil
+	return contract.ForTurn[graph.Store, graph.Transactional](g.t, Kind)
 }
 
 // Write applies a batch and returns the ids of its entities and relationships. It returns the errors of

@@ -48,20 +48,15 @@ func Of(p history.Provider) contract.Store {
 }
 
 // In returns the store of transcripts among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) history.Provider { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) history.Provider {
-	if s, ok := s.(*transcripts); ok {
-		return s.Provider
-	}
-	return nil
-}
+func In(stores []contract.Store) history.Provider { return contract.In[history.Provider](stores, Kind) }
 
 // transcripts implements [contract.Store], [contract.Sweeper], [contract.Clearer] and
 // [contract.Remover].
 type transcripts struct{ history.Provider }
 
 func (*transcripts) Kind() *contract.Kind { return Kind }
+
+func (t *transcripts) Unwrap() any { return t.Provider }
 
 // lister returns the store as one that lists its sessions.
 func (t *transcripts) lister() (history.SessionLister, error) {

@@ -155,6 +155,7 @@ func (t *transcripts) Import(p *contract.ImportParams) (contract.Importer, error
 
 // importer collects messages of one session.
 type importer struct {
+	contract.Immediate
 	*contract.ImportParams
 	transcripts *transcripts
 	lister      history.SessionLister
@@ -276,5 +277,3 @@ func (m *importer) appendAll(ctx context.Context, messages []history.Message) er
 	}
 	return err
 }
-
-func (*importer) Abort() {}

@@ -31,14 +31,7 @@ func (s *Transcript) key() history.Key { return keyOf(s.t.Session()) }
 // store returns the agent's transcripts. It also returns the transcripts of the agent's own store, if
 // they can be written with the task.
 func (s *Transcript) store() (p history.Provider, own history.Transactional, err error) {
-	kept, isOwn := s.t.Store(Kind)
-	if p = storeOf(kept); p == nil {
-		return nil, nil, Kind.Unsupported()
-	}
-	if isOwn {
-		own, _ = p.(history.Transactional)
-	}
-	return p, own, nil
+	return contract.ForTurn[history.Provider, history.Transactional](s.t, Kind)
 }
 
 // write makes a write of messages, nil if it has none. own returns its effect.

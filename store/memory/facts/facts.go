@@ -43,19 +43,16 @@ func Of(s memory.LongTermStore) contract.Store {
 }
 
 // In returns the store of facts among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) memory.LongTermStore { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) memory.LongTermStore {
-	if s, ok := s.(*facts); ok {
-		return s.LongTermStore
-	}
-	return nil
+func In(stores []contract.Store) memory.LongTermStore {
+	return contract.In[memory.LongTermStore](stores, Kind)
 }
 
 // facts implements [contract.Store] and [contract.Sweeper].
 type facts struct{ memory.LongTermStore }
 
 func (*facts) Kind() *contract.Kind { return Kind }
+
+func (f *facts) Unwrap() any { return f.LongTermStore }
 
 func (f *facts) Forget(ctx context.Context, owner string, removed func(count string, n int64)) error {
 	r, err := f.ForgetSubject(ctx, owner)

@@ -114,6 +114,7 @@ func (f *facts) Import(p *contract.ImportParams) (contract.Importer, error) {
 }
 
 type importer struct {
+	contract.Immediate
 	*contract.ImportParams
 	facts    *facts
 	restorer memory.Restorer
@@ -150,7 +151,3 @@ func (m *importer) Add(ctx context.Context, item any) error {
 	}
 	return err
 }
-
-func (*importer) Flush(context.Context) error { return nil }
-
-func (*importer) Abort() {}

@@ -58,14 +58,7 @@ func For(t contract.Turn) *Facts { return &Facts{t} }
 // store returns the agent's facts. It also returns the facts of the agent's own store, if they can be
 // written with the task.
 func (f *Facts) store() (s memory.LongTermStore, own memory.Transactional, err error) {
-	kept, isOwn := f.t.Store(Kind)
-	if s = storeOf(kept); s == nil {
-		return nil, nil, Kind.Unsupported()
-	}
-	if isOwn {
-		own, _ = s.(memory.Transactional)
-	}
-	return s, own, nil
+	return contract.ForTurn[memory.LongTermStore, memory.Transactional](f.t, Kind)
 }
 
 func (f *Facts) scope(namespace string) memory.Scope {

@@ -61,19 +61,14 @@ func Of(s memory.ShortTerm) contract.Store {
 }
 
 // In returns the store of session states among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) memory.ShortTerm { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) memory.ShortTerm {
-	if s, ok := s.(*states); ok {
-		return s.ShortTerm
-	}
-	return nil
-}
+func In(stores []contract.Store) memory.ShortTerm { return contract.In[memory.ShortTerm](stores, Kind) }
 
 // states implements [contract.Store] and [contract.Clearer].
 type states struct{ memory.ShortTerm }
 
 func (*states) Kind() *contract.Kind { return Kind }
+
+func (s *states) Unwrap() any { return s.ShortTerm }
 
 // lister returns the store as one that lists its states.
 func (s *states) lister() (memory.StateLister, error) {
@@ -206,10 +201,11 @@ func recordOf(owner string, x any) (store.RecordChange, error) {
 }
 
 func (s *states) Import(p *contract.ImportParams) (contract.Importer, error) {
-	return &importer{p, s}, nil
+	return &importer{ImportParams: p, states: s}, nil
 }
 
 type importer struct {
+	contract.Immediate
 	*contract.ImportParams
 	states *states
 }
@@ -232,7 +228,3 @@ func (m *importer) Add(ctx context.Context, x any) error {
 	m.Added(countStates, 1)
 	return nil
 }
-
-func (*importer) Flush(context.Context) error { return nil }
-
-func (*importer) Abort() {}

@@ -105,8 +105,8 @@ func (s *State) Clear(ctx context.Context) error {
 
 // other returns the store of states if they are not records of the engine's store.
 func (s *State) other() memory.ShortTerm {
-	kept, _ := s.t.Store(Kind)
-	return storeOf(kept)
+	other, _, _ := contract.ForTurn[memory.ShortTerm, any](s.t, Kind) // without one, states are records
+	return other
 }
 
 // storedState is a state as a result of a call. JSON would change its numbers.

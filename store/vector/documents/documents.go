@@ -48,19 +48,14 @@ func Of(s vector.Store) contract.Store {
 }
 
 // In returns the store of documents among the stores of contracts, nil if there is none.
-func In(stores []contract.Store) vector.Store { return storeOf(contract.Find(stores, Kind)) }
-
-func storeOf(s contract.Store) vector.Store {
-	if s, ok := s.(*documents); ok {
-		return s.Store
-	}
-	return nil
-}
+func In(stores []contract.Store) vector.Store { return contract.In[vector.Store](stores, Kind) }
 
 // documents implements [contract.Store].
 type documents struct{ vector.Store }
 
 func (*documents) Kind() *contract.Kind { return Kind }
+
+func (d *documents) Unwrap() any { return d.Store }
 
 func (d *documents) Forget(ctx context.Context, owner string, removed func(count string, n int64)) error {
 	forgetter, ok := d.Store.(vector.Forgetter)
@@ -186,6 +181,7 @@ func (d *documents) Import(p *contract.ImportParams) (contract.Importer, error) 
 
 // importer collects documents of one collection.
 type importer struct {
+	contract.Immediate
 	*contract.ImportParams
 	documents *documents
 	batch     []*item
@@ -253,5 +249,3 @@ func (m *importer) fits(ctx context.Context, k vector.Key, d *item) error {
 	}
 	return nil
 }
-
-func (*importer) Abort() {}

@@ -44,16 +44,7 @@ func (d *Documents) key() vector.Key {
 // store returns the agent's documents. It also returns the documents of the agent's own store, if
 // they can be written with the task.
 func (d *Documents) store() (vector.Store, vector.Transactional, error) {
-	kept, isOwn := d.t.Store(Kind)
-	s := storeOf(kept)
-	if s == nil {
-		return nil, nil, Kind.Unsupported()
-	}
-	var own vector.Transactional
-	if isOwn {
-		own, _ = s.(vector.Transactional)
-	}
-	return s, own, nil
+	return contract.ForTurn[vector.Store, vector.Transactional](d.t, Kind)
 }
 
 // Add stores new documents and returns their ids. It returns [vector.ErrExists] if the collection has
