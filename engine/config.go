@@ -176,7 +176,7 @@ func (c Config) settings() (Config, *config.Error) {
 		l.QueuedPerOwner = l.Queued
 	}
 	e.Reject(l.Queued > 0 && (l.QueuedPerOwner < 1 || l.QueuedPerOwner > l.Queued), "Limits.QueuedPerOwner", l.QueuedPerOwner, "1 to %d, the limit of the whole queue", l.Queued)
-	e.Add("Retention", c.Retention.check())
+	e.Add("Retention", c.Retention.check(c.Contracts.kinds()))
 	e.Add("Contracts", c.Contracts.check())
 	return c, e
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // Retention is how long data is stored, by kind. A kind is a terminal state such as
-// "completed", for tasks in that state, or one of the Retain constants. An age of 0 stores the
-// kind without limit; other ages must be at least one second. Default: tasks and described
+// "completed", for tasks in that state, one of the Retain constants, or a kind of a contract's data
+// ([contract.Kind]), such as "transcripts": it applies to data that change after it was set. An age of 0
+// stores the kind without limit; other ages must be at least one second. Default: tasks and described
 // contexts are stored without limit, other data for 30 days.
 //
 // The age of a task starts at its last status change, the age of a context at its last message
@@ -39,12 +41,6 @@ const (
 	// RetainIdempotency is the kind of idempotency records: keys, and the ids of messages that
 	// started tasks. A record is removed with its task at the latest.
 	RetainIdempotency = "idempotency"
-	// RetainState is the kind of session states and boards. Their age starts at the last change.
-	// It applies to the changes after it was set.
-	RetainState = "state"
-	// RetainTranscripts is the kind of transcripts. Their age starts at the last message. It
-	// applies to the sessions that get a message after it was set.
-	RetainTranscripts = "transcripts"
 	// RetainAttempts and RetainDeadLetters are the kinds of delivery attempts and dead letters of
 	// webhooks. Package webhook removes them.
 	RetainAttempts    = "attempts"
@@ -79,7 +75,7 @@ func ParseRetention(text string) (Retention, error) {
 			r[kind] = age
 		}
 	}
-	return r, errors.Join(append(errs, r.check())...)
+	return r, errors.Join(append(errs, r.check(all.Kinds()))...)
 }
 
 func parseAge(text string) (time.Duration, error) {
@@ -92,8 +88,14 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // check returns an error that lists invalid kinds and ages.
-func (r Retention) check() error {
-	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency, RetainState, RetainTranscripts, RetainAttempts, RetainDeadLetters}
+func (r Retention) check(contracts []*contract.Kind) error {
+	kinds := []string{RetainTasks, RetainContexts, RetainDescribedContexts, RetainIdempotency}
+	for _, kind := range contracts {
+		if name := kind.Retention; name != "" && !slices.Contains(kinds, name) {
+			kinds = append(kinds, name)
+		}
+	}
+	kinds = append(kinds, RetainAttempts, RetainDeadLetters)
 	for _, s := range terminal {
 		kinds = append(kinds, string(s))
 	}

@@ -41,7 +41,7 @@ func TestParseRetention(t *testing.T) {
 		}
 	}
 	const form = ": want KIND=AGE with an age such as 90d, 36h or 0"
-	const kinds = " is not a kind, want one of tasks, contexts, described-contexts, idempotency, state, transcripts, attempts, dead-letters, completed, canceled, failed, rejected, negotiation-bid-lost"
+	const kinds = " is not a kind, want one of tasks, contexts, described-contexts, idempotency, transcripts, state, attempts, dead-letters, completed, canceled, failed, rejected, negotiation-bid-lost"
 	for in, want := range map[string]string{
 		"90d":                          `entry "90d"` + form,
 		"completed":                    `entry "completed"` + form,

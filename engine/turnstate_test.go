@@ -440,7 +440,7 @@ func TestClearingAContextRemovesItsStateAndBoards(t *testing.T) {
 func TestStateExpiresAfterItsAge(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Retention: engine.Retention{engine.RetainState: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Retention: engine.Retention{states.Retention: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 	}})
 	sendIn(t, e, newID())

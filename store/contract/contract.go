@@ -15,6 +15,9 @@ import (
 type Kind struct {
 	// Name is the plural noun for its data, such as facts. It is unique.
 	Name string
+	// Retention is the kind of its data in the server's retention, which may be another contract's too. ""
+	// means that its data have none.
+	Retention string
 	// Counts are the names of what a report about its data counts, such as facts and factVersions,
 	// in the order for people. They are unique among all kinds.
 	Counts []string

@@ -11,7 +11,7 @@ import (
 )
 
 // Kind is the contract of boards. They are records of the store of tasks.
-var Kind = &contract.Kind{Name: "boards", SessionRecords: sessionRecords}
+var Kind = &contract.Kind{Name: "boards", Retention: Retention, SessionRecords: sessionRecords}
 
 // Retention is the kind of the server's retention that boards have. It is also the kind of session
 // states.

@@ -12,7 +12,8 @@ import (
 
 // Kind is the contract of transcripts.
 var Kind = &contract.Kind{
-	Name: "transcripts",
+	Name:      "transcripts",
+	Retention: Retention,
 	Part: func(tasks any, _ contract.PartParams) contract.Store {
 		s, ok := tasks.(interface{ History() history.Provider })
 		if !ok {

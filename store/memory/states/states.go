@@ -19,7 +19,8 @@ import (
 // Kind is the contract of session states. They are records of the store of tasks, unless the server
 // has another store for them.
 var Kind = &contract.Kind{
-	Name: "session states",
+	Name:      "session states",
+	Retention: Retention,
 	Part: func(tasks any, p contract.PartParams) contract.Store {
 		s, ok := tasks.(store.Records)
 		if !ok {
