@@ -89,7 +89,7 @@ func (a *Agent) assemble(h Handler) (err error) {
 // SetTokens replaces [Config.Tokens] for subsequent requests. If any token is invalid, it
 // returns an error that lists all problems and keeps the current tokens. It cannot turn
 // authentication on or off. It is safe for concurrent use.
-func (a *Agent) SetTokens(tokens []Token) error {
+func (a *Agent) SetTokens(tokens []server.Token) error {
 	current, ok := a.cfg.Authenticator.(*server.Tokens)
 	if !ok || len(tokens) == 0 {
 		return errors.New("tokens: authentication cannot be turned on or off while the agent runs")

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 func TestServeOfStartedAgentLeavesItRunning(t *testing.T) {
@@ -59,7 +60,7 @@ func TestNewReportsAllConfigErrors(t *testing.T) {
 		{Name: "a", Concurrency: -1, DataDir: t.TempDir()},
 		{Name: "a", Memory: 1 << 20, DataDir: t.TempDir()},
 		{Name: "a", MaxAttempts: -1, DataDir: t.TempDir()},
-		{Name: "a", Tokens: []holdfast.Token{{}}, DataDir: t.TempDir()},
+		{Name: "a", Tokens: []server.Token{{}}, DataDir: t.TempDir()},
 		{Name: "a", Dialect: "latin", DataDir: t.TempDir()},
 		{Name: "a", HTTPErrors: "1.1", DataDir: t.TempDir()},
 	} {
@@ -165,15 +166,15 @@ func TestUnencryptedWebhookSecretsAreLoggedOnce(t *testing.T) {
 
 func TestSetTokensCannotTurnAuthenticationOnOrOff(t *testing.T) {
 	t.Parallel()
-	token := holdfast.Token{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}
+	token := server.Token{Token: "sesame", Principal: a2a.Principal{ID: "alice"}}
 	for name, tt := range map[string]struct {
-		before, after []holdfast.Token
+		before, after []server.Token
 		want          string
 	}{
-		"none to some": {nil, []holdfast.Token{token}, "cannot be turned on or off"},
-		"some to none": {[]holdfast.Token{token}, nil, "cannot be turned on or off"},
-		"invalid":      {[]holdfast.Token{token}, []holdfast.Token{{Token: "with space"}}, "Tokens[0]"},
-		"valid":        {[]holdfast.Token{token}, []holdfast.Token{{Token: "new", Principal: token.Principal}}, ""},
+		"none to some": {nil, []server.Token{token}, "cannot be turned on or off"},
+		"some to none": {[]server.Token{token}, nil, "cannot be turned on or off"},
+		"invalid":      {[]server.Token{token}, []server.Token{{Token: "with space"}}, "Tokens[0]"},
+		"valid":        {[]server.Token{token}, []server.Token{{Token: "new", Principal: token.Principal}}, ""},
 	} {
 		agent, err := holdfast.New(holdfast.Config{Name: "x", DataDir: t.TempDir(), Tokens: tt.before}, holdfast.HandlerFunc(func(context.Context, *holdfast.Turn) error { return nil }))
 		if err != nil {

@@ -60,7 +60,7 @@ type Config struct {
 
 	// Tokens are the accepted bearer tokens and the principals that they authenticate. If
 	// empty, every caller is the anonymous principal.
-	Tokens []Token
+	Tokens []server.Token
 	// Authenticator identifies callers in another way than by Tokens, such as by JSON web tokens
 	// or client certificates. It must not be set together with Tokens.
 	Authenticator server.Authenticator
@@ -260,6 +260,3 @@ type Files struct {
 	// LinkTTL is how long a link to a file is valid. Default 1 h.
 	LinkTTL time.Duration `default:"1h" min:"1s"`
 }
-
-// Token is a bearer token and the principal that it authenticates.
-type Token = server.Token

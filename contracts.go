@@ -18,60 +18,30 @@ import (
 // [Config].Contracts names.
 func (t *Turn) Contracts() contract.Turn { return t.turn.Contracts() }
 
-// State is the state of a turn's session. See [Turn.State].
-type State = states.State
-
-// Boards are the task boards of a turn's context. See [Turn.Board].
-type Boards = boards.Boards
-
-// BoardParams are the arguments of [Boards.Create].
-type BoardParams = boards.BoardParams
-
 // State returns the state of the conversation: a JSON object that belongs to the task's owner
 // and context and to the agent, and that all tasks of the context share. Changes are part of
 // the turn's commits: they are applied exactly once, or not at all if the task is canceled
-// first. Every attempt must make the same calls in the same order; see [State].
-func (t *Turn) State() *State { return states.For(t.turn.Contracts()) }
+// first. Every attempt must make the same calls in the same order; see [states.State].
+func (t *Turn) State() *states.State { return states.For(t.turn.Contracts()) }
 
 // Board returns the task boards of the conversation: the agent's plan as a list of tasks with
 // states and retries. Changes are applied exactly once, as with [Turn.State].
-func (t *Turn) Board() *Boards { return boards.For(t.turn.Contracts()) }
-
-// Transcript is the transcript of a turn's conversation. See [Turn.Transcript].
-type Transcript = transcripts.Transcript
-
-// RememberParams are the arguments of [Turn.Remember].
-type RememberParams = facts.RememberParams
-
-// RecallParams are the arguments of [Turn.Recall].
-type RecallParams = facts.RecallParams
-
-// Blobs are the blobs of a turn's owner. See [Turn.Blobs].
-type Blobs = blobs.Blobs
-
-// BlobParams describe a new blob. See [Blobs.Put].
-type BlobParams = blobs.BlobParams
-
-// Documents is a collection of documents that are found by meaning. See [Turn.Documents].
-type Documents = documents.Documents
-
-// Graph has entities and relationships between them. See [Turn.Graph].
-type Graph = graphs.Graph
+func (t *Turn) Board() *boards.Boards { return boards.For(t.turn.Contracts()) }
 
 // Transcript returns the transcript of the conversation: messages as JSON that the agent keeps,
 // such as those that it exchanges with a model. Appends are committed with the turn, exactly once.
-// Every attempt must make the same calls in the same order; see [Transcript].
-func (t *Turn) Transcript() *Transcript { return transcripts.For(t.turn.Contracts()) }
+// Every attempt must make the same calls in the same order; see [transcripts.Transcript].
+func (t *Turn) Transcript() *transcripts.Transcript { return transcripts.For(t.turn.Contracts()) }
 
 // Remember stores a fact that later tasks of the same owner can recall, in all conversations. It is
 // committed with the turn, exactly once, as with [Turn.State]; see [facts.Facts.Remember].
-func (t *Turn) Remember(ctx context.Context, content string, p RememberParams) error {
+func (t *Turn) Remember(ctx context.Context, content string, p facts.RememberParams) error {
 	return facts.For(t.turn.Contracts()).Remember(ctx, content, p)
 }
 
 // Recall returns the facts that match a query, by falling score. An empty query returns the newest
 // facts. A later attempt of the turn gets the same result if it was followed by a commit.
-func (t *Turn) Recall(ctx context.Context, query string, p RecallParams) ([]memory.Memory, error) {
+func (t *Turn) Recall(ctx context.Context, query string, p facts.RecallParams) ([]memory.Memory, error) {
 	return facts.For(t.turn.Contracts()).Recall(ctx, query, p)
 }
 
@@ -81,16 +51,16 @@ func (t *Turn) Forget(ctx context.Context, namespace string, ids ...string) erro
 }
 
 // Blobs returns the blobs of the task's owner: files that are stored once and read as streams. A
-// blob that the handler stores is kept as long as the task; see [Blobs].
-func (t *Turn) Blobs() *Blobs { return blobs.For(t.turn.Contracts()) }
+// blob that the handler stores is kept as long as the task; see [blobs.Blobs].
+func (t *Turn) Blobs() *blobs.Blobs { return blobs.For(t.turn.Contracts()) }
 
 // Documents returns a collection of documents of the task's owner, "" for the default one. They are
 // found by meaning if the agent has an embedder ([Config].Contracts), otherwise by words. Writes are
-// committed with the turn, exactly once, as with [Turn.State]; see [Documents].
-func (t *Turn) Documents(collection string) *Documents {
+// committed with the turn, exactly once, as with [Turn.State]; see [documents.Documents].
+func (t *Turn) Documents(collection string) *documents.Documents {
 	return documents.For(t.turn.Contracts(), collection)
 }
 
 // Graph returns a graph of the task's owner, "" for the default one. Writes are committed with the turn,
-// exactly once, as with [Turn.State]; see [Graph].
-func (t *Turn) Graph(name string) *Graph { return graphs.For(t.turn.Contracts(), name) }
+// exactly once, as with [Turn.State]; see [graphs.Graph].
+func (t *Turn) Graph(name string) *graphs.Graph { return graphs.For(t.turn.Contracts(), name) }

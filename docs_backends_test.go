@@ -74,14 +74,14 @@ type contractRow struct {
 
 func whole(backend any) any { return backend }
 
-func transcripts(backend any) any {
+func transcriptPart(backend any) any {
 	if s, ok := backend.(interface{ History() history.Provider }); ok {
 		return s.History()
 	}
 	return nil
 }
 
-func facts(backend any) any {
+func factPart(backend any) any {
 	if s, ok := backend.(interface {
 		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 	}); ok {
@@ -97,8 +97,8 @@ func refs(backend any) any {
 	return nil
 }
 
-// blobs returns the type of the blobs of a backend.
-func blobs(backend any) any {
+// blobPart returns the type of the blobs of a backend.
+func blobPart(backend any) any {
 	if s, ok := backend.(interface {
 		Blobs(cfg blob.Config) *blob.Blobs
 	}); ok {
@@ -107,8 +107,8 @@ func blobs(backend any) any {
 	return nil
 }
 
-// vectors returns the documents of a backend.
-func vectors(backend any) any {
+// vectorPart returns the documents of a backend.
+func vectorPart(backend any) any {
 	if s, ok := backend.(interface {
 		Vectors(cfg vector.Config) vector.Store
 	}); ok {
@@ -117,8 +117,8 @@ func vectors(backend any) any {
 	return nil
 }
 
-// graphs returns the graphs of a backend.
-func graphs(backend any) any {
+// graphPart returns the graphs of a backend.
+func graphPart(backend any) any {
 	if s, ok := backend.(interface {
 		Graph(now func() time.Time) graph.Complete
 	}); ok {
@@ -127,8 +127,8 @@ func graphs(backend any) any {
 	return nil
 }
 
-// states returns the states of a backend: a store of their own, or records.
-func states(backend any) any {
+// statePart returns the states of a backend: a store of their own, or records.
+func statePart(backend any) any {
 	method, ok := reflect.TypeOf(backend).MethodByName("ShortTerm")
 	if ok {
 		return reflect.Zero(method.Type.Out(0)).Interface()
@@ -139,8 +139,8 @@ func states(backend any) any {
 	return nil
 }
 
-// boards returns the boards of a backend, which are records.
-func boards(backend any) any {
+// boardPart returns the boards of a backend, which are records.
+func boardPart(backend any) any {
 	if _, ok := backend.(store.Records); ok {
 		return (*board.Records)(nil)
 	}
@@ -151,41 +151,41 @@ func contractRows() []contractRow {
 	return []contractRow{
 		implements[store.Store]("**tasks, contexts, webhooks, records** (`store.Store`)", whole),
 		implements[store.Watcher]("commits are announced to other processes (`store.Watcher`)", whole),
-		implements[history.Provider]("**transcripts** (`history.Provider`)", transcripts),
-		implements[history.Editor]("fork, rewind (`history.Editor`)", transcripts),
-		implements[history.Pruner]("prune by policy (`history.Pruner`)", transcripts),
-		implements[history.Searcher]("search (`history.Searcher`)", transcripts),
-		implements[history.SessionLister]("list of sessions (`history.SessionLister`)", transcripts),
-		implements[history.Restorer]("import (`history.Restorer`)", transcripts),
-		implements[history.Transactional]("changes in the commit of a task (`history.Transactional`)", transcripts),
-		implements[memory.ShortTerm]("**states of sessions** (`memory.ShortTerm`)", states),
-		implements[memory.StateLister]("list of states (`memory.StateLister`)", states),
-		implements[memory.OnceUpdater]("changes with an idempotency key (`memory.OnceUpdater`)", states),
-		implements[memory.LongTerm]("**facts** (`memory.LongTerm`)", facts),
-		implements[memory.Editor]("correct and supersede (`memory.Editor`)", facts),
-		implements[memory.Historian]("history of a fact, reads as of a time (`memory.Historian`)", facts),
-		implements[memory.NamespaceLister]("list of namespaces (`memory.NamespaceLister`)", facts),
-		implements[memory.Forgetter]("forget a subject (`memory.Forgetter`)", facts),
-		implements[memory.Expirer]("expiry (`memory.Expirer`)", facts),
-		implements[memory.Lister]("export (`memory.Lister`)", facts),
-		implements[memory.Restorer]("import (`memory.Restorer`)", facts),
-		implements[memory.Transactional]("changes in the commit of a task (`memory.Transactional`)", facts),
-		implements[board.Store]("**boards** (`board.Store`)", boards),
-		implements[board.Lister]("list of boards (`board.Lister`)", boards),
-		implements[vector.Store]("**documents** (`vector.Store`)", vectors),
-		implements[vector.Lister]("export (`vector.Lister`)", vectors),
-		implements[vector.Forgetter]("forget a principal (`vector.Forgetter`)", vectors),
-		implements[vector.Transactional]("changes in the commit of a task (`vector.Transactional`)", vectors),
-		implements[graph.Store]("**graphs** (`graph.Store`)", graphs),
-		implements[graph.Historian]("history of relationships (`graph.Historian`)", graphs),
-		implements[graph.Lister]("list of graphs (`graph.Lister`)", graphs),
-		implements[graph.Forgetter]("forget a principal (`graph.Forgetter`)", graphs),
-		implements[graph.Restorer]("import (`graph.Restorer`)", graphs),
-		implements[graph.Transactional]("changes in the commit of a task (`graph.Transactional`)", graphs),
-		implements[graph.CypherCapable]("queries in openCypher (`graph.CypherCapable`)", graphs),
-		implements[blob.Store]("**blobs** (`blob.Store`)", blobs),
-		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobs),
-		implements[blob.Restorer]("import (`blob.Restorer`)", blobs),
+		implements[history.Provider]("**transcripts** (`history.Provider`)", transcriptPart),
+		implements[history.Editor]("fork, rewind (`history.Editor`)", transcriptPart),
+		implements[history.Pruner]("prune by policy (`history.Pruner`)", transcriptPart),
+		implements[history.Searcher]("search (`history.Searcher`)", transcriptPart),
+		implements[history.SessionLister]("list of sessions (`history.SessionLister`)", transcriptPart),
+		implements[history.Restorer]("import (`history.Restorer`)", transcriptPart),
+		implements[history.Transactional]("changes in the commit of a task (`history.Transactional`)", transcriptPart),
+		implements[memory.ShortTerm]("**states of sessions** (`memory.ShortTerm`)", statePart),
+		implements[memory.StateLister]("list of states (`memory.StateLister`)", statePart),
+		implements[memory.OnceUpdater]("changes with an idempotency key (`memory.OnceUpdater`)", statePart),
+		implements[memory.LongTerm]("**facts** (`memory.LongTerm`)", factPart),
+		implements[memory.Editor]("correct and supersede (`memory.Editor`)", factPart),
+		implements[memory.Historian]("history of a fact, reads as of a time (`memory.Historian`)", factPart),
+		implements[memory.NamespaceLister]("list of namespaces (`memory.NamespaceLister`)", factPart),
+		implements[memory.Forgetter]("forget a subject (`memory.Forgetter`)", factPart),
+		implements[memory.Expirer]("expiry (`memory.Expirer`)", factPart),
+		implements[memory.Lister]("export (`memory.Lister`)", factPart),
+		implements[memory.Restorer]("import (`memory.Restorer`)", factPart),
+		implements[memory.Transactional]("changes in the commit of a task (`memory.Transactional`)", factPart),
+		implements[board.Store]("**boards** (`board.Store`)", boardPart),
+		implements[board.Lister]("list of boards (`board.Lister`)", boardPart),
+		implements[vector.Store]("**documents** (`vector.Store`)", vectorPart),
+		implements[vector.Lister]("export (`vector.Lister`)", vectorPart),
+		implements[vector.Forgetter]("forget a principal (`vector.Forgetter`)", vectorPart),
+		implements[vector.Transactional]("changes in the commit of a task (`vector.Transactional`)", vectorPart),
+		implements[graph.Store]("**graphs** (`graph.Store`)", graphPart),
+		implements[graph.Historian]("history of relationships (`graph.Historian`)", graphPart),
+		implements[graph.Lister]("list of graphs (`graph.Lister`)", graphPart),
+		implements[graph.Forgetter]("forget a principal (`graph.Forgetter`)", graphPart),
+		implements[graph.Restorer]("import (`graph.Restorer`)", graphPart),
+		implements[graph.Transactional]("changes in the commit of a task (`graph.Transactional`)", graphPart),
+		implements[graph.CypherCapable]("queries in openCypher (`graph.CypherCapable`)", graphPart),
+		implements[blob.Store]("**blobs** (`blob.Store`)", blobPart),
+		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobPart),
+		implements[blob.Restorer]("import (`blob.Restorer`)", blobPart),
 		implements[blob.Refs]("refs, for contents in another system (`blob.Refs`)", refs),
 		implements[blob.TransactionalRefs]("pins in the commit of a task (`blob.TransactionalRefs`)", refs),
 		implements[blob.Contents]("contents, for refs in another system (`blob.Contents`)", whole),

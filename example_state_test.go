@@ -11,9 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -36,7 +39,7 @@ func cart(ctx context.Context, t *holdfast.Turn) error {
 
 // plan works on the next task of the conversation's board.
 func plan(ctx context.Context, t *holdfast.Turn) error {
-	root, err := t.Board().OpenRoot(ctx, holdfast.BoardParams{Label: "Report"}, "read", "summarize")
+	root, err := t.Board().OpenRoot(ctx, boards.Params{Label: "Report"}, "read", "summarize")
 	if err != nil {
 		return err
 	}
@@ -65,11 +68,11 @@ func ExampleTurn_State() {
 
 // notebook answers with the note that fits best, and remembers each message as a note.
 func notebook(ctx context.Context, t *holdfast.Turn) error {
-	found, err := t.Recall(ctx, t.Text(), holdfast.RecallParams{Limit: 1})
+	found, err := t.Recall(ctx, t.Text(), facts.RecallParams{Limit: 1})
 	if err != nil {
 		return err
 	}
-	if err := t.Remember(ctx, t.Text(), holdfast.RememberParams{}); err != nil {
+	if err := t.Remember(ctx, t.Text(), facts.RememberParams{}); err != nil {
 		return err
 	}
 	if err := t.Transcript().AppendText(ctx, "user", t.Text()); err != nil {
@@ -143,7 +146,7 @@ func ExampleTurn_Documents() {
 // upper stores the message as a file, and answers with its content.
 func upper(ctx context.Context, t *holdfast.Turn) error {
 	text := strings.NewReader(strings.ToUpper(t.Text()))
-	info, err := t.Blobs().Put(ctx, text, holdfast.BlobParams{Name: "upper.txt", ContentType: "text/plain"})
+	info, err := t.Blobs().Put(ctx, text, blobs.Params{Name: "upper.txt", ContentType: "text/plain"})
 	if err != nil {
 		return err
 	}

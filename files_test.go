@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 // newFileHost starts a file server on loopback and counts its requests.
@@ -258,7 +259,7 @@ func TestFileFetchesAreLimitedPerOwner(t *testing.T) {
 	defer s.Close()
 	agent, err := holdfast.New(holdfast.Config{
 		Name: "a", DataDir: t.TempDir(), Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}, Concurrency: 4},
-		Tokens: []holdfast.Token{{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}}},
+		Tokens: []server.Token{{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}}},
 	}, reader)
 	if err != nil {
 		t.Fatal(err)

@@ -168,16 +168,15 @@ func (t *Turn) TaskHistory() []a2a.Message { return t.turn.TaskHistory() }
 // and the IDs of its newest 1,000 tasks. Each call reads the store.
 func (t *Turn) Context(ctx context.Context) (store.Context, error) { return t.turn.Context(ctx) }
 
-// Reference is a task that the client's messages refer to.
-type Reference = engine.Reference
-
 // References returns the tasks that the messages of this task name in referenceTaskIds, in
 // the order in which they were first named, with their current history, artifacts and
 // state. Deleted tasks are left out. At most 32 tasks are read, those named last
 // ([engine.Limits.References]). It returns an error if their content exceeds 64 MiB
 // ([engine.Limits.ArtifactBytes]). The memory counts toward [Config.Memory] until the
 // handler returns, as with [Turn.Reserve].
-func (t *Turn) References(ctx context.Context) ([]Reference, error) { return t.turn.References(ctx) }
+func (t *Turn) References(ctx context.Context) ([]engine.Reference, error) {
+	return t.turn.References(ctx)
+}
 
 // Artifacts returns the task's artifacts at the start of the turn. Every attempt returns the
 // same ones, without the output of interrupted attempts. Callers must not modify them.
@@ -217,17 +216,13 @@ func (t *Turn) Status(text string) error { return t.turn.Status(text) }
 
 // Artifact starts an artifact that is written in chunks. Close completes it; otherwise it is
 // complete at the end of the turn. The task keeps the artifacts that the turn's final
-// attempt wrote, as if the turn had not been interrupted: see [ArtifactWriter].
-func (t *Turn) Artifact(name string) *ArtifactWriter { return t.turn.Artifact(name) }
+// attempt wrote, as if the turn had not been interrupted: see [engine.ArtifactWriter].
+func (t *Turn) Artifact(name string) *engine.ArtifactWriter { return t.turn.Artifact(name) }
 
 // OpenArtifact returns the incomplete artifact with the given name, or starts one. Use it
 // for an artifact that is written both within and outside of steps: an artifact that a
 // recorded step started is open as if the step had run again.
-func (t *Turn) OpenArtifact(name string) *ArtifactWriter { return t.turn.OpenArtifact(name) }
-
-// ArtifactWriter streams one artifact. Each write is a chunk, which clients that follow the
-// task receive soon after. The chunks together form one artifact.
-type ArtifactWriter = engine.ArtifactWriter
+func (t *Turn) OpenArtifact(name string) *engine.ArtifactWriter { return t.turn.OpenArtifact(name) }
 
 // AddArtifact adds a complete artifact. If its ID is empty, the ID is derived from the name.
 func (t *Turn) AddArtifact(a a2a.Artifact) error { return t.turn.AddArtifact(a) }

@@ -103,6 +103,26 @@ func TestInterfacesAreSmall(t *testing.T) {
 
 const maxMethods = 12
 
+// go doc shows the documentation of a type where the type is declared, and nothing of it for an alias. The
+// signatures of package holdfast name the packages of the types instead.
+func TestPublicTypesAreNoAliases(t *testing.T) {
+	t.Parallel()
+	types := 0
+	eachFile(t, parser.SkipObjectResolution, func(pkg, file string, parsed *ast.File, _ *token.FileSet) {
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok && pkg == "." {
+				if types++; spec.Assign.IsValid() {
+					t.Errorf("%s: type %s is an alias", file, spec.Name.Name)
+				}
+			}
+			return true
+		})
+	})
+	if types < 5 {
+		t.Errorf("package holdfast has %d types, want at least 5", types)
+	}
+}
+
 // A type with many methods or fields states in its comment why it is not split: "because".
 func TestTypesAreSmall(t *testing.T) {
 	t.Parallel()

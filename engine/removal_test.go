@@ -294,7 +294,7 @@ func TestTaskWithARemovedIDKeepsItsData(t *testing.T) {
 
 // sessionHandler keeps a state and a board.
 func sessionHandler(ctx context.Context, turn *engine.Turn) error {
-	if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
+	if _, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}); err != nil {
 		return err
 	}
 	return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
@@ -437,7 +437,7 @@ func keepingHandler(ctx context.Context, turn *engine.Turn) error {
 	if err := transcripts.For(turn.Contracts()).AppendText(ctx, "user", "x"); err != nil {
 		return err
 	}
-	_, err := blobs.For(turn.Contracts()).Put(ctx, bytes.NewReader([]byte("content")), blobs.BlobParams{})
+	_, err := blobs.For(turn.Contracts()).Put(ctx, bytes.NewReader([]byte("content")), blobs.Params{})
 	return err
 }
 

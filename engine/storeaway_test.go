@@ -125,7 +125,7 @@ var storeCalls = map[string]func(ctx context.Context, turn *engine.Turn, f *stor
 	"Blobs.Put": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
 		r := strings.NewReader("skipped content")
 		_, _ = r.Seek(8, io.SeekStart)
-		info, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.BlobParams{Name: "put"})
+		info, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.Params{Name: "put"})
 		if err == nil && info.Digest != blob.Sum([]byte("content")) {
 			err = errors.New("it stored other content")
 		}
@@ -184,7 +184,7 @@ var storeCalls = map[string]func(ctx context.Context, turn *engine.Turn, f *stor
 		return states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1})
 	},
 	"Board.Create": func(ctx context.Context, turn *engine.Turn, _ *storeCallFixture) error {
-		b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}, "plan")
+		b, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}, "plan")
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ func TestErrorOfAStoreThatIsAwayChargesNoAttempt(t *testing.T) {
 						o.left.Store(1)
 					}
 					attempts = max(attempts, turn.Attempt())
-					_, err := blobs.For(turn.Contracts()).Put(ctx, io.MultiReader(strings.NewReader("content")), blobs.BlobParams{})
+					_, err := blobs.For(turn.Contracts()).Put(ctx, io.MultiReader(strings.NewReader("content")), blobs.Params{})
 					if err != nil {
 						if strings.Contains(err.Error(), secret) {
 							return errors.New("the error has details of the store")

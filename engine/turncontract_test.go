@@ -89,11 +89,11 @@ func keepAll(ctx context.Context, turn *engine.Turn) error {
 }
 
 func keepBlobs(ctx context.Context, b *blobs.Blobs, holder string) error {
-	info, err := b.Put(ctx, strings.NewReader("content"), blobs.BlobParams{Name: "file", ContentType: "text/plain"})
+	info, err := b.Put(ctx, strings.NewReader("content"), blobs.Params{Name: "file", ContentType: "text/plain"})
 	if err != nil || len(info.Holders) != 1 || info.Holders[0] != "task/"+holder {
 		return fmt.Errorf("Put() = %+v, %w", info, err)
 	}
-	again, err := b.Put(ctx, strings.NewReader("content"), blobs.BlobParams{})
+	again, err := b.Put(ctx, strings.NewReader("content"), blobs.Params{})
 	if err != nil || again.Ref == info.Ref {
 		return fmt.Errorf("second Put() = %+v, %w, want another blob", again, err)
 	}
@@ -131,8 +131,8 @@ func TestInvalidCallsOnContractsAreRejected(t *testing.T) {
 	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		_, recall := facts.For(turn.Contracts()).Recall(ctx, "", facts.RecallParams{MinScore: 2})
 		_, semantic := facts.For(turn.Contracts()).Recall(ctx, "x", facts.RecallParams{Mode: memory.ModeSemantic})
-		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.BlobParams{ContentType: "?"})
-		_, size := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.BlobParams{Size: 2})
+		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.Params{ContentType: "?"})
+		_, size := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.Params{Size: 2})
 		for what, err := range map[string]error{
 			"Append": transcripts.For(turn.Contracts()).Append(ctx), "Page": second(transcripts.For(turn.Contracts()).Page(ctx, history.Query{Limit: -1})),
 			"Remember": facts.For(turn.Contracts()).Remember(ctx, " ", facts.RememberParams{}), "Recall": recall, "Put": put,
@@ -195,7 +195,7 @@ func TestContractsThatTheStoreLacksAreUnsupported(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Store: withoutContracts{inmem.New()}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		_, recall := facts.For(turn.Contracts()).Recall(ctx, "", facts.RecallParams{})
-		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader(""), blobs.BlobParams{})
+		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader(""), blobs.Params{})
 		for name, err := range map[string]error{
 			"transcripts": transcripts.For(turn.Contracts()).Append(ctx, said("a")), "facts": facts.For(turn.Contracts()).Remember(ctx, "a", facts.RememberParams{}), "blobs": put,
 		} {

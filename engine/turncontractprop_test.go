@@ -323,7 +323,7 @@ func plainFacts(found []memory.Memory) []string {
 func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
 	name := a.turn.ContextID() + "/" + fmt.Sprint(o.id)
 	if o.kind == "put" {
-		info, err := blobs.For(a.turn.Contracts()).Put(ctx, strings.NewReader(name), blobs.BlobParams{Name: name})
+		info, err := blobs.For(a.turn.Contracts()).Put(ctx, strings.NewReader(name), blobs.Params{Name: name})
 		if err == nil {
 			a.refs = append(a.refs, info.Ref)
 		}

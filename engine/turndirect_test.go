@@ -65,7 +65,7 @@ func newLostAnswers(parts contractParts, losses int32) engine.Contracts {
 
 func put(ctx context.Context, turn *engine.Turn, content string, digest blob.Digest) error {
 	stream := io.MultiReader(strings.NewReader(content)) // no io.Seeker: Put cannot repeat it
-	info, err := blobs.For(turn.Contracts()).Put(ctx, stream, blobs.BlobParams{Name: turn.ContextID() + "/" + content, Digest: digest})
+	info, err := blobs.For(turn.Contracts()).Put(ctx, stream, blobs.Params{Name: turn.ContextID() + "/" + content, Digest: digest})
 	if err == nil && info.Digest != blob.Sum([]byte(content)) {
 		return fmt.Errorf("Put(%q) returned the blob of another content", content)
 	}
@@ -163,7 +163,7 @@ func TestConcurrentPutsDoNotShareABlob(t *testing.T) {
 			inFlight, done := make(chan struct{}), make(chan error)
 			r, w := io.Pipe()
 			go func() {
-				_, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.BlobParams{Name: turn.ContextID() + "/first"})
+				_, err := blobs.For(turn.Contracts()).Put(ctx, r, blobs.Params{Name: turn.ContextID() + "/first"})
 				done <- err
 			}()
 			go func() {

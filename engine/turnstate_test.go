@@ -91,7 +91,7 @@ func TestStateAndBoardsOfATurn(t *testing.T) {
 			}
 			root, err := b.Root(ctx)
 			if errors.Is(err, board.ErrNotFound) {
-				root, err = b.Create(ctx, boards.BoardParams{Label: "plan"}, "read", "write")
+				root, err = b.Create(ctx, boards.Params{Label: "plan"}, "read", "write")
 			}
 			if err != nil {
 				return err
@@ -126,7 +126,7 @@ func TestStateOfAnotherContextOrOwnerIsSeparate(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
-		if b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
+		if b, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}); err != nil {
 			return err
 		} else if text := turn.Messages()[0].Text(); text != "go" {
 			if _, err := boards.For(turn.Contracts()).Get(ctx, text); !errors.Is(err, board.ErrNotFound) {
@@ -201,7 +201,7 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 				if err := states.For(turn.Contracts()).Update(ctx, map[string]any{fmt.Sprint(turn.TaskID(), i): i}); err != nil {
 					return err
 				}
-				root, err := boards.For(turn.Contracts()).OpenRoot(ctx, boards.BoardParams{})
+				root, err := boards.For(turn.Contracts()).OpenRoot(ctx, boards.Params{})
 				if err != nil {
 					return err
 				}
@@ -277,7 +277,7 @@ func TestCancelKeepsAPrefixOfTheChanges(t *testing.T) {
 			contextID := newID()
 			reached := make(chan struct{})
 			e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
-				b, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{})
+				b, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{})
 				for i := 0; err == nil; i++ {
 					if i == after {
 						close(reached)
@@ -328,7 +328,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
-		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
+		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}); err != nil {
 			return err
 		}
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"lost": true}); err != nil {
@@ -348,7 +348,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
-		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
+		if _, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}); err != nil {
 			return err
 		}
 		got, err := states.For(turn.Contracts()).Get(ctx)
@@ -418,7 +418,7 @@ func TestClearingAContextRemovesItsStateAndBoards(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		e := start(t, engine.Config{Store: s, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			for range 2 {
-				if _, err := boards.For(turn.Contracts()).Create(ctx, boards.BoardParams{}); err != nil {
+				if _, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{}); err != nil {
 					return err
 				}
 			}

@@ -267,7 +267,7 @@ func plainBoards(all []board.Board) (plain []board.Board) {
 func (a *stateAttempt) onBoard(ctx context.Context, o *stateOp, b *boards.Boards) (any, error) {
 	switch o.kind {
 	case "create":
-		created, err := b.Create(ctx, boards.BoardParams{Label: fmt.Sprintf("%03d", o.id), MaxRetries: 1, ParentAgent: "parent"[:6*(o.n%2)]}, "one", "two")
+		created, err := b.Create(ctx, boards.Params{Label: fmt.Sprintf("%03d", o.id), MaxRetries: 1, ParentAgent: "parent"[:6*(o.n%2)]}, "one", "two")
 		return plainBoard(created), err
 	case "list":
 		all, err := b.List(ctx)

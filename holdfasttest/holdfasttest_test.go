@@ -12,7 +12,10 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 func shout(_ context.Context, t *holdfast.Turn) error {
@@ -115,7 +118,7 @@ func TestStateAndBoardsOfAConversation(t *testing.T) {
 		if err := turn.State().Update(ctx, map[string]any{"text": turn.Text()}); err != nil {
 			return err
 		}
-		b, err := turn.Board().Create(ctx, holdfast.BoardParams{}, "one")
+		b, err := turn.Board().Create(ctx, boards.Params{}, "one")
 		if err != nil {
 			return err
 		}
@@ -158,14 +161,14 @@ func TestTranscriptFactsAndBlobsOfAConversation(t *testing.T) {
 	attempts := 0
 	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
 		attempts++
-		err := errors.Join(turn.Transcript().AppendText(ctx, "user", turn.Text()), turn.Remember(ctx, "likes "+turn.Text(), holdfast.RememberParams{}))
+		err := errors.Join(turn.Transcript().AppendText(ctx, "user", turn.Text()), turn.Remember(ctx, "likes "+turn.Text(), facts.RememberParams{}))
 		if err != nil {
 			return err
 		}
-		if _, err := turn.Blobs().Put(ctx, strings.NewReader(turn.Text()), holdfast.BlobParams{Name: "text"}); err != nil {
+		if _, err := turn.Blobs().Put(ctx, strings.NewReader(turn.Text()), blobs.Params{Name: "text"}); err != nil {
 			return err
 		}
-		found, err := turn.Recall(ctx, "likes", holdfast.RecallParams{})
+		found, err := turn.Recall(ctx, "likes", facts.RecallParams{})
 		if err != nil || len(found) != 1 {
 			return fmt.Errorf("Recall() = %+v, %w", found, err)
 		}

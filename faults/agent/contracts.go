@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -17,7 +18,7 @@ import (
 // board and transcript; the turn removes its entries of the state and the board.
 func (a *act) useContracts(ctx context.Context) error {
 	entry := fmt.Sprintf("%s-%d", a.t.TaskID(), a.t.Number())
-	root, err := a.t.Board().OpenRoot(ctx, holdfast.BoardParams{Label: "shared"})
+	root, err := a.t.Board().OpenRoot(ctx, boards.Params{Label: "shared"})
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (a *act) useContracts(ctx context.Context) error {
 			return err
 		}
 	}
-	facts := holdfast.RecallParams{Namespace: entry, Limit: 10}
+	recall := facts.RecallParams{Namespace: entry, Limit: 10}
 	for i, do := range []func() error{
 		func() error { return a.t.State().Update(ctx, map[string]any{entry: a.t.Number()}) },
 		func() error {
@@ -41,7 +42,7 @@ func (a *act) useContracts(ctx context.Context) error {
 		},
 		move(board.InProgress),
 		func() error { return a.t.Transcript().AppendText(ctx, "agent", entry) },
-		func() error { return a.t.Remember(ctx, entry, holdfast.RememberParams{Namespace: entry}) },
+		func() error { return a.t.Remember(ctx, entry, facts.RememberParams{Namespace: entry}) },
 		func() error {
 			_, err := a.t.Documents("entries").Upsert(ctx, vector.WriteParams{Documents: []vector.Document{{ID: entry, Text: entry, Embedding: []float32{1, 2}}}})
 			return err
@@ -74,7 +75,7 @@ func (a *act) useContracts(ctx context.Context) error {
 			return want(nil, "board", fmt.Sprint(got.Tasks[at].Title, got.Tasks[at].Status), fmt.Sprint(entry, board.Succeeded))
 		},
 		func() error {
-			found, err := a.t.Recall(ctx, "", facts)
+			found, err := a.t.Recall(ctx, "", recall)
 			text := ""
 			for _, f := range found {
 				text += f.Content

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 func main() {
@@ -65,7 +66,7 @@ func run(args []string) (err error) {
 	set.IntVar(&cfg.Webhooks.PerMinute, "webhook-per-minute", 0, "most webhooks a principal saves in a minute")
 	set.BoolVar(&contracts, "contracts", false, "use every contract in each turn")
 	set.Func("owner", "principal, who is also the token", func(name string) error {
-		cfg.Tokens = append(cfg.Tokens, holdfast.Token{Token: name, Principal: a2a.Principal{ID: name}})
+		cfg.Tokens = append(cfg.Tokens, server.Token{Token: name, Principal: a2a.Principal{ID: name}})
 		return nil
 	})
 	if err := set.Parse(args); err != nil {

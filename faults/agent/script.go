@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -129,7 +131,7 @@ func (a *act) keep(ctx context.Context) error {
 	namespace := a.t.ContextID()
 	for i := range a.number(1) {
 		text := fmt.Sprint("number ", i)
-		if err := errors.Join(a.t.Transcript().AppendText(ctx, "agent", text), a.t.Remember(ctx, text, holdfast.RememberParams{Namespace: namespace})); err != nil {
+		if err := errors.Join(a.t.Transcript().AppendText(ctx, "agent", text), a.t.Remember(ctx, text, facts.RememberParams{Namespace: namespace})); err != nil {
 			return err
 		}
 		a.note("kept", strconv.Itoa(i))
@@ -146,11 +148,11 @@ func (a *act) keep(ctx context.Context) error {
 			return fmt.Errorf("message %d is %s", i, m.Body)
 		}
 	}
-	facts, err := a.t.Recall(ctx, "", holdfast.RecallParams{Namespace: namespace, Limit: 1000})
+	found, err := a.t.Recall(ctx, "", facts.RecallParams{Namespace: namespace, Limit: 1000})
 	if err != nil {
 		return err
 	}
-	return a.t.Reply(fmt.Sprintf("%d messages, %d facts", len(messages), len(facts)))
+	return a.t.Reply(fmt.Sprintf("%d messages, %d facts", len(messages), len(found)))
 }
 
 // learn N D: write N pairs of documents, at intervals of D, each in place of every third pair before it.
@@ -199,7 +201,7 @@ func (a *act) files(ctx context.Context) error {
 		if err := w.WriteFile(ctx, fmt.Sprint(i), "text/plain", bytes.NewReader(content(i))); err != nil {
 			return err
 		}
-		info, err := a.t.Blobs().Put(ctx, bytes.NewReader(content(i)), holdfast.BlobParams{})
+		info, err := a.t.Blobs().Put(ctx, bytes.NewReader(content(i)), blobs.Params{})
 		if err != nil {
 			return err
 		}

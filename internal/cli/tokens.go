@@ -6,14 +6,14 @@ import (
 	"os"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 // tokens returns the tokens of the flags and of the file. Errors contain the position of an invalid
 // token, not the token.
-func (c *serveCmd) tokens() ([]holdfast.Token, error) {
-	var tokens []holdfast.Token
+func (c *serveCmd) tokens() ([]server.Token, error) {
+	var tokens []server.Token
 	var errs []error
 	seen := map[string]bool{}
 	add := func(place, entry string) {
@@ -34,7 +34,7 @@ func (c *serveCmd) tokens() ([]holdfast.Token, error) {
 				errs = append(errs, fmt.Errorf("%s: %w", place, err))
 				return
 			}
-			tokens = append(tokens, holdfast.Token{Token: token, Principal: p})
+			tokens = append(tokens, server.Token{Token: token, Principal: p})
 		}
 	}
 	for i, entry := range c.Tokens {

@@ -11,17 +11,18 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 func answer(ctx context.Context, t *holdfast.Turn) error {
 	text := t.Text()
 	switch {
 	case strings.HasPrefix(text, "remember "):
-		if err := t.Remember(ctx, strings.TrimPrefix(text, "remember "), holdfast.RememberParams{}); err != nil {
+		if err := t.Remember(ctx, strings.TrimPrefix(text, "remember "), facts.RememberParams{}); err != nil {
 			return err
 		}
 	case strings.HasPrefix(text, "recall "):
-		if _, err := t.Recall(ctx, strings.TrimPrefix(text, "recall "), holdfast.RecallParams{}); err != nil {
+		if _, err := t.Recall(ctx, strings.TrimPrefix(text, "recall "), facts.RecallParams{}); err != nil {
 			return err
 		}
 	}

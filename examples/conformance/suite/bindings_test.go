@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 // both returns c over JSON-RPC and over HTTP+JSON.
@@ -447,7 +448,7 @@ func testMediaTypes(c *conn) {
 }
 
 func withoutExtendedCard(cfg *holdfast.Config) {
-	cfg.Tokens = []holdfast.Token{{Token: conformance.Token, Principal: a2a.Principal{ID: "caller"}}}
+	cfg.Tokens = []server.Token{{Token: conformance.Token, Principal: a2a.Principal{ID: "caller"}}}
 	cfg.ExtendedCard = func(context.Context, a2a.Principal, a2a.AgentCard) (*a2a.AgentCard, error) { return nil, nil }
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/server"
 )
 
 // Bearer tokens of the profiles with authentication.
@@ -86,7 +87,7 @@ func requiredExtension(cfg *holdfast.Config) {
 
 // tokens requires one of the tokens.
 func tokens(cfg *holdfast.Config) {
-	cfg.Tokens = []holdfast.Token{
+	cfg.Tokens = []server.Token{
 		{Token: Token, Principal: a2a.Principal{ID: "kit"}},
 		{Token: OtherToken, Principal: a2a.Principal{ID: "other"}},
 		{Token: InsufficientToken, Principal: a2a.Principal{ID: "reader", Scopes: []a2a.Scope{a2a.ScopeRead}}},

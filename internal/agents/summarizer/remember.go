@@ -13,9 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
+	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // With Config.Remember the agent keeps of what it reads:
@@ -101,7 +104,7 @@ func recall(ctx context.Context, t *holdfast.Turn, words []string) ([]memory.Mem
 	if len(words) == 0 {
 		return nil, nil
 	}
-	found, err := t.Recall(ctx, strings.Join(words, " "), holdfast.RecallParams{Namespace: namespace, Limit: maxAnswers})
+	found, err := t.Recall(ctx, strings.Join(words, " "), facts.RecallParams{Namespace: namespace, Limit: maxAnswers})
 	return slices.DeleteFunc(found, func(m memory.Memory) bool {
 		return m.Scores.Lexical < leastLexical && m.Scores.Trigram < leastTrigram && m.Scores.Semantic < leastSemantic
 	}), err
@@ -187,7 +190,7 @@ func plan(ctx context.Context, t *holdfast.Turn, docs []document) (board.Board, 
 	if err != nil && !errors.Is(err, board.ErrNotFound) {
 		return board.Board{}, err
 	}
-	return t.Board().Create(ctx, holdfast.BoardParams{Label: "Documents to read"}, names(docs)...)
+	return t.Board().Create(ctx, boards.Params{Label: "Documents to read"}, names(docs)...)
 }
 
 // remember keeps document i, as one step. The name of the step identifies the content, so a
@@ -195,7 +198,7 @@ func plan(ctx context.Context, t *holdfast.Turn, docs []document) (board.Board, 
 func remember(ctx context.Context, t *holdfast.Turn, d *document, i int) error {
 	_, err := holdfast.Step(ctx, t, fmt.Sprintf("remember document %d%s", i+1, d.stepSuffix()), func(ctx context.Context) (int, error) {
 		text := d.text()
-		info, err := t.Blobs().Put(ctx, strings.NewReader(text), holdfast.BlobParams{ContentType: "text/plain; charset=utf-8", Name: d.name, Size: int64(len(text))})
+		info, err := t.Blobs().Put(ctx, strings.NewReader(text), blobs.Params{ContentType: "text/plain; charset=utf-8", Name: d.name, Size: int64(len(text))})
 		if err != nil {
 			return 0, err
 		}
@@ -207,7 +210,7 @@ func remember(ctx context.Context, t *holdfast.Turn, d *document, i int) error {
 		}
 		for _, p := range all {
 			sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q", d.name, p.page, p.text))
-			err := t.Remember(ctx, p.text, holdfast.RememberParams{
+			err := t.Remember(ctx, p.text, facts.RememberParams{
 				Namespace: namespace, Key: hex.EncodeToString(sum[:]),
 				Metadata: map[string]any{"document": d.name, "page": p.page},
 			})

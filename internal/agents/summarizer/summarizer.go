@@ -46,6 +46,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
@@ -269,7 +270,7 @@ func deliver(ctx context.Context, t *holdfast.Turn, docs []document) (string, er
 }
 
 // deliverOne writes the part of the summary for one document, one chunk per line.
-func deliverOne(w *holdfast.ArtifactWriter, d *document, titled, further bool) (counts, error) {
+func deliverOne(w *engine.ArtifactWriter, d *document, titled, further bool) (counts, error) {
 	c := counts{Name: d.name, Pages: len(d.pages), Sentences: d.sentences, Chosen: len(d.chosen)}
 	var lines []string
 	if titled {

@@ -26,14 +26,14 @@ import (
 // While the store does not answer, calls wait and are repeated, and readers of Open continue. Put repeats content
 // that is an io.Seeker, such as a file or a bytes.Reader. For other content it returns the error. Return it
 // from the handler: the attempt starts again and is not counted. Until then the same step may only repeat the call, with
-// BlobParams.Digest.
+// Params.Digest.
 type Blobs struct{ t contract.Turn }
 
 // For returns the blobs of a turn's owner.
 func For(t contract.Turn) *Blobs { return &Blobs{t} }
 
-// BlobParams describe a new blob.
-type BlobParams struct {
+// Params describe a new blob.
+type Params struct {
 	// ContentType is a media type. Default application/octet-stream.
 	ContentType string
 	// Name is for people, such as a file name.
@@ -56,7 +56,7 @@ func (b *Blobs) store() (blob.Store, blob.Transactional, error) {
 func (b *Blobs) owner() string { return b.t.Session().Owner }
 
 // Put stores all that r returns until io.EOF; see [blob.Store].
-func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.Info, err error) {
+func (b *Blobs) Put(ctx context.Context, r io.Reader, p Params) (info blob.Info, err error) {
 	s, _, err := b.store()
 	if err != nil {
 		return blob.Info{}, err
@@ -82,7 +82,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p BlobParams) (info blob.I
 // Store stores data as Put does, and returns the ref of the blob. contentType is a media type; "" is
 // application/octet-stream.
 func (b *Blobs) Store(ctx context.Context, data []byte, contentType string) (ref string, err error) {
-	info, err := b.Put(ctx, bytes.NewReader(data), BlobParams{ContentType: contentType, Size: int64(len(data))})
+	info, err := b.Put(ctx, bytes.NewReader(data), Params{ContentType: contentType, Size: int64(len(data))})
 	return info.Ref, err
 }
 

@@ -31,8 +31,8 @@ func (b *Boards) owner() string { return b.t.Session().Owner }
 // conversation returns the id of the turn's context.
 func (b *Boards) conversation() string { return b.t.Session().ID }
 
-// BoardParams are the arguments of Create.
-type BoardParams struct {
+// Params are the arguments of Create.
+type Params struct {
 	// Agent is the agent that works on the board. Default: the agent of the turn.
 	Agent string
 	// Label is a name for people. ParentAgent is the agent that delegated the work, "" for the
@@ -44,7 +44,7 @@ type BoardParams struct {
 }
 
 // Create creates a board with tasks that are planned.
-func (b *Boards) Create(ctx context.Context, p BoardParams, titles ...string) (board.Board, error) {
+func (b *Boards) Create(ctx context.Context, p Params, titles ...string) (board.Board, error) {
 	s, err := b.store(ctx)
 	if err != nil {
 		return board.Board{}, err
@@ -52,7 +52,7 @@ func (b *Boards) Create(ctx context.Context, p BoardParams, titles ...string) (b
 	return s.Create(ctx, b.createParams(p, titles))
 }
 
-func (b *Boards) createParams(p BoardParams, titles []string) board.CreateParams {
+func (b *Boards) createParams(p Params, titles []string) board.CreateParams {
 	return board.CreateParams{
 		Owner: b.owner(), Conversation: b.conversation(), Agent: cmp.Or(p.Agent, b.t.Session().Agent), Label: p.Label, ParentAgent: p.ParentAgent,
 		MaxRetries: p.MaxRetries, Titles: titles,
@@ -61,7 +61,7 @@ func (b *Boards) createParams(p BoardParams, titles []string) board.CreateParams
 
 // OpenRoot returns the root board of the context. If there is none, it creates it like Create. Of turns that call it
 // at the same time, all get the same board.
-func (b *Boards) OpenRoot(ctx context.Context, p BoardParams, titles ...string) (board.Board, error) {
+func (b *Boards) OpenRoot(ctx context.Context, p Params, titles ...string) (board.Board, error) {
 	s, err := b.store(ctx)
 	if err != nil {
 		return board.Board{}, err
