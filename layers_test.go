@@ -24,13 +24,13 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the rows of packages, from the lowest one: a package imports only packages of lower rows and
 // its own sub-packages. The longest matching prefix determines the row. docs/design/packages.md has the table.
 var layers = [][]string{
-	0:  {"internal/ann", "internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter"},
+	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
 	1:  {"a2a", "internal/pgtest", "internal/summarize"},
 	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
-	5:  {"backend/internal", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/history/transcripts", "store/memory/facts", "store/memory/states", "store/storetest", "store/vector"},
-	6:  {"backend/internal/sqlkit", "backend/internal/vectors", "embedding", "rag", "store/blob/blobs", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest", "store/vector/documents", "webhook"},
+	5:  {"backend/internal", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
+	6:  {"backend/internal/sqlkit", "embedding", "rag", "store/blob/blobs", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "webhook"},
 	7:  {"backend", "backend/internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
 	8:  {"engine", "internal/transfer"},
 	9:  {"server/internal"},

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphwalk"
 )
 
 // Neighbors implements graph.Reader.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
-	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
 // Vectors returns the documents of the store. The stores that it returns share their documents.

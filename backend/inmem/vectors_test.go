@@ -3,10 +3,10 @@ package inmem
 import (
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
 const (

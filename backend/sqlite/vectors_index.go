@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
-	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
 const (

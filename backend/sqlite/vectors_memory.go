@@ -3,7 +3,7 @@ package sqlite
 import (
 	"container/list"
 
-	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
 )
 
 // vectorMemory chooses indexes to drop so that the indexes of all collections need no more memory

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/backend/internal/vectors"
-	"github.com/holdfast-dev/holdfast/internal/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
 const (

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 

@@ -109,7 +109,7 @@ var engineRetention = []mutant{
 	},
 	{
 		defect: "a fact with exactly the least score is not found",
-		file:   "backend/internal/recall/search.go", old: "m.Score < p.MinScore", new: "m.Score <= p.MinScore",
+		file:   "store/memory/recall/search.go", old: "m.Score < p.MinScore", new: "m.Score <= p.MinScore",
 		test: "TestLongTerm$", in: "backend/inmem",
 	},
 	{

@@ -1,8 +1,8 @@
 package sqlkit
 
 import (
-	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphwalk"
 )
 
 // Parts of statements. On PostgreSQL, the collation of the column graph selects the index; see the

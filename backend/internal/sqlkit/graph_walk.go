@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/graphwalk"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphwalk"
 )
 
 // Neighbors implements graph.Reader.

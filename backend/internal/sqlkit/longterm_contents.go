@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
 // A scope of up to this many facts, with this many words and bytes in all, is read as a whole. That takes about as

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
 // On SQLite, a search reads the list of facts for each of its terms once, and combines the lists in the

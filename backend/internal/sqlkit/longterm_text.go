@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
 // The conditions of statements on memory_facts f.

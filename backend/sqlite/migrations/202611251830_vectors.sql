@@ -35,7 +35,7 @@ CREATE TABLE vector_documents (
 );
 CREATE UNIQUE INDEX vector_documents_seq ON vector_documents (owner, collection, seq);
 
--- Parts of snapshots of indexes (internal/ann). If a part belongs to another snapshot than its
+-- Parts of snapshots of indexes (store/vector/ann). If a part belongs to another snapshot than its
 -- collection names, it is incomplete or obsolete.
 CREATE TABLE vector_snapshots (
   pk         INTEGER PRIMARY KEY,

@@ -28,7 +28,7 @@ var (
 // BenchmarkIndex measures an index of clustered vectors: queries per second on all CPUs, recall at
 // 10, filters, and the time and memory to read a snapshot.
 //
-//	go test -run '^$' -bench Index -benchtime 3s ./internal/ann -rows 100000
+//	go test -run '^$' -bench Index -benchtime 3s ./store/vector/ann -rows 100000
 func BenchmarkIndex(b *testing.B) {
 	d, x, items := benchIndex(b)
 	queries := benchQueries(d)
@@ -130,7 +130,7 @@ func cpuTime(b *testing.B) time.Duration {
 // BenchmarkOpen measures the time and the memory to read the snapshot of an index with random links,
 // because a graph of a million vectors takes minutes to build and has the same size.
 //
-//	go test -run '^$' -bench Open ./internal/ann -rows 1000000
+//	go test -run '^$' -bench Open ./store/vector/ann -rows 1000000
 func BenchmarkOpen(b *testing.B) {
 	file, err := os.Create(filepath.Join(b.TempDir(), "snapshot"))
 	if err != nil {

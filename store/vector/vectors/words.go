@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 

@@ -9,11 +9,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/recall"
-	"github.com/holdfast-dev/holdfast/internal/ann"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/ann"
 )
 
 // Documents reads the documents of a collection.
