@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-dev/holdfast/bench/internal/vecdata"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/ann"
-	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
 const k = 10 // results of a search
