@@ -83,7 +83,7 @@ func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
 			params.Now = shared.Now
 		}
 	}
-	f := &forgetting{ForgetParams: params, cleared: make(map[*contract.Kind]bool), later: make(map[*contract.Kind]bool)}
+	f := &forgetting{ForgetParams: params, cleared: make(map[*contract.Kind]bool)}
 	if f.Engine != nil && reflect.ValueOf(f.Contracts).IsZero() {
 		f.Contracts = f.Engine.cfg.Contracts
 	}
@@ -96,10 +96,8 @@ func Forget(ctx context.Context, params ForgetParams) (ForgetReport, error) {
 type forgetting struct {
 	ForgetParams
 	report   ForgetReport
-	feedback int // number of items before
-	// cleared are the contracts with data of tasks that have been removed. later are the contracts
-	// with data that a server removes later.
-	cleared, later map[*contract.Kind]bool
+	feedback int                     // number of items before
+	cleared  map[*contract.Kind]bool // the contracts of which all data have been removed
 }
 
 func (f *forgetting) run(ctx context.Context) error {
@@ -143,8 +141,10 @@ func (f *forgetting) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	for kind := range f.later {
-		f.note(kind.Later)
+	for _, kind := range f.Contracts.kinds() {
+		if kind.Later != "" && slices.ContainsFunc(kind.Counts, func(name string) bool { return f.report.Removed[name] > 0 }) {
+			f.note(kind.Later)
+		}
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (f *forgetting) finish(ctx context.Context) error {
 // contracts removes the data of the owner in stores of contracts.
 func (f *forgetting) contracts(ctx context.Context) error {
 	for _, s := range f.Contracts.Stores {
-		kind, before := s.Kind(), f.report.Removed.Total()
+		kind := s.Kind()
 		err := s.Forget(ctx, f.Owner, f.report.Removed.Add)
 		var reason contract.Unlisted
 		switch {
@@ -160,11 +160,8 @@ func (f *forgetting) contracts(ctx context.Context) error {
 			f.note(kind.Name + " were not removed: " + string(reason))
 		case err != nil:
 			return err
-		case kind.LeftByTasks:
+		default:
 			f.cleared[kind] = true
-		}
-		if kind.Later != "" && f.report.Removed.Total() > before {
-			f.later[kind] = true
 		}
 	}
 	return nil

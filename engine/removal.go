@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// removals removes what removed tasks left in the stores of [Contracts], such as the pins of their blobs. A task's removal is stored until that is done.
+// removals removes what removed tasks left in the stores of [Contracts], such as the pins of their blobs.
+// A task's removal is stored until that is done.
 type removals struct {
 	*settings
 	wake runtime.Signal // there may be removals

@@ -45,13 +45,13 @@ type Turn struct {
 	// calls has the number of calls on records and contracts by scope, and newIDs has the number of
 	// new ids. The scope is the name of a step, or "" outside of steps.
 	calls  map[string]int
-	newIDs map[newIDs]int
+	newIDs map[idSeries]int
 	// direct has the writes without a result that are made at once, by scope. nil means none.
 	direct map[string]*directWrite
 }
 
-// newIDs are the new ids of a kind in a scope.
-type newIDs struct{ kind, scope string }
+// idSeries identifies the new ids of a kind in a scope.
+type idSeries struct{ kind, scope string }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
@@ -71,7 +71,7 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	r.records = pendingRecords{} // reads of the previous turn
 	r.currentTurn = &Turn{
 		r: r, task: task, metadata: task.Metadata, entry: r.queue, messages: task.Unread(r.queue.SeenSeq), nameUses: make(map[string]int), earlier: before,
-		calls: make(map[string]int), newIDs: make(map[newIDs]int),
+		calls: make(map[string]int), newIDs: make(map[idSeries]int),
 	}
 	return r.currentTurn, nil
 }

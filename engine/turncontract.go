@@ -102,7 +102,7 @@ func (c contractTurn) NewID(ctx context.Context, kind string) string {
 	scope := t.scopeName(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := newIDs{kind, scope}
+	key := idSeries{kind, scope}
 	t.newIDs[key]++
 	sum := t.key(kind, scope, t.newIDs[key])
 	return hex.EncodeToString(sum[:8])
@@ -123,8 +123,11 @@ func (c contractTurn) OpenContent(ctx context.Context, op string, open func() (i
 // Call makes a call, or returns the recorded result of an earlier attempt.
 func (c contractTurn) Call(ctx context.Context, call contract.Call) error {
 	t, kind := c.t, writeCall
-	if call.Read != nil {
+	switch {
+	case call.Read != nil:
 		kind = queryCall
+	case call.Effect == nil && call.Direct == nil:
+		return a2a.Errorf(a2a.CodeInvalid, "call %s has no Read, Effect or Direct", call.Op)
 	}
 	u := t.records(true)
 	if call.Direct != nil {

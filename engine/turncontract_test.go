@@ -340,3 +340,34 @@ func TestStateInAnotherStoreIsUpdatedOnce(t *testing.T) {
 		t.Errorf("state in the agent's store = %s, want none", own)
 	}
 }
+
+func TestTranscriptTTLIsTheAgeOfTranscripts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		retention engine.Retention
+		want      time.Duration // 0: without limit
+	}{
+		"default":         {nil, 30 * day},
+		"age of states":   {engine.Retention{states.Retention: time.Hour}, 30 * day},
+		"age":             {engine.Retention{transcripts.Retention: time.Hour}, time.Hour},
+		"without a limit": {engine.Retention{transcripts.Retention: 0}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := inmem.New()
+			e := start(t, engine.Config{Store: s, Retention: test.retention, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				return transcripts.For(turn.Contracts()).AppendText(ctx, "user", "x")
+			}})
+			key := history.Key{Owner: alice.ID, Agent: "agent", Session: newID()}
+			before := history.AppendParams{Messages: []history.Message{{Body: []byte(`1`)}}, TTL: 2 * time.Hour}
+			if _, err := s.History().Append(t.Context(), key, before); err != nil {
+				t.Fatal(err)
+			}
+			sendIn(t, e, key.Session)
+			session, err := s.History().(history.SessionLister).Session(t.Context(), key)
+			if err != nil || session.TTL() != test.want {
+				t.Errorf("the transcript has the TTL %s, %v, want %s", session.TTL(), err, test.want)
+			}
+		})
+	}
+}

@@ -191,19 +191,9 @@ func (m *importer) item(ctx context.Context, kind *contract.Kind, item any) (err
 	return m.now.importer.Add(ctx, item)
 }
 
-// storeOf returns the target's store of a kind, nil if it has none.
-func (m *importer) storeOf(kind *contract.Kind) contract.Store {
-	for _, s := range m.opts.Contracts {
-		if s.Kind() == kind {
-			return s
-		}
-	}
-	return nil
-}
-
 // keptImport returns the import of the items of a kind.
 func (m *importer) keptImport(kind *contract.Kind) (k keptImport, err error) {
-	s := m.storeOf(kind)
+	s := contract.Find(m.opts.Contracts, kind)
 	switch {
 	case s != nil:
 		k.importer, err = s.Import(m.params(m.saved.Key.Owner))

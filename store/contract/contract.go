@@ -130,7 +130,7 @@ const SweepBatch = 200
 type Sweep struct {
 	// Kind names the data for logs and health. It is unique.
 	Kind string
-	// Batch removes about SweepBatch items of all owners, returns their number, and reports whether
+	// Batch is called by one goroutine. It removes about SweepBatch items of all owners, returns their number, and reports whether
 	// the next batch is due at once.
 	Batch func(ctx context.Context, now time.Time) (n int, more bool, err error)
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/contract/all"
+	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
 // Notes are a contract that Holdfast does not know: texts of an owner, up to 100 bytes each. They
@@ -192,6 +194,9 @@ func TestContractIsOneFolderAndOneLine(t *testing.T) {
 	handler := holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
 		attempts++
 		c := turn.Contracts()
+		if err := c.Call(ctx, contract.Call{Op: "notes.none"}); a2a.CodeOf(err) != a2a.CodeInvalid {
+			return fmt.Errorf("call without a function = %w, want invalid", err)
+		}
 		if err := addNote(ctx, c, strings.Repeat("x", 101)); !errors.Is(err, errNoteTooLong) {
 			return fmt.Errorf("add a long note = %w, want %w", err, errNoteTooLong)
 		}
@@ -279,6 +284,20 @@ func TestStoresOfContractsAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("New() with stores %s = %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// Every contract accepts the longest name of an agent.
+func TestContractsAcceptTheNamesOfAgents(t *testing.T) {
+	t.Parallel()
+	agent := strings.Repeat("a", contract.MaxAgent)
+	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, turn *holdfast.Turn) error {
+		_, err := turn.Board().Create(ctx, boards.Params{}, "one")
+		return errors.Join(err, turn.State().Update(ctx, map[string]any{"n": 1}), turn.Transcript().AppendText(ctx, "user", "x"), turn.Remember(ctx, "x", facts.RememberParams{}))
+	}), holdfast.Config{Name: agent})
+	task := r.Send("x")
+	if task.State != a2a.StateCompleted || len(r.Transcript(task.ContextID)) != 1 || len(r.Facts("")) != 1 {
+		t.Errorf("the task is %s: %s", task.State, task.Message)
 	}
 }
 

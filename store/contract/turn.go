@@ -42,8 +42,9 @@ type Turn interface {
 	OpenContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error)
 }
 
-// Call is a call of a handler on a contract. One of Read, Effect and Direct is set. A call whose store
-// does not answer waits and is repeated.
+// Call is a call of a handler on a contract. One of Read, Effect and Direct is set; without one, the call
+// returns an error with code invalid_params. While the store does not respond, the call waits and is
+// repeated.
 type Call struct {
 	// Op names the operation, such as facts.search. It is stored with the result.
 	Op string

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/fileref"
@@ -94,7 +93,6 @@ func (b *blobs) Sweeps() []contract.Sweep {
 	if !ok {
 		return nil
 	}
-	var mu sync.Mutex
 	var after blob.Object // wraps around
 	return []contract.Sweep{
 		{Kind: Kind.Name, Batch: func(ctx context.Context, now time.Time) (int, bool, error) {
@@ -102,8 +100,6 @@ func (b *blobs) Sweeps() []contract.Sweep {
 			return swept.Blobs, swept.More, err
 		}},
 		{Kind: "orphaned blob content", Batch: func(ctx context.Context, now time.Time) (int, bool, error) {
-			mu.Lock()
-			defer mu.Unlock()
 			found, err := s.RemoveOrphans(ctx, now, after, orphanBatch)
 			if after = found.Next; !found.More {
 				after = blob.Object{}

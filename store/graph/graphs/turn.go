@@ -19,8 +19,8 @@ import (
 //
 // A write is committed with the next commit of the turn, at the latest with its end: after a crash,
 // a cancel or a lost lease all of it exists or nothing. Reads find what the turn has written; they
-// commit it first, as do writes with relationships. Every attempt must make the same
-// calls in the same order.
+// commit it first, as do writes with relationships. Every attempt must make the same calls in the same
+// order.
 //
 // If graphs are not in the agent's database, a write is made at once, and a repeated attempt makes it
 // again with the same ids: then it changes nothing, if each [graph.End] has a time.

@@ -15,9 +15,8 @@ import (
 // of the same context share it; see package history.
 //
 // Append, Clear and ClearTask are committed with the next commit of the turn, at the latest with its
-// end, and exactly once. Reads see them, and commit them before. Every attempt must
-// make the same calls in the same order, and a later attempt gets the results of those that are
-// committed. If the transcript is not in the agent's database, a write is made at once, and a
+// end, and exactly once. Reads see them, and commit them before. Every attempt must make the same
+// calls in the same order, and a later attempt gets the results of committed calls. If the transcript is not in the agent's database, a write is made at once, and a
 // repeated attempt does not repeat it.
 //
 // The transcript ends when it got no message for the age [Retention] of the server's retention.

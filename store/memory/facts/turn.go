@@ -67,7 +67,8 @@ func (f *Facts) scope(namespace string) memory.Scope {
 }
 
 // Remember stores a fact for later tasks of the same owner, in all contexts. It is committed with
-// the next commit of the turn, at the latest with its end, exactly once; Recall finds it before. Every attempt must make the same calls in the same order.
+// the next commit of the turn, at the latest with its end, exactly once; Recall finds it before. Every
+// attempt must make the same calls in the same order.
 //
 // If the agent has an embedder, Remember computes the embedding of the fact, which is committed with
 // it. If the embedder fails, the agent computes it later.

@@ -20,8 +20,8 @@ import (
 // A write is committed with the next commit of the turn, at the latest with its end: after a crash,
 // a cancel or a lost lease all of its documents exist or none, and the index has the same ones.
 // Embeddings are computed when the method is called, and not again by a later attempt if the write
-// was committed. Reads find what the turn has written. Every attempt must make the
-// same calls in the same order.
+// was committed. Reads find what the turn has written. Every attempt must make the same calls in the
+// same order.
 //
 // Reads, Add and Upsert commit earlier writes of the turn first, so write many documents with one
 // call. If documents are not in the agent's database, a write is made at once, and a repeated attempt
