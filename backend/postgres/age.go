@@ -14,9 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 // ErrNoAGE is part of the errors of Open if Config.AGE is set and the database lacks the extension, the
@@ -55,7 +56,7 @@ func (s *Store) Graph(now func() time.Time) graph.Complete {
 	if now == nil {
 		now = time.Now
 	}
-	graphs := sqlkit.NewGraphs(&kit{s.database}, now)
+	graphs := graphsql.New(&kit{s.database}, now)
 	if !s.copiesGraphs {
 		return graphs
 	}
@@ -143,8 +144,8 @@ func (d *ageDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 }
 
 // changing returns the graphs with transactions that call after at their end.
-func (a *AGE) changing(k graph.Key, after func(g *ageGraph) error) *sqlkit.Graphs {
-	return sqlkit.NewGraphs(&ageDB{&kit{a.database}, a, k, after}, a.now)
+func (a *AGE) changing(k graph.Key, after func(g *ageGraph) error) *graphsql.Graphs {
+	return graphsql.New(&ageDB{&kit{a.database}, a, k, after}, a.now)
 }
 
 const sqlLockAGE = `SELECT 1 FROM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))`

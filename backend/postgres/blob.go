@@ -1,8 +1,8 @@
 package postgres
 
 import (
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
 // blobInline is the size in bytes up to which the content of a blob is written in the
@@ -15,8 +15,8 @@ func (s *Store) Blobs(cfg blob.Config) *blob.Blobs {
 	if cfg.Inline == 0 {
 		cfg.Inline = blobInline
 	}
-	return blob.New(cfg, s.BlobRefs(), sqlkit.BlobChunks(&kit{s.database}))
+	return blob.New(cfg, s.BlobRefs(), blobsql.Chunks(&kit{s.database}))
 }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (s *Store) BlobRefs() blob.Refs { return sqlkit.BlobRefs(&kit{s.database}) }
+func (s *Store) BlobRefs() blob.Refs { return blobsql.Refs(&kit{s.database}) }

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -292,7 +292,7 @@ func TestBlobStatementsUseIndexes(t *testing.T) {
 	conn, err := s.pool.Acquire(bg)
 	must(t, err)
 	defer conn.Release()
-	for i, text := range sqlkit.BlobStatements() {
+	for i, text := range blobsql.Statements() {
 		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.qualify(text))
 		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") || !strings.Contains(plan, "Index") {
 			t.Errorf("%s has the plan\n%s", text, plan)

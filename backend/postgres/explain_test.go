@@ -14,8 +14,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -69,7 +72,7 @@ type hotQuery struct {
 
 func hotQueries() []hotQuery {
 	all := taskQueries()
-	for _, q := range slices.Concat(sqlkit.HistoryStatements(), sqlkit.HistoryPipelineStatements()) {
+	for _, q := range slices.Concat(historysql.Statements(), historysql.PipelineStatements()) {
 		all = append(all, hotQuery{name: q[0], text: q[1]})
 	}
 	return all
@@ -238,8 +241,8 @@ func explainAll(t *testing.T, s *Store, plans *strings.Builder) (version int) {
 	must(t, err)
 	defer conn.Release()
 	all := hotQueries()
-	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.PostgreSQL), sqlkit.GraphStatements()) {
-		all = append(all, hotQuery{x.Name, x.Text, ""})
+	for _, x := range slices.Concat(memorysql.Statements(sqlkit.PostgreSQL), graphsql.Statements()) {
+		all = append(all, hotQuery{x[0], x[1], ""})
 	}
 	for i, q := range all {
 		plan := explain(t, conn.Conn(), "p"+strconv.Itoa(i), s.qualify(q.text))

@@ -12,10 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -214,7 +214,7 @@ func TestAppendSeesFenceOfTransactionThatItWaitedFor(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close(bg) })
 		tx, err := c.Begin(bg)
 		must(t, err)
-		for _, q := range sqlkit.HistoryPipelineStatements() {
+		for _, q := range historysql.PipelineStatements() {
 			if q[0] == "history: raise the fence" {
 				_, err := tx.Exec(bg, s.qualify(q[1]), "o", "a", session, "run", 1)
 				must(t, err)

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
@@ -20,7 +20,7 @@ import (
 
 func historyBench(b *testing.B) historytest.Harness {
 	return historytest.Harness{Open: func(_ storetest.T, now func() time.Time) history.Provider {
-		return sqlkit.NewHistory(&kit{openBench(b, Config{}).database}, now)
+		return historysql.New(&kit{openBench(b, Config{}).database}, now)
 	}}
 }
 

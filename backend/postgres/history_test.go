@@ -6,21 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // openHistory is a history of a store that a test can reopen.
 type openHistory struct {
-	*sqlkit.History
+	*historysql.History
 	store *Store
 }
 
 func newHistory(t storetest.T, cfg Config, now func() time.Time) history.Provider {
 	s := open(t, cfg)
-	return openHistory{sqlkit.NewHistory(&kit{s.database}, now), s}
+	return openHistory{historysql.New(&kit{s.database}, now), s}
 }
 
 // runHistorySuite runs the suite in schemas that create returns.

@@ -5,7 +5,7 @@ package postgres
 import (
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit/kittest"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit/kittest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 var (
@@ -30,7 +30,7 @@ type Store struct {
 	*webhookStore
 
 	vectors        *vectorIndexes
-	factEmbeddings *sqlkit.EmbeddingCache
+	factEmbeddings *memorysql.EmbeddingCache
 
 	stop context.CancelFunc // stops maintenance and notifications
 }
@@ -52,7 +52,7 @@ func newStore(cfg Config) *Store {
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
 		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
-		factEmbeddings: sqlkit.NewEmbeddingCache(factMemory()),
+		factEmbeddings: memorysql.NewEmbeddingCache(factMemory()),
 	}
 }
 

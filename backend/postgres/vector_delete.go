@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -44,7 +45,7 @@ func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err 
 		if _, err := tx.Exec(sqlDropCollection, k.Owner, k.Collection); err != nil {
 			return err
 		}
-		return sqlkit.MarkDeleted(tx, k.Owner, c.id)
+		return vectorsql.MarkDeleted(tx, k.Owner, c.id)
 	})
 	return removed, err
 }
@@ -86,7 +87,7 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 // removeDeleted removes the documents of deleted collections of an owner in transactions of bounded
 // size, and their indexes.
 func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
-	n, err := sqlkit.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
+	n, err := vectorsql.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
 		return tx.Exec(sqlDeleteSome, owner, id)
 	})
 	if n > 0 {
@@ -101,7 +102,7 @@ func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
 func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
 	db := (&migrations{database: x.database}).connect(x.pool.Config().ConnConfig)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.QueryContext(ctx, x.qualify(sqlkit.SQLAllDeleted))
+	rows, err := db.QueryContext(ctx, x.qualify(vectorsql.SQLAllDeleted))
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		if _, err := db.ExecContext(ctx, x.qualify(sqlkit.SQLUnmarkDeleted), c.owner, c.id); err != nil {
+		if _, err := db.ExecContext(ctx, x.qualify(vectorsql.SQLUnmarkDeleted), c.owner, c.id); err != nil {
 			return err
 		}
 	}

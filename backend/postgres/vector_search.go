@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -52,7 +52,7 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 
 // vectorSearch runs the semantic queries of a search. Each pass is one round trip and one transaction.
 type vectorSearch struct {
-	documents *sqlkit.Documents
+	documents *vectorsql.Documents
 	kit       *kit
 	k         vector.Key
 	c         *collectionRow
@@ -192,7 +192,7 @@ func (s *vectorSearch) text(q *vectorQuery) (text string, args []any, err error)
 				WHERE d.distance - d.nearest <= ` + tolerance(s.c.Metric, operand+"vector") + `) d
 			WHERE d.place <= ` + fmt.Sprint(maxEqual) + ` ORDER BY d.nearest, d.distance, d.id` + limit
 	}
-	return `SELECT` + sqlkit.DocumentColumns(sentEmbedding) + ` FROM (` + text + `) d`, b.args, nil
+	return `SELECT` + vectorsql.Columns(sentEmbedding) + ` FROM (` + text + `) d`, b.args, nil
 }
 
 // tolerance returns the difference of two distances of pgvector, which computes with float32, that can be equal.

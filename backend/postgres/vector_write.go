@@ -6,8 +6,9 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 // Writers of a collection lock its row in a mode that only excludes its deletion, store their
@@ -150,7 +151,7 @@ func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows 
 		return 0, nil
 	}
 	var columns [7][]string
-	terms := sqlkit.DocumentTerms{DB: &kit{w.indexes.database}, Owner: w.Key.Owner, Collection: c.id}
+	terms := vectorsql.Terms{DB: &kit{w.indexes.database}, Owner: w.Key.Owner, Collection: c.id}
 	for i := range *rows {
 		r := &(*rows)[i]
 		for j, value := range [...]string{r.ID, r.Metadata, attributesOf(r.Metadata), r.Text, r.Blocks, encodeEmbedding(r.Embedding), terms.Of(r.Text)} {

@@ -9,8 +9,9 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -29,12 +30,12 @@ const (
 // "holdfast migrate up" do.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
 	v := &vectorStore{kit: &kit{s.database}, indexes: s.vectors, cfg: cfg}
-	v.Documents = sqlkit.NewDocuments(v.kit, sentEmbedding, decodeEmbedding, v.enabled)
+	v.Documents = vectorsql.NewDocuments(v.kit, sentEmbedding, decodeEmbedding, v.enabled)
 	return v
 }
 
 type vectorStore struct {
-	*sqlkit.Documents
+	*vectorsql.Documents
 	kit     *kit
 	indexes *vectorIndexes
 	cfg     vector.Config
@@ -83,7 +84,7 @@ func fitsHalf(v []float32) bool {
 }
 
 func scanCollection(r sqlkit.Row) *collectionRow {
-	return &collectionRow{sqlkit.ScanCollection(r), r.Int(5), r.Text(6)}
+	return &collectionRow{vectorsql.ScanCollection(r), r.Int(5), r.Text(6)}
 }
 
 // readCollection returns a collection, nil if it does not exist. text selects it.

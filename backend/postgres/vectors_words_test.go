@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 
@@ -20,10 +21,10 @@ func TestPlansOfWordSearches(t *testing.T) {
 	conn, err := s.pool.Acquire(bg)
 	must(t, err)
 	defer conn.Release()
-	for i, q := range sqlkit.DocumentStatements(sqlkit.PostgreSQL) {
-		plan := explain(t, conn.Conn(), "words"+strconv.Itoa(i), s.qualify(q.Text))
-		if strings.Contains(plan, "Seq Scan") || strings.Contains(q.Text, "tsquery") && !strings.Contains(plan, "vector_documents_terms") {
-			t.Errorf("%s: plan\n%s", q.Name, plan)
+	for i, q := range vectorsql.Statements(sqlkit.PostgreSQL) {
+		plan := explain(t, conn.Conn(), "words"+strconv.Itoa(i), s.qualify(q[1]))
+		if strings.Contains(plan, "Seq Scan") || strings.Contains(q[1], "tsquery") && !strings.Contains(plan, "vector_documents_terms") {
+			t.Errorf("%s: plan\n%s", q[0], plan)
 		}
 	}
 }

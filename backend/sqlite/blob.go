@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
 // BlobDir is the name of the directory of large blobs in the data directory. A backup needs it
@@ -33,7 +33,7 @@ func (s *Store) Blobs(cfg blob.Config) *blob.Blobs {
 }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (s *Store) BlobRefs() blob.Refs { return sqlkit.BlobRefs(s.kit) }
+func (s *Store) BlobRefs() blob.Refs { return blobsql.Refs(s.kit) }
 
 // blobFiles implements blob.Contents with one file per object. The last character of its name
 // selects one of 32 directories.

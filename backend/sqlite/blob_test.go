@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -55,7 +56,7 @@ func TestBlobStatementsUseIndexes(t *testing.T) {
 	db, err := sql.Open("sqlite", dataSource(s.path, "query_only(1)"))
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	for _, text := range sqlkit.BlobStatements() {
+	for _, text := range blobsql.Statements() {
 		plan := explain(t, db, sqlkit.ForSQLite(text))
 		if strings.Contains(plan, "TEMP B-TREE") || strings.Contains(plan, "SCAN") && !strings.Contains(plan, "USING") || !strings.Contains(plan, "SEARCH") {
 			t.Errorf("%s has the plan\n%s", text, plan)

@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const planFile = "testdata/plans.txt"
@@ -180,7 +184,7 @@ func webhookQueries() (all []hotQuery) {
 
 // kitQueries returns the statements that are written for package sqlkit.
 func kitQueries() (all []hotQuery) {
-	for _, q := range sqlkit.HistoryStatements() {
+	for _, q := range historysql.Statements() {
 		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
 	}
 	for _, q := range [][2]string{
@@ -197,7 +201,7 @@ func kitQueries() (all []hotQuery) {
 		{"vectors: old snapshots", sqlDropOldSnapshots},
 		{"vectors: delete some documents", sqlDeleteSome},
 		{"vectors: delete parts of snapshots", sqlDropSomeSnapshot},
-		{"vectors: deleted collections", sqlkit.SQLDeleted},
+		{"vectors: deleted collections", vectorsql.SQLDeleted},
 	} {
 		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
 	}
@@ -214,9 +218,9 @@ func TestHotQueriesKeepTheirPlans(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	var plans strings.Builder
 	var facts []hotQuery
-	documents := sqlkit.NewDocuments(nil, "d.embedding", nil, nil)
-	for _, x := range slices.Concat(sqlkit.LongTermStatements(sqlkit.SQLite), documents.Statements(), sqlkit.DocumentStatements(sqlkit.SQLite), sqlkit.GraphStatements()) {
-		facts = append(facts, hotQuery{x.Name, sqlkit.ForSQLite(x.Text)})
+	documents := vectorsql.NewDocuments(nil, "d.embedding", nil, nil)
+	for _, x := range slices.Concat(memorysql.Statements(sqlkit.SQLite), documents.Statements(), vectorsql.Statements(sqlkit.SQLite), graphsql.Statements()) {
+		facts = append(facts, hotQuery{x[0], sqlkit.ForSQLite(x[1])})
 	}
 	for _, q := range slices.Concat(hotQueries, listQueries(), webhookQueries(), kitQueries(), facts) {
 		plan := explain(t, db, q.text)

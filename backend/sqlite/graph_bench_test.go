@@ -3,7 +3,7 @@ package sqlite
 import (
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 )
 

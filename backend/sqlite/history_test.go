@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // openHistory is a history of a store that a test can reopen.
 type openHistory struct {
-	*sqlkit.History
+	*historysql.History
 	store *Store
 }
 
 func newHistory(t storetest.T, dir string, now func() time.Time) history.Provider {
 	s := open(t, Config{Dir: dir, Logger: testLogger(t)})
-	return openHistory{sqlkit.NewHistory(s.kit, now), s}
+	return openHistory{historysql.New(s.kit, now), s}
 }
 
 var historyHarness = historytest.Harness{

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 )
 
 // kit is the sqlkit.DB of a store. Its transactions are parts of the groups of the committer.

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit/kittest"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit/kittest"
 )
 
 func TestKitWritesWholeTransactions(t *testing.T) {

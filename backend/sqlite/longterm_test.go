@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -45,7 +45,7 @@ func TestLongTermRanksAsInMemory(t *testing.T) {
 			memorytest.CompareLongTerm(storetest.Wrap(t),
 				func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
 				func(cfg memory.LongTermConfig) memory.LongTerm {
-					l := s.LongTerm(cfg).(*sqlkit.LongTerm)
+					l := s.LongTerm(cfg).(*memorysql.LongTerm)
 					l.IndexOnly = v.indexOnly
 					return l
 				})

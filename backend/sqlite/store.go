@@ -10,8 +10,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 // The statements of Ping.
@@ -36,7 +36,7 @@ type Store struct {
 	blobs   *blobFiles
 	vectors *vectorIndexes
 	// factEmbeddings gets a quarter of Config.IndexMemory.
-	factEmbeddings *sqlkit.EmbeddingCache
+	factEmbeddings *memorysql.EmbeddingCache
 
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
@@ -56,7 +56,7 @@ func newStore(cfg Config) *Store {
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
 		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.Logger),
-		factEmbeddings: sqlkit.NewEmbeddingCache(cfg.IndexMemory / 4),
+		factEmbeddings: memorysql.NewEmbeddingCache(cfg.IndexMemory / 4),
 	}
 }
 

@@ -7,9 +7,10 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -32,11 +33,11 @@ const (
 
 // Vectors returns the documents of the store. The stores that it returns share their documents.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
-	return &vectorStore{Documents: sqlkit.NewDocuments(s.kit, "d.embedding", decodeEmbedding, func() error { return nil }), kit: s.kit, indexes: s.vectors, cfg: cfg}
+	return &vectorStore{Documents: vectorsql.NewDocuments(s.kit, "d.embedding", decodeEmbedding, func() error { return nil }), kit: s.kit, indexes: s.vectors, cfg: cfg}
 }
 
 type vectorStore struct {
-	*sqlkit.Documents
+	*vectorsql.Documents
 	kit     *kit
 	indexes *vectorIndexes
 	cfg     vector.Config
@@ -56,7 +57,7 @@ type collectionRow struct {
 }
 
 func scanCollection(r sqlkit.Row) *collectionRow {
-	return &collectionRow{sqlkit.ScanCollection(r), r.Int(5), r.Int(6), r.Int(7), r.Int(8)}
+	return &collectionRow{vectorsql.ScanCollection(r), r.Int(5), r.Int(6), r.Int(7), r.Int(8)}
 }
 
 // readCollection returns a collection, nil if it does not exist.
@@ -231,8 +232,8 @@ func (s *vectorIndexes) removeDocuments(tx sqlkit.Tx, k vector.Key, c *collectio
 }
 
 // terms returns the full-text index of a collection.
-func (s *vectorIndexes) terms(owner string, collection int64) *sqlkit.DocumentTerms {
-	return &sqlkit.DocumentTerms{DB: s.kit, Owner: owner, Collection: collection}
+func (s *vectorIndexes) terms(owner string, collection int64) *vectorsql.Terms {
+	return &vectorsql.Terms{DB: s.kit, Owner: owner, Collection: collection}
 }
 
 // Delete implements vector.Store.

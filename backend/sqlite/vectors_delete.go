@@ -3,8 +3,9 @@ package sqlite
 import (
 	"context"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -42,7 +43,7 @@ func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err 
 		if _, err := tx.Exec(sqlDropCollection, k.Owner, k.Collection); err != nil {
 			return err
 		}
-		return sqlkit.MarkDeleted(tx, k.Owner, c.id)
+		return vectorsql.MarkDeleted(tx, k.Owner, c.id)
 	})
 	if err == nil {
 		s.indexes.drop(k)
@@ -67,7 +68,7 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 
 // removeDeleted removes the rows of deleted collections of an owner, "" for all.
 func (s *vectorIndexes) removeDeleted(ctx context.Context, owner string) error {
-	_, err := sqlkit.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
+	_, err := vectorsql.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
 		if err := s.terms(owner, id).RemoveFirst(tx, deletePage); err != nil {
 			return 0, err
 		}

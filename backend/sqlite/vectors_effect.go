@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )

@@ -8,9 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector/ann"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
 const (
@@ -113,7 +114,7 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
 		n, err := tx.Exec(sqlSetSnapshot, v.key.Owner, v.key.Collection, w.snapshot, state.id)
 		if err == nil && n == 0 { // the collection was deleted
-			err = sqlkit.MarkDeleted(tx, v.key.Owner, state.id)
+			err = vectorsql.MarkDeleted(tx, v.key.Owner, state.id)
 		}
 		if err != nil {
 			return err
