@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -16,21 +15,21 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // app executes one command.
 type app struct {
+	command.Console
+
 	name  string // of the program, for hints
 	args  []string
-	stdin io.Reader
-	out   *output // results
-	err   *output // messages and errors
 	env   environment
 	set   settings
-	json  bool
 	parts Parts
 
-	backends []backend // for URLs of contracts
+	backends []backend         // for URLs of contracts
+	commands []command.Command // of contracts
 
 	// errorLog receives the error of the command if the command writes a JSON log, else nil.
 	errorLog *slog.Logger
@@ -42,11 +41,14 @@ type app struct {
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", stdin: p.Stdin, parts: p.Parts, env: newEnvironment(p.Environ), backends: p.Parts.backends(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
+	a := &app{name: "holdfast", parts: p.Parts, env: newEnvironment(p.Environ), backends: p.Parts.backends(), commands: contractCommands(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}
-	a.out, a.err = newOutput(p.Stdout, a.env), newOutput(p.Stderr, a.env)
+	a.Console = command.Console{
+		Stdin: p.Stdin, Out: command.NewOutput(p.Stdout, a.env.get), Err: command.NewOutput(p.Stderr, a.env.get),
+		Report: a.reportError, ReadText: a.documentText,
+	}
 	return a
 }
 
@@ -64,15 +66,15 @@ func callName(arg0 string) string {
 
 func (a *app) main(ctx context.Context) int {
 	// Set before the command line is parsed, so that parse errors are JSON too.
-	a.json = slices.Contains(a.args, "--json")
+	a.JSON = slices.Contains(a.args, "--json")
 	if a.logsJSON() {
-		a.errorLog = slog.New(slog.NewJSONHandler(a.err.w, nil))
+		a.errorLog = slog.New(slog.NewJSONHandler(a.Err.W, nil))
 	}
 	err := a.run(ctx)
 	if err == nil {
-		err = a.out.writeError()
+		err = a.Out.WriteError()
 	}
-	a.report(err)
+	a.reportError(err)
 	return exitOf(err)
 }
 
@@ -107,7 +109,7 @@ func (a *app) run(ctx context.Context) error {
 	if err != nil {
 		return a.parseError(err)
 	}
-	a.json = g.JSON
+	a.JSON = g.JSON
 	a.set.markCommandLineFlags(parsed)
 	if node := parsed.Selected(); node.Name != "serve" && node.Name != "config" { // these report further problems
 		if err := a.set.validationError(); err != nil {
@@ -127,18 +129,18 @@ func (a *app) parseError(err error) error {
 			help += " " + cmd
 		}
 	}
-	return &hintError{a.set.validationError(err), "see: " + help}
+	return command.WithHint(a.set.validationError(err), "see: "+help)
 }
 
-// report prints the error of the command, unless it is nil or already reported.
-func (a *app) report(err error) {
+// reportError prints the error of the command, unless it is nil or already reported.
+func (a *app) reportError(err error) {
 	var status exitStatus
 	if err == nil || errors.As(err, &status) {
 		return
 	}
-	text, hint := redactPasswords(clean(err.Error())), a.hint(err)
+	text, hint := redactPasswords(command.Clean(err.Error())), a.hint(err)
 	var coded *a2a.Error
-	var usage *usageError
+	var usage *command.UsageError
 	var problems []problem
 	switch {
 	case errors.As(err, &usage):
@@ -155,16 +157,16 @@ func (a *app) report(err error) {
 		a.logError(err, text, hint, problems)
 		return
 	}
-	if a.json {
+	if a.JSON {
 		a.reportJSON(err, strings.ReplaceAll(text, "\n", "; "), hint, problems)
 		return
 	}
 	if len(problems) > 1 {
 		text = fmt.Sprintf("%d problems:\n  %s", len(problems), strings.ReplaceAll(text, "\n", "\n  "))
 	}
-	a.err.line("%s %s", a.err.red("holdfast:"), text)
+	a.Err.Line("%s %s", a.Err.Red("holdfast:"), text)
 	if hint != "" {
-		a.err.line("  %s", hint)
+		a.Err.Line("  %s", hint)
 	}
 }
 
@@ -208,21 +210,14 @@ func (a *app) reportJSON(err error, text, hint string, problems []problem) {
 	if merr != nil {
 		raw = fmt.Appendf(nil, `{"error":{"code":"internal","message":%q,"exitCode":%d}}`, "error cannot be encoded", r.ExitCode)
 	}
-	a.err.raw(append(raw, '\n'))
+	a.Err.Raw(append(raw, '\n'))
 }
 
 // hint returns the hint of an error, "" if it has none.
 func (a *app) hint(err error) string {
-	var own *hintError
+	var own *command.HintError
 	if errors.As(err, &own) {
-		return own.hint
+		return own.Hint
 	}
 	return ""
-}
-
-// info prints a message to stderr, unless --json is set.
-func (a *app) info(format string, args ...any) {
-	if !a.json {
-		a.err.line(format, args...)
-	}
 }

@@ -25,7 +25,7 @@ type banner struct {
 }
 
 func (b *banner) print() {
-	if b.a.json {
+	if b.a.JSON {
 		b.printJSON()
 	} else if !b.jsonLog {
 		b.printText()
@@ -44,7 +44,7 @@ func (b *banner) print() {
 }
 
 func (b *banner) printText() {
-	o := b.a.out
+	o := b.a.Out
 	location := b.storage.location()
 	switch {
 	case b.storage.inMemory:
@@ -59,21 +59,21 @@ func (b *banner) printText() {
 	if len(b.cfg.Tokens) > 0 {
 		access = "with a bearer token"
 	}
-	o.line("holdfast %s", readBuild().Version)
-	o.line("")
-	o.line("  listening  %s", o.bold(b.url()))
+	o.Line("holdfast %s", readBuild().Version)
+	o.Line("")
+	o.Line("  listening  %s", o.Bold(b.url()))
 	if b.grpc != nil {
-		o.line("  gRPC       %s", b.grpcAddr())
+		o.Line("  gRPC       %s", b.grpcAddr())
 	}
-	o.line("  agent      %s", b.agent.label)
-	o.line("  data       %s", location)
-	o.line("  access     %s", access)
-	o.line("")
-	o.line("Try it from another terminal:")
-	o.line("")
-	o.line("  %s", b.curl())
-	o.line("")
-	o.line("Or: %s send%s 'your text' or -f FILE. Stop with Ctrl-C.", b.a.name, serverFlag(b.url()))
+	o.Line("  agent      %s", b.agent.label)
+	o.Line("  data       %s", location)
+	o.Line("  access     %s", access)
+	o.Line("")
+	o.Line("Try it from another terminal:")
+	o.Line("")
+	o.Line("  %s", b.curl())
+	o.Line("")
+	o.Line("Or: %s send%s 'your text' or -f FILE. Stop with Ctrl-C.", b.a.name, serverFlag(b.url()))
 }
 
 func (b *banner) printJSON() {
@@ -89,7 +89,7 @@ func (b *banner) printJSON() {
 		Version  string `json:"version"`
 		PID      int    `json:"pid"`
 	}{b.url(), b.grpcAddr(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
-	b.a.out.json(raw)
+	b.a.Out.JSON(raw)
 }
 
 func (b *banner) stopping() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func (c *callCmd) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return c.explain(ctx, a, err)
 			}
-			a.out.json(u.Raw)
+			a.Out.JSON(u.Raw)
 		}
 		return nil
 	}
@@ -71,7 +72,7 @@ func (c *callCmd) params(a *app) (json.RawMessage, error) {
 	text := []byte(c.Params)
 	if c.Params == "-" {
 		var err error
-		if text, err = readLimited(a.stdin, "stdin"); err != nil {
+		if text, err = readLimited(a.Stdin, "stdin"); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +80,7 @@ func (c *callCmd) params(a *app) (json.RawMessage, error) {
 		return nil, nil
 	}
 	if err := wire.Valid(text); err != nil {
-		return nil, usagef("params: %s", err)
+		return nil, command.Usagef("params: %s", err)
 	}
 	return text, nil
 }
@@ -87,10 +88,10 @@ func (c *callCmd) params(a *app) (json.RawMessage, error) {
 // writeJSON writes a result, indented on a terminal unless --json is set.
 func (a *app) writeJSON(raw json.RawMessage) {
 	var b bytes.Buffer
-	if !a.out.terminal || a.json || json.Indent(&b, raw, "", "  ") != nil {
+	if !a.Out.Terminal || a.JSON || json.Indent(&b, raw, "", "  ") != nil {
 		b.Reset()
 		b.Write(raw)
 	}
 	b.WriteByte('\n')
-	a.out.raw(b.Bytes())
+	a.Out.Raw(b.Bytes())
 }

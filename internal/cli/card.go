@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // cardCmd has the commands about agent cards.
@@ -31,15 +32,15 @@ func (c *cardShowCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	if a.json {
-		a.out.json(raw)
+	if a.JSON {
+		a.Out.JSON(raw)
 		return nil
 	}
 	card, err := client.DecodeCard(raw)
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	showCard(a.out, card)
+	showCard(a.Out, card)
 	return nil
 }
 
@@ -58,33 +59,33 @@ func (c *connection) cardClient(a *app, url string) (*client.Client, error) {
 	return cl, nil
 }
 
-func showCard(o *output, card *a2a.AgentCard) {
-	o.line("%s", o.bold(clean(card.Name)))
-	o.row("about", card.Description)
-	o.row("version", card.Version)
+func showCard(o *command.Output, card *a2a.AgentCard) {
+	o.Line("%s", o.Bold(command.Clean(card.Name)))
+	o.Row("about", card.Description)
+	o.Row("version", card.Version)
 	for _, i := range card.AdditionalInterfaces {
-		o.row("interface", "A2A "+i.ProtocolVersion+" "+i.Transport+" "+i.URL)
+		o.Row("interface", "A2A "+i.ProtocolVersion+" "+i.Transport+" "+i.URL)
 	}
-	o.row("input", strings.Join(card.DefaultInputModes, ", "))
-	o.row("output", strings.Join(card.DefaultOutputModes, ", "))
+	o.Row("input", strings.Join(card.DefaultInputModes, ", "))
+	o.Row("output", strings.Join(card.DefaultOutputModes, ", "))
 	var features []string
 	for name, has := range map[string]bool{"streaming": card.Capabilities.Streaming, "webhooks": card.Capabilities.PushNotifications} {
 		if has {
 			features = append(features, name)
 		}
 	}
-	o.row("features", strings.Join(sorted(features), ", "))
+	o.Row("features", strings.Join(command.Sorted(features), ", "))
 	var schemes []string
 	for name := range card.SecuritySchemes {
 		schemes = append(schemes, name)
 	}
-	o.row("access", strings.Join(sorted(schemes), ", "))
+	o.Row("access", strings.Join(command.Sorted(schemes), ", "))
 	for _, skill := range card.Skills {
-		o.line("")
-		o.line("  %s", o.bold(clean("skill "+skill.Name)))
-		o.line("    %s", clean(skill.Description))
+		o.Line("")
+		o.Line("  %s", o.Bold(command.Clean("skill "+skill.Name)))
+		o.Line("    %s", command.Clean(skill.Description))
 		for _, example := range skill.Examples {
-			o.line("    for example: %s", clean(example))
+			o.Line("    for example: %s", command.Clean(example))
 		}
 	}
 }

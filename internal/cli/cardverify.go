@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // cardVerifyCmd verifies the signature of an agent card.
@@ -25,7 +26,7 @@ const keysHint = "pass the keys of the signer with --key or --jwks"
 // Run verifies the card.
 func (c *cardVerifyCmd) Run(ctx context.Context, a *app) error {
 	if c.KeySet != "" && c.Key != "" {
-		return usagef("--jwks and --key must not both be given")
+		return command.Usagef("--jwks and --key must not both be given")
 	}
 	cl, err := c.cardClient(a, c.URL)
 	if err != nil {
@@ -40,7 +41,7 @@ func (c *cardVerifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	keys, err := c.keys(ctx, cl)
 	if err != nil && a2a.CodeOf(err) == a2a.CodeInvalidAgentResponse {
-		return &hintError{err, keysHint}
+		return command.WithHint(err, keysHint)
 	}
 	if err != nil {
 		return c.explain(ctx, a, err)
@@ -48,7 +49,7 @@ func (c *cardVerifyCmd) Run(ctx context.Context, a *app) error {
 	signature, err := client.VerifyCard(card, keys)
 	switch {
 	case errors.Is(err, client.ErrCardKeyUnknown):
-		return &hintError{err, keysHint}
+		return command.WithHint(err, keysHint)
 	case err != nil:
 		return err
 	}
@@ -56,14 +57,14 @@ func (c *cardVerifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return c.explain(ctx, a, err)
 	}
-	if a.json {
-		return a.writeResult(map[string]any{"valid": true, "name": decoded.Name, "keyId": signature.KeyID, "algorithm": signature.Algorithm, "jku": signature.JKU})
+	if a.JSON {
+		return a.WriteResult(map[string]any{"valid": true, "name": decoded.Name, "keyId": signature.KeyID, "algorithm": signature.Algorithm, "jku": signature.JKU})
 	}
-	a.out.line("%s", a.out.bold("the signature is valid"))
-	a.out.row("agent", decoded.Name)
-	a.out.row("key", signature.KeyID)
-	a.out.row("algorithm", signature.Algorithm)
-	a.out.row("key set", signature.JKU)
+	a.Out.Line("%s", a.Out.Bold("the signature is valid"))
+	a.Out.Row("agent", decoded.Name)
+	a.Out.Row("key", signature.KeyID)
+	a.Out.Row("algorithm", signature.Algorithm)
+	a.Out.Row("key set", signature.JKU)
 	return nil
 }
 

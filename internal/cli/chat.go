@@ -11,12 +11,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // chatCmd is an interactive conversation with an agent.
 type chatCmd struct {
-	Text    []string `arg:"" optional:"" help:"First message. If the first argument is a URL, it is that of the agent."`
-	Context nonEmpty `placeholder:"ID" help:"Continue this context, and its newest task if that waits for input. An unknown id starts a new context."`
+	Text    []string         `arg:"" optional:"" help:"First message. If the first argument is a URL, it is that of the agent."`
+	Context command.NonEmpty `placeholder:"ID" help:"Continue this context, and its newest task if that waits for input. An unknown id starts a new context."`
 
 	connection
 }
@@ -78,7 +79,7 @@ func (c *chat) run(ctx context.Context, first string) error {
 		c.interrupts = ch
 	}
 	if unfinished != nil {
-		c.a.info("%s", c.a.err.dim("the agent is still working on this task:"))
+		c.a.Info("%s", c.a.Err.Dim("the agent is still working on this task:"))
 		err = c.recordResult(ctx, c.follow(ctx, unfinished))
 	}
 	if err == nil && first != "" {
@@ -89,7 +90,7 @@ func (c *chat) run(ctx context.Context, first string) error {
 		err = c.recordResult(ctx, c.handleLine(ctx))
 	}
 	if c.contextID != "" {
-		c.a.info("%s", c.a.err.dim(fmt.Sprintf("Continue later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(clean(c.contextID)))))
+		c.a.Info("%s", c.a.Err.Dim(fmt.Sprintf("Continue later: %s chat%s --context %s", c.a.name, c.conn.flags(), quoteShell(command.Clean(c.contextID)))))
 	}
 	if errors.Is(err, errLeave) {
 		return c.last
@@ -115,7 +116,7 @@ func (c *chat) recordResult(ctx context.Context, err error) error {
 	if !c.in.interactive {
 		return err
 	}
-	c.a.report(err)
+	c.a.Report(err)
 	c.last = exitStatus(exitOf(err))
 	return nil
 }
@@ -155,19 +156,19 @@ func (c *chat) command(ctx context.Context, name, rest string) error {
 			"/exit        end the chat, as Ctrl-D does",
 			`A line that ends with \ continues on the next line. // at the start of a line sends a /.`,
 		} {
-			c.a.info("%s", line)
+			c.a.Info("%s", line)
 		}
 		return nil
 	case "/new":
 		c.contextID, c.waiting = "", nil
-		c.a.info("%s", c.a.err.dim("the next message starts a new context"))
+		c.a.Info("%s", c.a.Err.Dim("the next message starts a new context"))
 		return nil
 	case "/context":
 		if c.contextID == "" {
-			c.a.info("%s", c.a.err.dim("no context yet: the first message creates one"))
+			c.a.Info("%s", c.a.Err.Dim("no context yet: the first message creates one"))
 			return nil
 		}
-		c.a.info("%s", clean(c.contextID))
+		c.a.Info("%s", command.Clean(c.contextID))
 		return nil
 	case "/file":
 		return c.attach(rest)
@@ -176,13 +177,13 @@ func (c *chat) command(ctx context.Context, name, rest string) error {
 	case "/exit", "/quit":
 		return errLeave
 	}
-	return &hintError{usagef("unknown command %s", name), "/help lists the commands; to send it as a message, write /" + name}
+	return command.WithHint(command.Usagef("unknown command %s", name), "/help lists the commands; to send it as a message, write /"+name)
 }
 
 // attach adds a file to the next message.
 func (c *chat) attach(path string) error {
 	if path == "" {
-		return usagef("/file needs a path")
+		return command.Usagef("/file needs a path")
 	}
 	part, err := filePart(expandHome(c.a.env, path), &stdinOnce{done: true})
 	if err != nil {
@@ -193,7 +194,7 @@ func (c *chat) attach(path string) error {
 	if c.in.interactive {
 		text += "; an empty line sends it now"
 	}
-	c.a.info("%s", c.a.err.dim(describeName(part.(a2a.FilePart))+" "+text))
+	c.a.Info("%s", c.a.Err.Dim(describeName(part.(a2a.FilePart))+" "+text))
 	return nil
 }
 
@@ -214,9 +215,9 @@ func (c *chat) start(ctx context.Context) (*a2a.Task, error) {
 		case a2a.CodeOf(err) == a2a.CodeUnavailable || a2a.CodeOf(err) == a2a.CodeUnauthenticated:
 			return nil, err
 		case err == nil:
-			c.a.err.line("%s %s", c.a.err.bold(oneLine(card.Name, 0)), oneLine(card.Description, 0))
+			c.a.Err.Line("%s %s", c.a.Err.Bold(command.OneLine(card.Name, 0)), command.OneLine(card.Description, 0))
 		}
-		c.a.err.line("%s", c.a.err.dim("Each line is a message. /help lists commands, Ctrl-D ends the chat."))
+		c.a.Err.Line("%s", c.a.Err.Dim("Each line is a message. /help lists commands, Ctrl-D ends the chat."))
 	}
 	if c.contextID == "" {
 		return nil, nil
@@ -252,9 +253,9 @@ func (c *chat) showTranscript(about *a2a.Context, transcript []transcriptEntry) 
 	if !c.in.interactive {
 		return
 	}
-	o := c.a.err
+	o := c.a.Err
 	if about.Name != "" {
-		o.line("%s", o.bold(oneLine(about.Name, 0)))
+		o.Line("%s", o.Bold(command.OneLine(about.Name, 0)))
 	}
 	before := ""
 	for _, entry := range transcript {
@@ -263,15 +264,15 @@ func (c *chat) showTranscript(about *a2a.Context, transcript []transcriptEntry) 
 			author = "you"
 		}
 		if author != before {
-			o.line("%s", o.dim(author))
+			o.Line("%s", o.Dim(author))
 		}
 		before = author
-		for _, line := range excerpt(entry.parts, o.width) {
-			o.line("%s", line)
+		for _, line := range excerpt(entry.parts, o.Width) {
+			o.Line("%s", line)
 		}
 	}
 	if status := statusOf(about); status != a2a.ContextActive {
-		o.line("%s", o.bold(fmt.Sprintf("This context is %s: it accepts no new tasks.", status)))
+		o.Line("%s", o.Bold(fmt.Sprintf("This context is %s: it accepts no new tasks.", status)))
 	}
 }
 
@@ -284,7 +285,7 @@ func excerpt(parts []a2a.Part, width int) []string {
 		parts = rest
 	}
 	var text bytes.Buffer
-	showParts(&output{w: &errWriter{w: &text}, terminal: true}, parts)
+	showParts(&command.Output{W: &command.ErrWriter{W: &text}, Terminal: true}, parts)
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
 	if len(lines) > maxLines {
 		lines = append(slices.Clone(lines[:maxLines-1]), fmt.Sprintf("  … %d more lines", len(lines)-maxLines+1))

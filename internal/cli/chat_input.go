@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // prompt reads messages from the user.
@@ -44,17 +46,17 @@ type lineReader interface {
 }
 
 func newPrompt(a *app) *prompt {
-	p := &prompt{a: a, interactive: isTerminal(a.stdin) && a.err.terminal && !a.json}
-	f, isFile := a.stdin.(*os.File)
+	p := &prompt{a: a, interactive: command.IsTerminal(a.Stdin) && a.Err.Terminal && !a.JSON}
+	f, isFile := a.Stdin.(*os.File)
 	if p.interactive && isFile && a.env.get("TERM") != "dumb" {
-		p.lines = newEditor(f, a.err)
+		p.lines = newEditor(f, a.Err)
 		return p
 	}
-	r := a.stdin
+	r := a.Stdin
 	if r == nil {
 		r = strings.NewReader("")
 	}
-	p.lines = &plainReader{r: bufio.NewReader(r), o: a.err, shown: p.interactive}
+	p.lines = &plainReader{r: bufio.NewReader(r), o: a.Err, shown: p.interactive}
 	return p
 }
 
@@ -68,7 +70,7 @@ func (p *prompt) next(ctx context.Context, interrupts <-chan struct{}, answer bo
 	defer p.lines.restore()
 	var lines []string
 	for {
-		p.lines.start(p.a.err.bold(mark))
+		p.lines.start(p.a.Err.Bold(mark))
 		text, err := p.line(ctx, interrupts)
 		pasted := errors.Is(err, term.ErrPasteIndicator)
 		switch {
@@ -97,7 +99,7 @@ func (p *prompt) next(ctx context.Context, interrupts <-chan struct{}, answer bo
 // endLine ends the line of the prompt on a terminal.
 func (p *prompt) endLine() {
 	if p.lines.restore(); p.interactive {
-		p.a.err.line("")
+		p.a.Err.Line("")
 	}
 }
 
@@ -110,7 +112,7 @@ func (p *prompt) join(lines []string) string {
 // echo prints a message that was not typed at a terminal.
 func (p *prompt) echo(text string) {
 	if !p.interactive && strings.TrimSpace(text) != "" {
-		p.a.info("> %s", strings.ReplaceAll(clean(text), "\n", "\n… "))
+		p.a.Info("> %s", strings.ReplaceAll(command.Clean(text), "\n", "\n… "))
 	}
 }
 
@@ -137,13 +139,13 @@ func (p *prompt) line(ctx context.Context, interrupts <-chan struct{}) (string, 
 // plainReader reads lines from any reader, without editing.
 type plainReader struct {
 	r     *bufio.Reader
-	o     *output
+	o     *command.Output
 	shown bool // show a prompt
 }
 
 func (r *plainReader) start(prompt string) {
 	if r.shown {
-		r.o.raw([]byte(prompt))
+		r.o.Raw([]byte(prompt))
 	}
 }
 
@@ -157,22 +159,22 @@ func (r *plainReader) readLine() (string, error) {
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-func (r *plainReader) discard(why string) { r.o.line("\n%s", r.o.dim(why)) }
+func (r *plainReader) discard(why string) { r.o.Line("\n%s", r.o.Dim(why)) }
 
 // editor reads lines from a terminal with a line editor.
 type editor struct {
 	f     *os.File
-	o     *output
+	o     *command.Output
 	term  *term.Terminal
 	saved *term.State // nil unless the terminal is in raw mode
 }
 
-func newEditor(f *os.File, o *output) *editor {
+func newEditor(f *os.File, o *command.Output) *editor {
 	e := &editor{f: f, o: o}
 	e.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{interruptReader{f}, o.w}, "")
+	}{interruptReader{f}, o.W}, "")
 	return e
 }
 
@@ -201,7 +203,7 @@ func (e *editor) restore() {
 func (e *editor) readLine() (string, error) { return e.term.ReadLine() }
 
 // discard prints why above the input line, which the terminal then shows again, empty.
-func (e *editor) discard(why string) { _, _ = e.term.Write([]byte(e.o.dim(why) + "\n")) }
+func (e *editor) discard(why string) { _, _ = e.term.Write([]byte(e.o.Dim(why) + "\n")) }
 
 // interruptReader returns errInterrupted for Ctrl-C and sends the line editor the keys that erase
 // the line.

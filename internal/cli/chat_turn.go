@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // send sends a message with the attached files and shows the answer.
@@ -140,21 +141,21 @@ func (c *chat) turn(ctx context.Context, v *viewer, open func(context.Context) i
 			stop.ask(ctx)
 		case err := <-stop.refused:
 			v.line.clear()
-			c.a.info("not canceled (%s); press Ctrl-C again to end the chat", oneLine(err.Error(), 80))
+			c.a.Info("not canceled (%s); press Ctrl-C again to end the chat", command.OneLine(err.Error(), 80))
 		}
 	}
 }
 
 // showUpdate shows an update. It reports whether the update was a message, which ends the turn.
 func (c *chat) showUpdate(v *viewer, u update) bool {
-	if c.a.json && u.Raw != nil {
-		c.a.out.json(inV03(c.cl, u.Raw, u.Event))
+	if c.a.JSON && u.Raw != nil {
+		c.a.Out.JSON(inV03(c.cl, u.Raw, u.Event))
 	}
 	if m, ok := u.Event.(*a2a.Message); ok {
 		if m.ContextID != "" {
 			c.contextID = m.ContextID
 		}
-		if !c.a.json {
+		if !c.a.JSON {
 			v.art.printComplete(a2a.Artifact{Parts: m.Parts})
 		}
 		return true
@@ -179,7 +180,7 @@ func (s *canceler) ask(ctx context.Context) {
 	s.asked, s.refused = true, make(chan error, 1)
 	s.v.art.breakLine()
 	s.v.line.clear()
-	s.c.a.info("%s", s.c.a.err.dim("canceling; press Ctrl-C again to end the chat"))
+	s.c.a.Info("%s", s.c.a.Err.Dim("canceling; press Ctrl-C again to end the chat"))
 	s.sendIfReady(ctx)
 }
 
@@ -205,7 +206,7 @@ func (c *chat) finishTurn(v *viewer, err error) error {
 	if err != nil {
 		if v.taskID != "" && !v.status.State.Final() && !errors.Is(err, errInterrupted) {
 			c.waiting = nil
-			c.a.info("The task continues. Follow it: %s tasks follow%s %s", c.a.name, c.conn.flags(), v.taskID)
+			c.a.Info("The task continues. Follow it: %s tasks follow%s %s", c.a.name, c.conn.flags(), v.taskID)
 		}
 		return err
 	}
@@ -217,7 +218,7 @@ func (c *chat) finishTurn(v *viewer, err error) error {
 	if state.Paused() {
 		c.waiting = v
 	}
-	if !c.a.json {
+	if !c.a.JSON {
 		c.outcome(v, state)
 	}
 	if code := exitOfState(state); code != exitOK {
@@ -232,30 +233,30 @@ func (c *chat) outcome(v *viewer, state a2a.TaskState) {
 	if v.status.Message != nil {
 		text = strings.TrimRight(v.status.Message.Text(), "\n")
 	}
-	o := c.a.err
+	o := c.a.Err
 	switch {
 	case state == a2a.StateInputRequired && text != "", state == a2a.StateCompleted && text != "" && !v.art.printed:
-		c.a.out.text(text + "\n")
+		c.a.Out.Text(text + "\n")
 	case state == a2a.StateCompleted && text != "":
 		if !v.art.said(text) {
-			o.line("%s", o.dim(clean(text)))
+			o.Line("%s", o.Dim(command.Clean(text)))
 		}
 	case state == a2a.StateCompleted:
 		if !v.art.printed {
-			o.line("%s", o.dim("completed without an answer"))
+			o.Line("%s", o.Dim("completed without an answer"))
 		}
 	case state == a2a.StateInputRequired:
-		o.line("%s", o.dim("the agent asks for input"))
+		o.Line("%s", o.Dim("the agent asks for input"))
 	case state == a2a.StateAuthRequired:
-		o.line("%s %s", o.bold("the agent waits for authorization:"), clean(text))
-		o.line("%s", o.dim("The next line continues the task; /cancel cancels it."))
+		o.Line("%s %s", o.Bold("the agent waits for authorization:"), command.Clean(text))
+		o.Line("%s", o.Dim("The next line continues the task; /cancel cancels it."))
 	case state.Paused():
-		o.line("%s %s", o.bold(string(state)+":"), clean(text))
+		o.Line("%s %s", o.Bold(string(state)+":"), command.Clean(text))
 	default:
 		if text != "" {
 			text = ": " + text
 		}
-		o.line("%s%s", o.red(string(state)), clean(text))
+		o.Line("%s%s", o.Red(string(state)), command.Clean(text))
 	}
 }
 
@@ -268,6 +269,6 @@ func (c *chat) cancelWaiting(ctx context.Context) error {
 		return err
 	}
 	c.waiting, c.last = nil, exitStatus(exitCanceled)
-	c.a.info("%s", c.a.err.dim("canceled; the next message starts a new task"))
+	c.a.Info("%s", c.a.Err.Dim("canceled; the next message starts a new task"))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 func TestExitTableMatchesErrorCodes(t *testing.T) {
@@ -90,7 +91,7 @@ func TestClean(t *testing.T) {
 		"plain\ttext\n": "plain\ttext\n", "\x1b[31mred\x1b[0m": "[31mred[0m", "a\rb\x07\u009b1m": "ab1m", "bad \xff": "bad \ufffd",
 		"a\u202eb": "ab", "ü 漢 🙂": "ü 漢 🙂",
 	} {
-		if got := clean(in); got != want {
+		if got := command.Clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -115,7 +116,7 @@ func TestOneLine(t *testing.T) {
 		width int
 		want  string
 	}{{"a  b\n\nc", 0, "a b c"}, {"abcdef", 4, "abc…"}, {"abcd", 4, "abcd"}, {"", 4, ""}, {"üüüüü", 3, "üü…"}} {
-		if got := oneLine(tt.in, tt.width); got != tt.want {
+		if got := command.OneLine(tt.in, tt.width); got != tt.want {
 			t.Errorf("oneLine(%q, %d) = %q, want %q", tt.in, tt.width, got, tt.want)
 		}
 	}
@@ -156,7 +157,7 @@ func TestMediaType(t *testing.T) {
 		{"", "\xff\xfeh\x00", "text/plain; charset=utf-16le"},
 		{"a.png", "", "image/png"},
 	} {
-		if got := mediaType(tt.name, []byte(tt.content)); got != tt.want {
+		if got := command.MediaType(tt.name, []byte(tt.content)); got != tt.want {
 			t.Errorf("mediaType(%q, %q) = %q, want %q", tt.name, tt.content, got, tt.want)
 		}
 	}

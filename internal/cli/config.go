@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
@@ -38,19 +39,19 @@ func (c *configCmd) Run(a *app) error {
 	unknown := a.unknownVariableWarnings()
 	switch {
 	case c.Check && err == nil:
-		if a.json {
-			return a.writeResult(map[string]any{"ok": true, "notes": nonNil(append(r.notes, unknown...))})
+		if a.JSON {
+			return a.WriteResult(map[string]any{"ok": true, "notes": nonNil(append(r.notes, unknown...))})
 		}
 		a.printNotes(r.notes)
 		a.warnUnknownVariables()
-		a.out.line("configuration is valid")
+		a.Out.Line("configuration is valid")
 		return nil
 	case c.Check:
 		return err
 	}
 	all := c.settings(a, &r.storage)
-	if a.json {
-		if werr := a.writeResult(map[string]any{"settings": all, "notes": nonNil(append(r.notes, unknown...))}); werr != nil {
+	if a.JSON {
+		if werr := a.WriteResult(map[string]any{"settings": all, "notes": nonNil(append(r.notes, unknown...))}); werr != nil {
 			return werr
 		}
 		return err
@@ -181,12 +182,12 @@ func settingText(v any) string {
 		if v == "" {
 			return "-"
 		}
-		return oneLine(v, 0)
+		return command.OneLine(v, 0)
 	case []string:
 		if len(v) == 0 {
 			return "-"
 		}
-		return oneLine(strings.Join(v, ", "), 0)
+		return command.OneLine(strings.Join(v, ", "), 0)
 	}
 	return fmt.Sprint(reflect.ValueOf(v))
 }
@@ -206,18 +207,18 @@ func (a *app) printSettings(all []setting) {
 	}
 	for i, group := range groups {
 		if i > 0 {
-			a.out.line("")
+			a.Out.Line("")
 		}
 		if group != "" {
-			a.out.line("%s", a.out.bold(strings.TrimSuffix(group, ":")))
+			a.Out.Line("%s", a.Out.Bold(strings.TrimSuffix(group, ":")))
 		}
 		for _, s := range all {
 			if s.group == group {
 				label := s.label
 				if label == "default" {
-					label = a.out.dim(label)
+					label = a.Out.Dim(label)
 				}
-				a.out.line("  %-*s  %-*s  %s", name, s.Name, value, s.text, label)
+				a.Out.Line("  %-*s  %-*s  %s", name, s.Name, value, s.text, label)
 			}
 		}
 	}

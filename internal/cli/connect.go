@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/config"
 )
 
@@ -41,7 +42,7 @@ func withScheme(server string) string {
 // host for which it was set.
 func (c *connection) selectAgent(a *app, arg string) error {
 	if a.set.origins["server"].rank == byFlag {
-		return usagef("--server and the URL %s must not both be given", arg)
+		return command.Usagef("--server and the URL %s must not both be given", arg)
 	}
 	other := *c
 	if other.Server = arg; hostOf(other.url()) != hostOf(c.url()) && a.set.origins["token"].rank != byFlag {
@@ -112,7 +113,7 @@ func (c *connection) explainConfig(err error) error {
 	if strings.Contains(c.Server, "@") {
 		lines = append(lines, "use --token for credentials")
 	}
-	return usagef("%s", strings.Join(lines, "; "))
+	return command.Usagef("%s", strings.Join(lines, "; "))
 }
 
 // inV03 returns a result in the JSON of A2A 0.3 over JSON-RPC: raw, as the agent sent it, or the encoded
@@ -150,7 +151,7 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 		return cause
 	}
 	var status exitStatus
-	var own *hintError
+	var own *command.HintError
 	var coded *a2a.Error
 	if errors.As(err, &status) || errors.As(err, &own) || !errors.As(err, &coded) {
 		return err
@@ -191,7 +192,7 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 	default:
 		return err
 	}
-	return &hintError{err, hint}
+	return command.WithHint(err, hint)
 }
 
 // quoteShell quotes s for a POSIX shell if necessary.

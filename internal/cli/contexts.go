@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // contextsCmd has the commands for contexts.
@@ -30,7 +30,7 @@ type contextsListCmd struct {
 	Sort    string    `enum:"updated,created,name" placeholder:"BY" default:"updated" group:"Order:" help:"Sort by updated or created, newest first, or by name."`
 	Reverse bool      `group:"Order:" help:"Reverse the order."`
 
-	pageFlags `group:"Pages:" set:"items=Contexts" set:"item=context" set:"but="`
+	command.PageFlags `group:"Pages:" set:"items=Contexts" set:"item=context" set:"but="`
 	connection
 }
 
@@ -48,26 +48,26 @@ func (c *contextsListCmd) Run(ctx context.Context, a *app) error {
 		},
 		func(page *a2a.ListContextsResult) string {
 			for _, one := range page.Contexts {
-				cells := []string{one.ID, string(statusOf(&one)), fmt.Sprint(one.TaskCount), age(one.UpdatedAt), oneLine(one.Name, contextNameWidth), strings.Join(one.Tags, ", ")}
-				if n := len(t.columns); n < len(cells) {
+				cells := []string{one.ID, string(statusOf(&one)), fmt.Sprint(one.TaskCount), command.Age(one.UpdatedAt), command.OneLine(one.Name, contextNameWidth), strings.Join(one.Tags, ", ")}
+				if n := len(t.Columns); n < len(cells) {
 					cells[n-1] = strings.Trim(one.Name+", "+cells[n], ", ")
 				}
-				t.row(cells[:len(t.columns)]...)
+				t.Row(cells[:len(t.Columns)]...)
 			}
-			t.total = " (" + totalText(page.Total, page.TotalCapped) + " in total)"
+			t.Total = " (" + totalText(page.Total, page.TotalCapped) + " in total)"
 			return page.NextPageToken
 		},
-	}.show(ctx, &c.connection, &c.pageFlags, t)
+	}.show(ctx, a, &c.connection, &c.PageFlags, t)
 }
 
 const contextNameWidth = 24
 
 // contextTable returns the table of contexts. On a narrow terminal names and tags share a column.
-func contextTable(a *app) *table {
-	t := &table{a: a, what: "contexts", member: "contexts", columns: []column{{"ID", 36}, {"STATUS", 9}, {"TASKS", -5}, {"UPDATED", -7}, {"NAME", contextNameWidth}, {"TAGS", 0}}}
-	if t.fit() < minText {
-		t.columns = append(t.columns[:4], column{"NAME, TAGS", 0})
-		t.fit()
+func contextTable(a *app) *command.Table {
+	t := command.NewTable(&a.Console, "contexts", "ID:36", "STATUS:9", "TASKS:-5", "UPDATED:-7", fmt.Sprint("NAME:", contextNameWidth), "TAGS")
+	if t.Fit() < command.MinText {
+		t.Columns = append(t.Columns[:4], command.Column{Head: "NAME, TAGS"})
+		t.Fit()
 	}
 	return t
 }
@@ -125,21 +125,21 @@ const defaultHistory = 20
 // Run shows a context.
 func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 	if c.History != nil && *c.History < 0 {
-		return usagef("--history must be 0 or more")
+		return command.Usagef("--history must be 0 or more")
 	}
 	params := a2a.ContextQueryParams{ContextID: c.ID, HistoryLength: c.History}
-	if !a.json {
+	if !a.JSON {
 		params.HistoryLength = new(int) // readTranscript reads the messages
 	}
 	raw, found, err := call[a2a.Context](ctx, a, &c.connection, a2a.MethodContextsGet, params)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		a.out.json(raw)
+	if a.JSON {
+		a.Out.JSON(raw)
 		return nil
 	}
-	showContext(a.out, found)
+	showContext(a.Out, found)
 	limit := defaultHistory
 	if c.History != nil {
 		limit = *c.History
@@ -152,35 +152,26 @@ func (c *contextsGetCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, entry := range transcript {
-		a.out.line("")
-		a.out.line("%s", strings.TrimRight(a.out.bold(entry.author)+"  "+a.out.dim(entry.taskInfo()), " "))
-		showParts(a.out, entry.parts)
+		a.Out.Line("")
+		a.Out.Line("%s", strings.TrimRight(a.Out.Bold(entry.author)+"  "+a.Out.Dim(entry.taskInfo()), " "))
+		showParts(a.Out, entry.parts)
 	}
 	return nil
 }
 
-func showContext(o *output, c *a2a.Context) {
-	o.line("%s", o.bold("context "+clean(c.ID)))
-	o.row("name", c.Name)
-	o.row("about", c.Description)
-	o.row("status", string(statusOf(c)))
-	o.row("role", c.Role)
-	o.row("tags", strings.Join(c.Tags, ", "))
-	o.row("parent", c.ParentID)
-	o.row("related", strings.Join(c.ReferenceIDs, ", "))
-	o.row("metadata", compact(c.Metadata))
-	o.row("created", fmt.Sprintf("%s (%s ago)", c.CreatedAt.Local().Format(time.DateTime), age(c.CreatedAt)))
-	o.row("updated", fmt.Sprintf("%s (%s ago)", c.UpdatedAt.Local().Format(time.DateTime), age(c.UpdatedAt)))
-	o.row("tasks", fmt.Sprint(c.TaskCount))
-}
-
-// compact returns m as JSON, "" if it is empty.
-func compact(m map[string]any) string {
-	raw, err := json.Marshal(m)
-	if len(m) == 0 || err != nil {
-		return ""
-	}
-	return string(raw)
+func showContext(o *command.Output, c *a2a.Context) {
+	o.Line("%s", o.Bold("context "+command.Clean(c.ID)))
+	o.Row("name", c.Name)
+	o.Row("about", c.Description)
+	o.Row("status", string(statusOf(c)))
+	o.Row("role", c.Role)
+	o.Row("tags", strings.Join(c.Tags, ", "))
+	o.Row("parent", c.ParentID)
+	o.Row("related", strings.Join(c.ReferenceIDs, ", "))
+	o.Row("metadata", command.Compact(c.Metadata))
+	o.Row("created", fmt.Sprintf("%s (%s ago)", c.CreatedAt.Local().Format(time.DateTime), command.Age(c.CreatedAt)))
+	o.Row("updated", fmt.Sprintf("%s (%s ago)", c.UpdatedAt.Local().Format(time.DateTime), command.Age(c.UpdatedAt)))
+	o.Row("tasks", fmt.Sprint(c.TaskCount))
 }
 
 // transcriptEntry is a message or a result of a context.
@@ -195,7 +186,7 @@ func (u *transcriptEntry) taskInfo() string {
 	if u.state == "" {
 		return ""
 	}
-	return fmt.Sprintf("task %s, %s", clean(u.taskID), u.state)
+	return fmt.Sprintf("task %s, %s", command.Clean(u.taskID), u.state)
 }
 
 // maxTasksRead is the maximum number of tasks that are read to show a context: one page.
@@ -237,7 +228,7 @@ func transcriptOf(t *a2a.Task) []transcriptEntry {
 		if name == "" {
 			name = artifact.ID
 		}
-		all = append(all, transcriptEntry{author: "artifact " + clean(name), parts: artifact.Parts})
+		all = append(all, transcriptEntry{author: "artifact " + command.Clean(name), parts: artifact.Parts})
 	}
 	if last != nil {
 		all = append(all, transcriptEntry{author: string(last.Role), parts: last.Parts})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // contextFlags has the flags that describe a context. nil fields are not changed.
@@ -44,13 +45,13 @@ func parseMetadata(values []string) (map[string]any, error) {
 			d := json.NewDecoder(strings.NewReader(text))
 			d.UseNumber()
 			if err := d.Decode(&out); err != nil || d.More() {
-				return nil, usagef("--metadata %s is not a JSON object", a2a.Quote(text))
+				return nil, command.Usagef("--metadata %s is not a JSON object", a2a.Quote(text))
 			}
 			continue
 		}
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, usagef("--metadata %s must be key=text or a JSON object", a2a.Quote(text))
+			return nil, command.Usagef("--metadata %s must be key=text or a JSON object", a2a.Quote(text))
 		}
 		out[key] = value
 	}
@@ -87,8 +88,8 @@ func (c *contextsCreateCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	return show(ctx, a, &c.connection, a2a.MethodContextsCreate, params, func(created *a2a.Context) {
-		a.out.line("%s", clean(created.ID))
-		a.info("Use it: %s chat%s --context %s", a.name, c.flags(), quoteShell(clean(created.ID)))
+		a.Out.Line("%s", command.Clean(created.ID))
+		a.Info("Use it: %s chat%s --context %s", a.name, c.flags(), quoteShell(command.Clean(created.ID)))
 	})
 }
 
@@ -107,7 +108,7 @@ func (f *forceFlag) hint(err error, also string) error {
 	if refused.Data["tasks"] == nil && also == "" {
 		return err
 	}
-	return &hintError{err, "--force cancels unfinished tasks first" + also}
+	return command.WithHint(err, "--force cancels unfinished tasks first"+also)
 }
 
 type contextsUpdateCmd struct {
@@ -121,7 +122,7 @@ type contextsUpdateCmd struct {
 // Run changes fields of a context.
 func (c *contextsUpdateCmd) Run(ctx context.Context, a *app) error {
 	if c.empty() {
-		return &hintError{usagef("nothing to change: set --name, --status or another field"), "see: " + a.name + " help contexts update"}
+		return command.WithHint(command.Usagef("nothing to change: set --name, --status or another field"), "see: "+a.name+" help contexts update")
 	}
 	params := a2a.UpdateContextParams{
 		ContextID: c.ID, Name: c.Name, Description: c.Description, Role: c.Role, Status: (*a2a.ContextStatus)(c.Status),
@@ -151,7 +152,7 @@ type contextsArchiveCmd struct {
 // Run archives contexts. It continues after errors.
 func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 	archived := a2a.ContextArchived
-	return a.each(ctx, c.IDs, func(id string) error {
+	return a.Each(ctx, c.IDs, func(id string) error {
 		params := a2a.UpdateContextParams{ContextID: id, Status: &archived, Force: c.Force}
 		return c.hint(c.change(ctx, a, a2a.MethodContextsUpdate, params, "archived "+id), "")
 	})
@@ -159,7 +160,7 @@ func (c *contextsArchiveCmd) Run(ctx context.Context, a *app) error {
 
 type contextsClearCmd struct {
 	IDs []string `arg:"" name:"id" help:"Context ids."`
-	confirmFlag
+	command.ConfirmFlag
 	forceFlag
 
 	connection
@@ -168,10 +169,10 @@ type contextsClearCmd struct {
 // Run clears contexts. It continues after errors.
 func (c *contextsClearCmd) Run(ctx context.Context, a *app) error {
 	describe := func(id string) (string, error) { return c.describe(ctx, a, id) }
-	return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+	return c.Delete(ctx, &a.Console, c.IDs, describe, func(id string) error {
 		params := a2a.ClearContextParams{ContextID: id, Force: c.Force}
 		err := show(ctx, a, &c.connection, a2a.MethodContextsClear, params, func(result *a2a.ClearContextResult) {
-			a.out.line("%s", clean(fmt.Sprintf("cleared %s, tasks: %d", id, result.Tasks)))
+			a.Out.Line("%s", command.Clean(fmt.Sprintf("cleared %s, tasks: %d", id, result.Tasks)))
 		})
 		return c.hint(err, ", and clears archived contexts too")
 	})
@@ -183,12 +184,12 @@ func (c *contextsClearCmd) describe(ctx context.Context, a *app, id string) (str
 	if err != nil {
 		return "", err
 	}
-	what := "context " + clean(id)
+	what := "context " + command.Clean(id)
 	if about.Name != "" {
-		what += fmt.Sprintf(" (%s)", oneLine(about.Name, 40))
+		what += fmt.Sprintf(" (%s)", command.OneLine(about.Name, 40))
 	}
 	if about.TaskCount > 0 {
-		what += " with " + plural(int64(about.TaskCount), "task")
+		what += " with " + command.Plural(int64(about.TaskCount), "task")
 	}
 	return what, nil
 }

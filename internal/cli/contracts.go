@@ -12,15 +12,22 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob/blobcmd"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/board/boardcmd"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/contract/all"
+	"github.com/holdfast-dev/holdfast/store/graph/graphcmd"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
+	"github.com/holdfast-dev/holdfast/store/history/historycmd"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorycmd"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
+	"github.com/holdfast-dev/holdfast/store/vector/vectorcmd"
 )
 
 // contractFlags select other stores than the main one for data that agents keep besides tasks.
@@ -50,6 +57,11 @@ func contracts() []contractFlag {
 		{"store-graph", graphs.Kind, func(f *contractFlags) string { return f.StoreGraph }},
 		{"store-state", states.Kind, func(f *contractFlags) string { return f.StoreState }},
 	}
+}
+
+// contractCommands returns the commands of contracts, in the order of the help.
+func contractCommands() []command.Command {
+	return []command.Command{blobcmd.Command, historycmd.Command, memorycmd.Command, vectorcmd.Command, graphcmd.Command, boardcmd.Command}
 }
 
 // contractStore is the store that the URL of a contract selects.
@@ -207,7 +219,7 @@ func (a *app) storeError(setting, url string, err error) error {
 		err = fmt.Errorf("%s is %s: %w", setting, maskURL(url), err)
 	}
 	if hint != "" {
-		return &hintError{err, hint}
+		return command.WithHint(err, hint)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // Exit codes without an [a2a.Code].
@@ -93,13 +94,6 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is an error in the command line or the settings.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
-
 // localError is an error of this process, such as a store that it cannot open. No server has failed.
 type localError struct{ error }
 
@@ -113,18 +107,10 @@ func local(err error) error {
 	return err
 }
 
-// hintError is an error with a hint that suggests what to do.
-type hintError struct {
-	error
-	hint string
-}
-
-func (e *hintError) Unwrap() error { return e.error }
-
 // codeName returns the code of err for the JSON output.
 func codeName(err error) string {
-	var usage *usageError
-	var missing *notFoundError
+	var usage *command.UsageError
+	var missing *command.NotFoundError
 	var coded *a2a.Error
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -141,9 +127,9 @@ func codeName(err error) string {
 
 func exitOf(err error) int {
 	var status exitStatus
-	var usage *usageError
+	var usage *command.UsageError
 	var inside *localError
-	var missing *notFoundError
+	var missing *command.NotFoundError
 	var coded *a2a.Error
 	switch {
 	case err == nil:

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
@@ -33,7 +30,7 @@ type exportCmd struct {
 // Run exports.
 func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if c.Owner == "" || !c.All && c.Context == "" {
-		return usagef("--owner and --context must not be empty")
+		return command.Usagef("--owner and --context must not be empty")
 	}
 	from, err := c.resolve(a, c.Data)
 	if err = errors.Join(err, from.requirePersistent()); err != nil {
@@ -51,10 +48,10 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	var report transfer.Report
 	to := "stdout"
 	if c.Output == "" || c.Output == "-" {
-		report, err = c.export(ctx, a, a.out.w, st, others)
+		report, err = c.export(ctx, a, a.Out.W, st, others)
 	} else {
 		to = c.Output
-		err = replaceFile(c.Output, func(w io.Writer) (err error) {
+		err = command.ReplaceFile(c.Output, func(w io.Writer) (err error) {
 			report, err = c.export(ctx, a, w, st, others)
 			return err
 		})
@@ -62,12 +59,12 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
-	if a.json && to != "stdout" {
-		return a.writeResult(report)
+	if a.JSON && to != "stdout" {
+		return a.WriteResult(report)
 	}
-	a.info("exported %s to %s", describeCounts(report.Document), to)
+	a.Info("exported %s to %s", describeCounts(report.Document), to)
 	for _, note := range report.Notes {
-		a.info("%s %s", a.err.red("note:"), note)
+		a.Info("%s %s", a.Err.Red("note:"), note)
 	}
 	return nil
 }
@@ -108,7 +105,7 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 	}
 	var coded *a2a.Error
 	if errors.As(err, &coded) && coded.Code == a2a.CodeContextNotFound && !c.All {
-		return &hintError{coded, "if it has another owner, set --owner"}
+		return command.WithHint(coded, "if it has another owner, set --owner")
 	}
 	return err
 }
@@ -116,71 +113,14 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 // describeCounts returns n as text.
 func describeCounts(n contract.Counts) string {
 	text := fmt.Sprintf("%s, %s, %s, %d feedback",
-		plural(n[transfer.Contexts], "context"), plural(n[transfer.Tasks], "task"), plural(n[transfer.Events], "event"), n[transfer.Feedback])
+		command.Plural(n[transfer.Contexts], "context"), command.Plural(n[transfer.Tasks], "task"), command.Plural(n[transfer.Events], "event"), n[transfer.Feedback])
 	if records := n[transfer.Records]; records > 0 {
-		text += ", " + plural(records, "record")
+		text += ", " + command.Plural(records, "record")
 	}
 	for _, kind := range all.Kinds() {
-		for _, items := range describeItems(n, kind) {
+		for _, items := range command.DescribeItems(n, kind) {
 			text += ", " + items
 		}
 	}
 	return text
-}
-
-// describeItems returns the numbers of the items of a contract as texts, without zeros.
-func describeItems(n contract.Counts, kind *contract.Kind) (items []string) {
-	for i := range kind.Lines {
-		if line := &kind.Lines[i]; n[line.Counts] > 0 {
-			items = append(items, plural(n[line.Counts], line.Name))
-		}
-	}
-	return items
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if stem, ok := strings.CutSuffix(what, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func (a *app) writeResult(v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	a.out.json(raw)
-	return nil
-}
-
-// replaceFile calls write to write a file with mode 0600. It replaces an existing file atomically,
-// after everything is on disk.
-func replaceFile(name string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreClosed(f.Close()), os.Remove(f.Name()))
-		}
-	}()
-	if err = write(f); err != nil {
-		return err
-	}
-	if err = errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // tasksFeedbackCmd gives feedback on a task, or lists what was given.
@@ -18,7 +19,7 @@ type tasksFeedbackCmd struct {
 
 	List bool `short:"l" group:"List:" help:"List feedback, newest first, and a summary."`
 
-	pageFlags `group:"List:" set:"items=Entries" set:"item=entry" set:"but=, without the summary"`
+	command.PageFlags `group:"List:" set:"items=Entries" set:"item=entry" set:"but=, without the summary"`
 	connection
 }
 
@@ -28,18 +29,18 @@ func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
 	hint := "see: " + a.name + " help tasks feedback"
 	switch {
 	case c.List && hasFeedback:
-		return &hintError{usagef("--list and feedback must not both be given"), hint}
+		return command.WithHint(command.Usagef("--list and feedback must not both be given"), hint)
 	case !c.List && c.ID == "":
-		return &hintError{usagef("a task id or --list is required"), hint}
+		return command.WithHint(command.Usagef("a task id or --list is required"), hint)
 	case !c.List && c.Rating == nil && len(c.Text) == 0:
-		return &hintError{usagef("no feedback given: set --rating N, a text or both; --list lists feedback"), hint}
+		return command.WithHint(command.Usagef("no feedback given: set --rating N, a text or both; --list lists feedback"), hint)
 	}
 	if c.List {
 		return c.list(ctx, a)
 	}
 	params := a2a.TaskFeedbackParams{TaskID: c.ID, Feedback: strings.Join(c.Text, " "), Rating: c.Rating}
 	if params.Feedback == "-" {
-		text, err := readLimited(a.stdin, "stdin")
+		text, err := readLimited(a.Stdin, "stdin")
 		if err != nil {
 			return err
 		}
@@ -55,8 +56,8 @@ func (c *tasksFeedbackCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *tasksFeedbackCmd) list(ctx context.Context, a *app) error {
-	t := &table{a: a, what: "feedback", member: "feedback", columns: []column{{"TASK", 36}, {"RATING", -6}, {"AGE", -4}, {"TEXT", 0}}}
-	t.fit()
+	t := command.NewTable(&a.Console, "feedback", "TASK:36", "RATING:-6", "AGE:-4", "TEXT")
+	t.Fit()
 	var summary a2a.FeedbackSummary
 	err := list[a2a.ListTaskFeedbackResult]{
 		a2a.MethodFeedbackList,
@@ -69,25 +70,25 @@ func (c *tasksFeedbackCmd) list(ctx context.Context, a *app) error {
 				if f.Rating != nil {
 					rating = strconv.Itoa(*f.Rating)
 				}
-				t.row(f.TaskID, rating, age(f.CreatedAt), f.Feedback)
+				t.Row(f.TaskID, rating, command.Age(f.CreatedAt), f.Feedback)
 			}
 			summary = page.Summary
 			return page.NextPageToken
 		},
-	}.show(ctx, &c.connection, &c.pageFlags, t)
-	if err == nil && !a.json {
-		showSummary(a.out, &summary, t.rows > 0)
+	}.show(ctx, a, &c.connection, &c.PageFlags, t)
+	if err == nil && !a.JSON {
+		showSummary(a.Out, &summary, t.Rows > 0)
 	}
 	return err
 }
 
 // showSummary prints the summary of all the caller's feedback.
-func showSummary(o *output, s *a2a.FeedbackSummary, separate bool) {
+func showSummary(o *command.Output, s *a2a.FeedbackSummary, separate bool) {
 	if s.Count == 0 {
 		return
 	}
 	if separate {
-		o.line("")
+		o.Line("")
 	}
 	line := fmt.Sprintf("all feedback: %d", s.Count)
 	if s.Rated != s.Count {
@@ -96,7 +97,7 @@ func showSummary(o *output, s *a2a.FeedbackSummary, separate bool) {
 	if s.Average != nil {
 		line += fmt.Sprintf(", average %.1f", *s.Average)
 	}
-	o.line("%s", line)
+	o.Line("%s", line)
 	if s.Rated == 0 {
 		return
 	}
@@ -108,6 +109,6 @@ func showSummary(o *output, s *a2a.FeedbackSummary, separate bool) {
 	for rating := 5; rating >= 1; rating-- {
 		n := s.Ratings[strconv.Itoa(rating)]
 		bar := strings.Repeat("#", (n*maxBar+maxCount-1)/maxCount)
-		o.line("%s", strings.TrimRight(fmt.Sprintf("  %d  %5d  %s", rating, n, bar), " "))
+		o.Line("%s", strings.TrimRight(fmt.Sprintf("  %d  %5d  %s", rating, n, bar), " "))
 	}
 }

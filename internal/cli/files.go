@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -14,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // maxInput is the maximum size of a file or of stdin, in bytes. No agent accepts larger messages.
@@ -27,7 +26,7 @@ type stdinOnce struct {
 
 func (s *stdinOnce) read() ([]byte, error) {
 	if s.done {
-		return nil, usagef("stdin can be sent only once")
+		return nil, command.Usagef("stdin can be sent only once")
 	}
 	s.done = true
 	return readLimited(s.r, "stdin")
@@ -54,7 +53,7 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 	if name == "-" {
 		content, err := stdin.read()
-		return a2a.FilePart{File: a2a.FileWithBytes{Name: "stdin", MimeType: mediaType("", content), Bytes: content}}, err
+		return a2a.FilePart{File: a2a.FileWithBytes{Name: "stdin", MimeType: command.MediaType("", content), Bytes: content}}, err
 	}
 	if strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") {
 		return remotePart(name)
@@ -69,41 +68,18 @@ func filePart(name string, stdin *stdinOnce) (a2a.Part, error) {
 		return nil, err
 	}
 	base := filepath.Base(name)
-	return a2a.FilePart{File: a2a.FileWithBytes{Name: base, MimeType: mediaType(base, content), Bytes: content}}, nil
+	return a2a.FilePart{File: a2a.FileWithBytes{Name: base, MimeType: command.MediaType(base, content), Bytes: content}}, nil
 }
 
 // remotePart returns a part with the URI of a file, which the agent fetches.
 func remotePart(uri string) (a2a.Part, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" {
-		return nil, usagef("the file %s is not a URL", a2a.Quote(uri))
+		return nil, command.Usagef("the file %s is not a URL", a2a.Quote(uri))
 	}
 	name := path.Base(u.Path)
 	if name == "." || name == "/" {
 		name = u.Host
 	}
-	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: mediaTypes[strings.ToLower(path.Ext(u.Path))], URI: uri}}, nil
-}
-
-// mediaTypes are media types by extension that differ between systems.
-var mediaTypes = map[string]string{
-	".txt": "text/plain", ".text": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".markdown": "text/markdown",
-	".html": "text/html", ".htm": "text/html", ".pdf": "application/pdf", ".json": "application/json",
-	".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml", ".xml": "application/xml",
-}
-
-// mediaType returns the media type by the extension of name, or by content if that is unknown.
-func mediaType(name string, content []byte) string {
-	ext := strings.ToLower(filepath.Ext(name))
-	if kind, ok := mediaTypes[ext]; ok {
-		return kind
-	}
-	kind := mime.TypeByExtension(ext)
-	if kind == "" {
-		kind = http.DetectContentType(content)
-	}
-	if base, params, err := mime.ParseMediaType(kind); err == nil && (len(params) == 0 || strings.EqualFold(params["charset"], "utf-8")) {
-		return base
-	}
-	return kind
+	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: command.MediaTypes[strings.ToLower(path.Ext(u.Path))], URI: uri}}, nil
 }

@@ -9,29 +9,31 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/command"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // forgetCmd deletes all data of a principal.
 type forgetCmd struct {
-	Principal nonEmpty `arg:"" help:"Principal, the owner of the data."`
-	Cancel    bool     `help:"Cancel tasks that are waiting or running. Without it they are an error, and nothing is deleted."`
-	confirmFlag
+	Principal command.NonEmpty `arg:"" help:"Principal, the owner of the data."`
+	Cancel    bool             `help:"Cancel tasks that are waiting or running. Without it they are an error, and nothing is deleted."`
+	command.ConfirmFlag
 
 	keptStorage
 }
 
 // Run deletes the data.
 func (c *forgetCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(a); err != nil {
+	if err := c.Check(&a.Console); err != nil {
 		return err
 	}
 	owner := string(c.Principal)
-	return c.openKept(ctx, a, owner, true, func(k *kept) error {
-		what := "all data of principal " + oneLine(owner, 0)
-		return c.delete(ctx, a, []string{owner}, func(string) (string, error) { return what, nil }, func(string) error {
-			report, err := engine.Forget(ctx, engine.ForgetParams{Store: k.store, Contracts: k.Contracts, Owner: owner, Cancel: c.Cancel})
+	return c.openKept(ctx, a, true, func(main store.Store, contracts engine.Contracts) error {
+		what := "all data of principal " + command.OneLine(owner, 0)
+		return c.Delete(ctx, &a.Console, []string{owner}, func(string) (string, error) { return what, nil }, func(string) error {
+			report, err := engine.Forget(ctx, engine.ForgetParams{Store: main, Contracts: contracts, Owner: owner, Cancel: c.Cancel})
 			return c.report(ctx, a, report, err)
 		})
 	})
@@ -45,32 +47,32 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 	rows := contract.Counts{"canceled": r.Canceled}
 	rows.AddAll(r.Removed)
 	nothing := rows.Total() == 0
-	if a.json && (err == nil || !nothing) {
-		if werr := a.writeResult(r); werr != nil {
+	if a.JSON && (err == nil || !nothing) {
+		if werr := a.WriteResult(r); werr != nil {
 			return errors.Join(err, werr)
 		}
 	}
-	if !a.json && (err == nil || !nothing) {
-		a.out.line("%s", a.out.bold("deleted of principal "+oneLine(string(c.Principal), 0)))
+	if !a.JSON && (err == nil || !nothing) {
+		a.Out.Line("%s", a.Out.Bold("deleted of principal "+command.OneLine(string(c.Principal), 0)))
 		for _, name := range forgetNames() {
 			if rows[name] > 0 {
-				a.out.line("  %-13s  %d", words(name), rows[name])
+				a.Out.Line("  %-13s  %d", words(name), rows[name])
 			}
 		}
 		if nothing {
-			a.out.line("  nothing: it has no data")
+			a.Out.Line("  nothing: it has no data")
 		}
 	}
 	for _, note := range r.Notes {
-		a.info("%s %s", a.err.red("note:"), note)
+		a.Info("%s %s", a.Err.Red("note:"), note)
 	}
 	switch {
 	case err == nil:
 		return nil
 	case a2a.CodeOf(err) == a2a.CodeConflict && nothing:
-		return &hintError{err, "--cancel cancels them"}
+		return command.WithHint(err, "--cancel cancels them")
 	}
-	return &hintError{err, fmt.Sprintf("run the command again to delete the rest: %s forget %s", a.name, quoteShell(string(c.Principal)))}
+	return command.WithHint(err, fmt.Sprintf("run the command again to delete the rest: %s forget %s", a.name, quoteShell(string(c.Principal))))
 }
 
 // forgetNames returns the names of what a report of a deletion counts, in the order for people.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // grammar is the command line. It has many fields because each is a command of the first level; see commands.
@@ -15,50 +17,38 @@ type grammar struct {
 
 	ShowVersion versionFlag `name:"version" hidden:"" help:"Show the version."`
 
-	Serve     serveCmd     `kong:"-"`
-	Chat      chatCmd      `kong:"-"`
-	Send      sendCmd      `kong:"-"`
-	Tasks     tasksCmd     `kong:"-"`
-	Contexts  contextsCmd  `kong:"-"`
-	Webhooks  webhooksCmd  `kong:"-"`
-	Blobs     blobsCmd     `kong:"-"`
-	History   historyCmd   `kong:"-"`
-	Memory    memoryCmd    `kong:"-"`
-	Documents documentsCmd `kong:"-"`
-	Graph     graphCmd     `kong:"-"`
-	Boards    boardsCmd    `kong:"-"`
-	Config    configCmd    `kong:"-"`
-	Migrate   migrateCmd   `kong:"-"`
-	Storage   storageCmd   `kong:"-"`
-	Export    exportCmd    `kong:"-"`
-	Forget    forgetCmd    `kong:"-"`
-	Import    importCmd    `kong:"-"`
-	Call      callCmd      `kong:"-"`
-	Card      cardCmd      `kong:"-"`
-	Version   versionCmd   `kong:"-"`
-	Help      helpCmd      `kong:"-"`
+	Serve    serveCmd    `kong:"-"`
+	Chat     chatCmd     `kong:"-"`
+	Send     sendCmd     `kong:"-"`
+	Tasks    tasksCmd    `kong:"-"`
+	Contexts contextsCmd `kong:"-"`
+	Webhooks webhooksCmd `kong:"-"`
+	Config   configCmd   `kong:"-"`
+	Migrate  migrateCmd  `kong:"-"`
+	Storage  storageCmd  `kong:"-"`
+	Export   exportCmd   `kong:"-"`
+	Forget   forgetCmd   `kong:"-"`
+	Import   importCmd   `kong:"-"`
+	Call     callCmd     `kong:"-"`
+	Card     cardCmd     `kong:"-"`
+	Version  versionCmd  `kong:"-"`
+	Help     helpCmd     `kong:"-"`
 }
 
-// command is a command of the first level.
-type command struct {
+// topCommand is a command of the first level.
+type topCommand struct {
 	name, help string
 	fields     any // a pointer to its flags, arguments and commands
 }
 
-func (g *grammar) commands() []command {
-	return []command{
+func (g *grammar) commands(a *app) []topCommand {
+	all := []topCommand{
 		{"serve", "Start an agent server.", &g.Serve},
 		{"chat", "Chat with an agent, line by line.", &g.Chat},
 		{"send", "Send a message to an agent and print the answer.", &g.Send},
 		{"tasks", "List, show, follow, cancel, delete and rate tasks.", &g.Tasks},
 		{"contexts", "List, show, describe, archive and delete contexts (conversations).", &g.Contexts},
 		{"webhooks", "Set, list, delete and test webhooks; list and resend undelivered events.", &g.Webhooks},
-		{"blobs", "List, read, store and delete blobs of an owner, in the store.", &g.Blobs},
-		{"history", "List, show, search, export and delete transcripts of an owner, in the store.", &g.History},
-		{"memory", "List, show, search and delete facts of an owner, in the store.", &g.Memory},
-		{"documents", "List, search, add, export and delete documents of an owner, in the store.", &g.Documents},
-		{"graph", "List, show, query, export and delete graphs of an owner, in the store.", &g.Graph},
-		{"boards", "List and show boards of an owner, in the store.", &g.Boards},
 		{"config", "Show the effective settings and their sources.", &g.Config},
 		{"migrate", "Apply, list or print schema migrations of a store.", &g.Migrate},
 		{"storage", "Test a store with the conformance suites.", &g.Storage},
@@ -70,14 +60,34 @@ func (g *grammar) commands() []command {
 		{"version", "Show the version.", &g.Version},
 		{"help", "Explain a command, the exit codes or the environment.", &g.Help},
 	}
+	contracts := make([]topCommand, len(a.commands))
+	for i, c := range a.commands {
+		fields := c.New()
+		setStores(reflect.ValueOf(fields).Elem(), a)
+		contracts[i] = topCommand{c.Name, c.Help, fields}
+	}
+	i := slices.IndexFunc(all, func(c topCommand) bool { return c.name == "config" })
+	return slices.Insert(all, i, contracts...)
 }
 
-// parts returns the options of the parser that add the commands. Those that args do not name get no flags, because most
-// of the time of a short command was the parser's for flags of others. serve has the keys of the config file. If args
+// setStores sets the Stores in the structs of a contract's command.
+func setStores(v reflect.Value, a *app) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Type() == reflect.TypeFor[command.Stores]():
+			f.Set(reflect.ValueOf(&keptStorage{app: a}))
+		case f.Kind() == reflect.Struct && f.CanSet():
+			setStores(f, a)
+		}
+	}
+}
+
+// parts returns the options of the parser that add the commands. Those that the arguments do not name get no flags, because most
+// of the time of a short command was the parser's for flags of others. serve has the keys of the config file. If they
 // name no command, or help, which may print all, each gets its flags.
-func (g *grammar) parts(args []string) []kong.Option {
-	all := g.commands()
-	named := func(c command) bool { return slices.Contains(args, c.name) }
+func (g *grammar) parts(a *app) []kong.Option {
+	args, all := a.args, g.commands(a)
+	named := func(c topCommand) bool { return slices.Contains(args, c.name) }
 	whole := !slices.ContainsFunc(all, named) || slices.Contains(args, "help")
 	options := make([]kong.Option, len(all))
 	for i, c := range all {
@@ -93,10 +103,10 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 	if a.parts.GRPC != nil {
 		g.withGRPC()
 	}
-	parser, err := kong.New(g, append(g.parts(a.args),
+	parser, err := kong.New(g, append(g.parts(a),
 		kong.Name("holdfast"),
-		kong.Bind(a),
-		kong.Writers(a.out.w, a.err.w),
+		kong.Bind(a, &a.Console),
+		kong.Writers(a.Out.W, a.Err.W),
 		kong.Resolvers(kong.ResolverFunc(a.resolve)),
 		kong.WithBeforeResolve(a.loadConfig),
 		kong.Vars{"agents": strings.Join(agentNames(), ",")},
@@ -109,7 +119,7 @@ func (a *app) parser(g *grammar) (*kong.Kong, error) {
 		return nil, err
 	}
 	describeFlags(parser.Model.Node)
-	addHelpTexts(parser.Model.Node)
+	a.addHelpTexts(parser.Model.Node)
 	a.set.serveFlags = flagsOfServe(parser.Model)
 	hideTuning(parser.Model.Node)
 	a.set.collectErrors(parser.Model.Node)

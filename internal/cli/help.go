@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // helpCmd prints the help of a topic.
@@ -30,7 +32,7 @@ func (c helpCmd) Run(a *app) error {
 	case "":
 		return a.printTour()
 	case "exit-codes":
-		a.out.line("%s", strings.ReplaceAll(strings.TrimRight(exitCodesText, "\n"), "{table}", strings.TrimRight(exitTableText(), "\n")))
+		a.Out.Line("%s", strings.ReplaceAll(strings.TrimRight(exitCodesText, "\n"), "{table}", strings.TrimRight(exitTableText(), "\n")))
 		return nil
 	case "environment":
 		return a.printEnvironment()
@@ -49,19 +51,27 @@ func (c helpCmd) Run(a *app) error {
 	selected := parsed.Selected()
 	isDefault := selected != nil && selected.Parent.DefaultCmd == selected && topic == commandPath(selected.Parent)
 	if topic != commandPath(selected) && !isDefault {
-		return &hintError{usagef("unknown help topic %q", topic), "topics: " + strings.Join(topics(parser), ", ")}
+		return command.WithHint(command.Usagef("unknown help topic %q", topic), "topics: "+strings.Join(topics(parser), ", "))
 	}
 	return parsed.PrintUsage(false)
 }
 
-// addHelpTexts sets the texts of help/commands.txt, which has a heading for each command.
-func addHelpTexts(node *kong.Node) {
+// addHelpTexts sets the texts of help/commands.txt and of contracts, which have a heading for each command.
+func (a *app) addHelpTexts(node *kong.Node) {
+	all := "\n" + commandsText
+	for _, c := range a.commands {
+		all += "\n" + c.Details
+	}
+	addTexts(node, all)
+}
+
+func addTexts(node *kong.Node, all string) {
 	for _, child := range node.Children {
-		if _, text, ok := strings.Cut("\n"+commandsText, "\n# "+child.FullPath()+"\n"); ok {
+		if _, text, ok := strings.Cut(all, "\n# "+child.FullPath()+"\n"); ok {
 			text, _, _ = strings.Cut(text, "\n# holdfast ")
 			child.Detail = strings.TrimSpace(text)
 		}
-		addHelpTexts(child)
+		addTexts(child, all)
 	}
 }
 
@@ -92,7 +102,7 @@ func (a *app) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 }
 
 func (a *app) printTour() error {
-	a.out.line("%s", strings.TrimRight(tourText, "\n"))
+	a.Out.Line("%s", strings.TrimRight(tourText, "\n"))
 	return nil
 }
 
@@ -108,6 +118,6 @@ func (a *app) printEnvironment() error {
 			b.WriteString("  " + row.name + strings.Repeat(" ", max(38-len(row.name), 1)) + row.flags() + "\n")
 		}
 	}
-	a.out.line("%s", strings.ReplaceAll(strings.TrimRight(environmentText, "\n"), "{table}", strings.TrimRight(b.String(), "\n")))
+	a.Out.Line("%s", strings.ReplaceAll(strings.TrimRight(environmentText, "\n"), "{table}", strings.TrimRight(b.String(), "\n")))
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 func TestMaskedFlagsAreHiddenFromProcessList(t *testing.T) {
 	t.Parallel()
-	parser, err := (&app{out: &output{}, err: &output{}, set: settings{origins: map[string]origin{}}}).parser(new(grammar))
+	parser, err := (&app{Console: command.Console{Out: &command.Output{}, Err: &command.Output{}}, set: settings{origins: map[string]origin{}}}).parser(new(grammar))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 )
@@ -28,7 +28,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	to.printNotes(a)
-	in := a.stdin
+	in := a.Stdin
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -39,7 +39,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	st, err := to.open(ctx, a, nil)
 	if a2a.CodeOf(err) == a2a.CodeUnavailable && !to.shared {
-		return &hintError{err, "an import needs exclusive access: stop the server, import, and start it again"}
+		return command.WithHint(err, "an import needs exclusive access: stop the server, import, and start it again")
 	}
 	if err != nil {
 		return err
@@ -49,14 +49,14 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		return errors.Join(err, st.Close())
 	}
 	contracts := keptIn(st, others)
-	report, err := transfer.Import(ctx, nonNilReader(in), st, transfer.ImportOptions{
+	report, err := transfer.Import(ctx, command.NonNilReader(in), st, transfer.ImportOptions{
 		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores, Files: blobs.In(contracts.Stores),
 	})
 	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
 	}
-	if a.json {
-		return a.writeResult(report)
+	if a.JSON {
+		return a.WriteResult(report)
 	}
 	c.report(a, report, to)
 	return nil
@@ -64,22 +64,22 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 
 func (c *importCmd) report(a *app, r transfer.Report, to storage) {
 	if len(r.Written) == 0 {
-		a.out.line("nothing to do: everything exists already (%s)", describeCounts(r.Document))
+		a.Out.Line("nothing to do: everything exists already (%s)", describeCounts(r.Document))
 	} else {
-		a.out.line("imported %s", describeCounts(r.Written))
+		a.Out.Line("imported %s", describeCounts(r.Written))
 	}
 	place := c.Data
 	if to.url != "" {
 		place = to.location()
 	}
 	if r.Queued > 0 {
-		a.out.line("%s will run when a server starts on %s", plural(r.Queued, "unfinished task"), place)
+		a.Out.Line("%s will run when a server starts on %s", command.Plural(r.Queued, "unfinished task"), place)
 	}
 	if r.Canceled > 0 {
-		a.out.line("canceled %s", plural(r.Canceled, "unfinished task"))
+		a.Out.Line("canceled %s", command.Plural(r.Canceled, "unfinished task"))
 	}
 	for _, note := range r.Notes {
-		a.info("%s %s", a.err.red("note:"), note)
+		a.Info("%s %s", a.Err.Red("note:"), note)
 	}
 }
 
@@ -90,15 +90,7 @@ func (c *importCmd) explain(ctx context.Context, err error) error {
 	}
 	var unfinished *transfer.UnfinishedError
 	if errors.As(err, &unfinished) {
-		return &hintError{err, "--unfinished queue runs them here, --unfinished cancel cancels them"}
+		return command.WithHint(err, "--unfinished queue runs them here, --unfinished cancel cancels them")
 	}
 	return err
-}
-
-// nonNilReader returns r, or an empty reader if r is nil because the program has no stdin.
-func nonNilReader(r io.Reader) io.Reader {
-	if r == nil {
-		return io.MultiReader()
-	}
-	return r
 }

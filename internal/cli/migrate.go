@@ -75,13 +75,13 @@ func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if a.json {
-		return a.writeResult(map[string]any{"store": s.location(), "applied": names(todo)})
+	if a.JSON {
+		return a.WriteResult(map[string]any{"store": s.location(), "applied": names(todo)})
 	}
 	for _, m := range todo {
-		a.out.line("applied %s", m.Name)
+		a.Out.Line("applied %s", m.Name)
 	}
-	a.out.line("up to date: %s", s.location())
+	a.Out.Line("up to date: %s", s.location())
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	todo := pending(all)
-	if a.json {
+	if a.JSON {
 		type row struct {
 			Name    string     `json:"name"`
 			Applied *time.Time `json:"applied"`
@@ -105,21 +105,21 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 				rows[i].Applied = &all[i].Applied
 			}
 		}
-		return a.writeResult(map[string]any{"store": s.location(), "migrations": rows, "pending": names(todo)})
+		return a.WriteResult(map[string]any{"store": s.location(), "migrations": rows, "pending": names(todo)})
 	}
-	a.out.line("%s", s.location())
+	a.Out.Line("%s", s.location())
 	for _, m := range all {
 		if m.Applied.IsZero() {
-			a.out.line("  pending               %s", a.out.bold(m.Name))
+			a.Out.Line("  pending               %s", a.Out.Bold(m.Name))
 		} else {
-			a.out.line("  applied %s  %s", m.Applied.UTC().Format("2006-01-02"), m.Name)
+			a.Out.Line("  applied %s  %s", m.Applied.UTC().Format("2006-01-02"), m.Name)
 		}
 	}
 	if len(todo) == 0 {
-		a.out.line("up to date")
+		a.Out.Line("up to date")
 		return nil
 	}
-	a.out.line("%d of %d pending; apply them: %s", len(todo), len(all), a.withStorageFlags("migrate up"))
+	a.Out.Line("%d of %d pending; apply them: %s", len(todo), len(all), a.withStorageFlags("migrate up"))
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (c *migratePlanCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	todo := pending(all)
-	if a.json {
+	if a.JSON {
 		type row struct {
 			Name string `json:"name"`
 			SQL  string `json:"sql"`
@@ -141,16 +141,16 @@ func (c *migratePlanCmd) Run(ctx context.Context, a *app) error {
 		for i, m := range todo {
 			rows[i] = row{m.Name, m.Script}
 		}
-		return a.writeResult(map[string]any{"store": s.location(), "plan": rows})
+		return a.WriteResult(map[string]any{"store": s.location(), "plan": rows})
 	}
 	if len(todo) == 0 {
-		a.info("nothing to do: %s is up to date", s.location())
+		a.Info("nothing to do: %s is up to date", s.location())
 	}
 	for i, m := range todo {
 		if i > 0 {
-			a.out.line("")
+			a.Out.Line("")
 		}
-		a.out.line("%s", strings.TrimRight(m.Script, "\n"))
+		a.Out.Line("%s", strings.TrimRight(m.Script, "\n"))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 const urlFormat = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -267,13 +268,13 @@ func explainConnection(err error) error {
 	wrapped := error(&singleLineError{err})
 	switch {
 	case errors.Is(err, postgres.ErrPooler):
-		return &hintError{wrapped, "set --postgres-pooler or STORAGE__POSTGRES_POOLER=true"}
+		return command.WithHint(wrapped, "set --postgres-pooler or STORAGE__POSTGRES_POOLER=true")
 	case errors.As(err, &unknown):
-		return &hintError{wrapped, "the server's certificate is signed by an unknown authority: set sslrootcert=FILE in the URL to the authority's certificate"}
+		return command.WithHint(wrapped, "the server's certificate is signed by an unknown authority: set sslrootcert=FILE in the URL to the authority's certificate")
 	case errors.As(err, &host):
-		return &hintError{wrapped, "the server's certificate is for another host: use the host name of the certificate in the URL, or set sslmode=verify-ca"}
+		return command.WithHint(wrapped, "the server's certificate is for another host: use the host name of the certificate in the URL, or set sslmode=verify-ca")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return &hintError{wrapped, "the server's certificate has expired or is not valid yet: renew it, or correct this machine's clock"}
+		return command.WithHint(wrapped, "the server's certificate has expired or is not valid yet: renew it, or correct this machine's clock")
 	}
 	return wrapped
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // lenientMapper decodes the value of a flag. It adds errors to the problems of the settings. The
@@ -121,7 +123,7 @@ func (s *settings) validationError(errs ...error) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return usagef("%s", strings.Join(lines, "\n"))
+	return command.Usagef("%s", strings.Join(lines, "\n"))
 }
 
 // emptyFlags returns an error for each flag with an empty value on the command line, which often is

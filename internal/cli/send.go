@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -12,16 +11,17 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // sendCmd sends a message.
 type sendCmd struct {
-	Text    []string `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given). If the first of several arguments is a URL, it is that of the agent."`
-	File    []string `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Attach a file to the message; - is stdin. Repeatable. A URL is sent unchanged, and the agent fetches it."`
-	Data    []string `sep:"none" placeholder:"JSON" group:"Message:" help:"Attach structured data, such as '{\"sentences\": 5}'. Repeatable."`
-	Task    nonEmpty `placeholder:"ID" group:"Message:" help:"Continue this task: answer its question or add a message."`
-	Context nonEmpty `placeholder:"ID" group:"Message:" help:"Add the task to this context. An unknown id starts a new context."`
-	Key     nonEmpty `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"Idempotency key: the agent accepts the message once per key. Lost connections are then retried."`
+	Text    []string         `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given). If the first of several arguments is a URL, it is that of the agent."`
+	File    []string         `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Attach a file to the message; - is stdin. Repeatable. A URL is sent unchanged, and the agent fetches it."`
+	Data    []string         `sep:"none" placeholder:"JSON" group:"Message:" help:"Attach structured data, such as '{\"sentences\": 5}'. Repeatable."`
+	Task    command.NonEmpty `placeholder:"ID" group:"Message:" help:"Continue this task: answer its question or add a message."`
+	Context command.NonEmpty `placeholder:"ID" group:"Message:" help:"Add the task to this context. An unknown id starts a new context."`
+	Key     command.NonEmpty `name:"idempotency-key" placeholder:"KEY" group:"Message:" help:"Idempotency key: the agent accepts the message once per key. Lost connections are then retried."`
 
 	Wait   bool `negatable:"" default:"true" group:"Answer:" help:"Wait until the task is final or asks for input, and print the result (default on). --no-wait prints the task id and exits."`
 	Stream bool `group:"Answer:" help:"Print progress and results as they arrive."`
@@ -29,19 +29,6 @@ type sendCmd struct {
 	inlineWebhook
 
 	connection
-}
-
-// nonEmpty is a flag value that must not be empty. With an empty value, such as an unset variable of
-// a script, send would start a new task instead of continuing one, or lose its idempotency key.
-type nonEmpty string
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (g *nonEmpty) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		return errors.New("must not be empty")
-	}
-	*g = nonEmpty(text)
-	return nil
 }
 
 // Run sends the message and shows the answer.
@@ -52,8 +39,8 @@ func (c *sendCmd) Run(ctx context.Context, a *app) error {
 		}
 		c.Text = c.Text[1:]
 	}
-	if len(c.Text) == 1 && isURL(c.Text[0]) && hasInput(a.stdin) {
-		return usagef("stdin has input, and the only argument is a URL: to send stdin to the agent at the URL, add the argument -; to send the URL as text, use < /dev/null")
+	if len(c.Text) == 1 && isURL(c.Text[0]) && hasInput(a.Stdin) {
+		return command.Usagef("stdin has input, and the only argument is a URL: to send stdin to the agent at the URL, add the argument -; to send the URL as text, use < /dev/null")
 	}
 	message, err := c.message(a)
 	if err != nil {
@@ -82,7 +69,7 @@ const inputWait = 200 * time.Millisecond
 
 // hasInput reports whether stdin is no terminal and has input. It may consume the first byte.
 func hasInput(stdin io.Reader) bool {
-	if isTerminal(stdin) {
+	if command.IsTerminal(stdin) {
 		return false
 	}
 	found := make(chan bool, 1)
@@ -117,7 +104,7 @@ func (c *sendCmd) send(ctx context.Context, v *viewer, cl *client.Client, params
 
 func (c *sendCmd) message(a *app) (a2a.Message, error) {
 	if c.Stream && !c.Wait {
-		return a2a.Message{}, usagef("--stream and --no-wait must not both be given")
+		return a2a.Message{}, command.Usagef("--stream and --no-wait must not both be given")
 	}
 	parts, err := c.parts(a)
 	if err != nil {
@@ -139,18 +126,18 @@ func idOfKey(key string) string {
 
 func (c *sendCmd) parts(a *app) ([]a2a.Part, error) {
 	var parts []a2a.Part
-	stdin := &stdinOnce{r: a.stdin}
+	stdin := &stdinOnce{r: a.Stdin}
 	text := strings.Join(c.Text, " ")
 	if nothing := text == "" && len(c.File) == 0 && len(c.Data) == 0; nothing || text == "-" {
-		if nothing && isTerminal(a.stdin) {
-			return nil, &hintError{usagef("nothing to send: give a text, -f FILE or --data JSON"), "see: " + a.name + " help send"}
+		if nothing && command.IsTerminal(a.Stdin) {
+			return nil, command.WithHint(command.Usagef("nothing to send: give a text, -f FILE or --data JSON"), "see: "+a.name+" help send")
 		}
 		raw, err := stdin.read()
 		if err != nil {
 			return nil, err
 		}
 		if text = strings.ToValidUTF8(string(raw), "\ufffd"); text == "" {
-			return nil, usagef("nothing to send: stdin is empty")
+			return nil, command.Usagef("nothing to send: stdin is empty")
 		}
 	}
 	if text != "" {
@@ -168,7 +155,7 @@ func (c *sendCmd) parts(a *app) ([]a2a.Part, error) {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
 		if err := d.Decode(&data); err != nil || d.More() {
-			return nil, usagef("--data %s is not JSON", a2a.Quote(text))
+			return nil, command.Usagef("--data %s is not JSON", a2a.Quote(text))
 		}
 		parts = append(parts, a2a.DataPart{Data: data})
 	}

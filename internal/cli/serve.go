@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
@@ -196,7 +197,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return errors.Join(err, closeAll(ln, over))
 	}
-	a.out.bestEffort = true // a write error of the banner must not change the exit code
+	a.Out.BestEffort = true // a write error of the banner must not change the exit code
 	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), grpc: over, tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
@@ -225,9 +226,9 @@ func (c *serveCmd) logger(a *app) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by the enum
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: a.set.replaceSettings}
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.err.w, opts))
+		return slog.New(slog.NewJSONHandler(a.Err.W, opts))
 	}
-	return slog.New(slog.NewTextHandler(a.err.w, opts))
+	return slog.New(slog.NewTextHandler(a.Err.W, opts))
 }
 
 // prefixLines adds a setting's name to each line of an error.
@@ -264,14 +265,14 @@ func (c *serveCmd) address(a *app) string {
 
 func (a *app) warnUnknownVariables() {
 	for _, text := range a.unknownVariableWarnings() {
-		a.info("%s %s; see: %s help environment", a.err.red("warning:"), text, a.name)
+		a.Info("%s %s; see: %s help environment", a.Err.Red("warning:"), text, a.name)
 	}
 }
 
 // unknownVariableWarnings returns a warning for each unknown variable with Holdfast's prefix.
 func (a *app) unknownVariableWarnings() []string {
 	var g grammar
-	whole := &app{parts: a.parts, out: a.out, err: a.err} // without arguments: with the variables of all commands
+	whole := &app{Console: a.Console, parts: a.parts} // without arguments: with the variables of all commands
 	parser, err := whole.parser(&g)
 	if err != nil {
 		return nil
@@ -305,11 +306,11 @@ func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, a2a.Errorf(a2a.CodeUnavailable, "%s is in use by another server: stop it or choose another address with %s", addr, setting)
 	case errors.Is(err, syscall.EACCES):
-		return nil, usagef("%s: no permission to listen on %s: choose a port above 1023", setting, addr)
+		return nil, command.Usagef("%s: no permission to listen on %s: choose a port above 1023", setting, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, usagef("%s: %s is not an address of this machine", setting, addr)
+		return nil, command.Usagef("%s: %s is not an address of this machine", setting, addr)
 	case errors.As(err, &dns):
-		return nil, usagef("%s: host %q of %s not found", setting, dns.Name, addr)
+		return nil, command.Usagef("%s: host %q of %s not found", setting, dns.Name, addr)
 	case errors.As(err, &op):
 		err = op.Err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/embedding"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -97,7 +98,7 @@ func (f *storageFlags) resolve(a *app, data string) (storage, error) {
 		errs = append(errs, s.resolve(f, a, &s, data))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return s, usagef("%s", err)
+		return s, command.Usagef("%s", err)
 	}
 	return s, nil
 }
@@ -213,14 +214,14 @@ func (s *storage) printNotes(a *app) { a.printNotes(s.notes) }
 
 func (a *app) printNotes(notes []string) {
 	for _, note := range notes {
-		a.info("%s %s", a.err.red("note:"), note)
+		a.Info("%s %s", a.Err.Red("note:"), note)
 	}
 }
 
 // requirePersistent returns an error for storage in memory.
 func (s *storage) requirePersistent() error {
 	if s.inMemory {
-		return usagef("--storage is %s, want %s for this command", s.kind, kinds(func(b *backend) bool { return !b.inMemory }))
+		return command.Usagef("--storage is %s, want %s for this command", s.kind, kinds(func(b *backend) bool { return !b.inMemory }))
 	}
 	return nil
 }
@@ -238,7 +239,7 @@ func (s *storage) explain(ctx context.Context, a *app, err error) error {
 	if merr != nil || s.cfg.Migrate || len(pending(all)) == 0 {
 		return err
 	}
-	return &hintError{err, "run: " + a.withStorageFlags("migrate up") + " (or start serve with --run-migrations-on-startup or STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)"}
+	return command.WithHint(err, "run: "+a.withStorageFlags("migrate up")+" (or start serve with --run-migrations-on-startup or STORAGE__RUN_MIGRATIONS_ON_STARTUP=true)")
 }
 
 // withStorageFlags returns a command line with the storage flags of this command line.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // storageCmd has the commands for stores.
@@ -60,11 +61,11 @@ type SuiteResult struct {
 // Run tests a store.
 func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 	if a.parts.Suites == nil {
-		return &hintError{a2a.Errorf(a2a.CodeUnsupported, "this build of the command has no conformance suites"), "use the command " + checkBuild}
+		return command.WithHint(a2a.Errorf(a2a.CodeUnsupported, "this build of the command has no conformance suites"), "use the command "+checkBuild)
 	}
 	one, err := a.storeToCheck(c.URL)
 	if err != nil {
-		return usagef("URL %s", strings.ReplaceAll(err.Error(), "\n", " and "))
+		return command.Usagef("URL %s", strings.ReplaceAll(err.Error(), "\n", " and "))
 	}
 	suites, err := a.parts.Suites(ctx, StoreToCheck{Kind: one.kind, URL: one.url, Dir: one.at.data, Postgres: one.at.cfg})
 	if err != nil {
@@ -77,13 +78,13 @@ func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 		case len(c.Suite) > 0 && !slices.Contains(c.Suite, s.Name), len(c.Suite) == 0 && s.Name == "tasks":
 			continue
 		case len(c.Suite) == 0 && off:
-			a.info("documents are not tested, because they are turned off (--postgres-vectors)")
+			a.Info("documents are not tested, because they are turned off (--postgres-vectors)")
 			continue
 		}
-		a.info("testing %s ...", s.Name)
+		a.Info("testing %s ...", s.Name)
 		report := s.Run(ctx)
 		failed = failed || len(report.Failed) > 0
-		if reports = append(reports, report); !a.json {
+		if reports = append(reports, report); !a.JSON {
 			report.print(a)
 		}
 	}
@@ -91,9 +92,9 @@ func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case len(reports) == 0:
-		return usagef("--suite: %s has no such store", one.kind)
-	case a.json:
-		if err := a.writeResult(map[string]any{"url": maskURL(c.URL), "ok": !failed, "suites": reports}); err != nil {
+		return command.Usagef("--suite: %s has no such store", one.kind)
+	case a.JSON:
+		if err := a.WriteResult(map[string]any{"url": maskURL(c.URL), "ok": !failed, "suites": reports}); err != nil {
 			return err
 		}
 	}
@@ -105,12 +106,12 @@ func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 
 // print prints the result of a suite.
 func (r *SuiteReport) print(a *app) {
-	a.out.line("%-8s %d passed, %d failed, %d skipped in %s", r.Suite, r.Passed, len(r.Failed), len(r.Skipped), r.Duration)
+	a.Out.Line("%-8s %d passed, %d failed, %d skipped in %s", r.Suite, r.Passed, len(r.Failed), len(r.Skipped), r.Duration)
 	for _, f := range r.Failed {
-		a.out.line("  %s %s: %s", a.out.red("failed"), clean(f.Test), strings.ReplaceAll(clean(f.Message), "\n", "\n    "))
+		a.Out.Line("  %s %s: %s", a.Out.Red("failed"), command.Clean(f.Test), strings.ReplaceAll(command.Clean(f.Message), "\n", "\n    "))
 	}
 	for _, s := range r.Skipped {
-		a.out.line("  %s", a.out.dim("skipped "+clean(s.Test)+": "+oneLine(s.Message, 0)))
+		a.Out.Line("  %s", a.Out.Dim("skipped "+command.Clean(s.Test)+": "+command.OneLine(s.Message, 0)))
 	}
 }
 

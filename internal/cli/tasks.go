@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // tasksCmd has the commands about tasks.
@@ -27,7 +28,7 @@ type tasksListCmd struct {
 	Since   timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed since this time: 2h (ago) or 2026-01-31T12:00:00Z."`
 	Before  timestamp `placeholder:"TIME" group:"Filter:" help:"Only tasks whose state changed before this time."`
 
-	pageFlags `group:"Pages:" set:"items=Tasks" set:"item=task" set:"but="`
+	command.PageFlags `group:"Pages:" set:"items=Tasks" set:"item=task" set:"but="`
 	connection
 }
 
@@ -56,7 +57,7 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
 	for _, s := range c.State {
 		params.States = append(params.States, a2a.TaskState(s))
 	}
-	if !a.json {
+	if !a.JSON {
 		one := 1
 		params.HistoryLength = &one
 		params.IncludeTotal = !c.All
@@ -67,39 +68,39 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
 		func(token string) any { params.PageToken = token; return params },
 		func(page *a2a.ListTasksResult) string {
 			for _, task := range page.Tasks {
-				t.row(task.ID, string(task.Status.State), age(task.Status.Timestamp), t.end(task.ContextID, 3), snippet(task, t.last))
+				t.Row(task.ID, string(task.Status.State), command.Age(task.Status.Timestamp), t.End(task.ContextID, 3), snippet(task, t.Last))
 			}
 			if page.Total != nil {
-				t.total = " (" + totalText(*page.Total, page.TotalCapped) + " in total)"
+				t.Total = " (" + totalText(*page.Total, page.TotalCapped) + " in total)"
 			}
 			return page.NextPageToken
 		},
-	}.show(ctx, &c.connection, &c.pageFlags, t)
+	}.show(ctx, a, &c.connection, &c.PageFlags, t)
 }
 
 // wideTerminal is the width, in columns, that shows whole context ids.
 const wideTerminal = 130
 
-func taskTable(a *app) *table {
-	t := &table{a: a, what: "tasks", member: "tasks", columns: []column{{"ID", 36}, {"STATE", 14}, {"AGE", -4}, {"CONTEXT", 36}, {"TEXT", 0}}}
-	if a.out.terminal && a.out.width < wideTerminal {
-		t.columns[3].width = 13
+func taskTable(a *app) *command.Table {
+	t := command.NewTable(&a.Console, "tasks", "ID:36", "STATE:14", "AGE:-4", "CONTEXT:36", "TEXT")
+	if a.Out.Terminal && a.Out.Width < wideTerminal {
+		t.Columns[3].Width = 13
 	}
-	t.fit()
+	t.Fit()
 	return t
 }
 
 // snippet returns the newest text of a task, at most width characters.
 func snippet(t a2a.Task, width int) string {
 	if t.Status.Message != nil && t.Status.Message.Text() != "" {
-		return oneLine(t.Status.Message.Text(), width)
+		return command.OneLine(t.Status.Message.Text(), width)
 	}
 	if n := len(t.History); n > 0 {
 		m := t.History[n-1]
 		if m.Text() == "" && len(m.Files()) > 0 {
-			return oneLine("file: "+describeName(m.Files()[0]), width)
+			return command.OneLine("file: "+describeName(m.Files()[0]), width)
 		}
-		return oneLine(m.Text(), width)
+		return command.OneLine(m.Text(), width)
 	}
 	return ""
 }
@@ -110,23 +111,6 @@ func describeName(f a2a.FilePart) string {
 		return kind
 	}
 	return name
-}
-
-func age(t time.Time) string {
-	d := time.Since(t)
-	switch {
-	case t.IsZero():
-		return "-"
-	case d < time.Second:
-		return "0s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 type tasksGetCmd struct {
@@ -143,18 +127,18 @@ func (c *tasksGetCmd) Run(ctx context.Context, a *app) error {
 }
 
 func showTask(a *app, t *a2a.Task) {
-	o := a.out
-	o.line("%s", o.bold("task "+clean(t.ID)))
-	o.line("  state    %s, for %s", t.Status.State, age(t.Status.Timestamp))
-	o.line("  context  %s", clean(t.ContextID))
+	o := a.Out
+	o.Line("%s", o.Bold("task "+command.Clean(t.ID)))
+	o.Line("  state    %s, for %s", t.Status.State, command.Age(t.Status.Timestamp))
+	o.Line("  context  %s", command.Clean(t.ContextID))
 	for _, m := range t.History {
-		o.line("")
-		o.line("%s", o.bold(string(m.Role)))
+		o.Line("")
+		o.Line("%s", o.Bold(string(m.Role)))
 		showParts(o, m.Parts)
 	}
 	if m := t.Status.Message; m != nil && (len(t.History) == 0 || t.History[len(t.History)-1].ID != m.ID) {
-		o.line("")
-		o.line("%s", o.bold("agent (status)"))
+		o.Line("")
+		o.Line("%s", o.Bold("agent (status)"))
 		showParts(o, m.Parts)
 	}
 	for _, artifact := range t.Artifacts {
@@ -162,14 +146,14 @@ func showTask(a *app, t *a2a.Task) {
 		if name == "" {
 			name = artifact.ID
 		}
-		o.line("")
-		o.line("%s", o.bold("artifact "+clean(name)))
+		o.Line("")
+		o.Line("%s", o.Bold("artifact "+command.Clean(name)))
 		showParts(o, artifact.Parts)
 	}
 }
 
 // showParts writes parts indented.
-func showParts(o *output, parts []a2a.Part) {
+func showParts(o *command.Output, parts []a2a.Part) {
 	for _, part := range parts {
 		text := ""
 		switch part := part.(type) {
@@ -185,7 +169,7 @@ func showParts(o *output, parts []a2a.Part) {
 			text = "file: " + describeFile(part)
 		}
 		for line := range strings.Lines(text) {
-			o.text("  " + strings.TrimRight(line, "\r\n") + "\n")
+			o.Text("  " + strings.TrimRight(line, "\r\n") + "\n")
 		}
 	}
 }
@@ -216,14 +200,14 @@ type tasksCancelCmd struct {
 
 // Run cancels tasks. It continues after errors.
 func (c *tasksCancelCmd) Run(ctx context.Context, a *app) error {
-	return a.each(ctx, c.IDs, func(id string) error {
+	return a.Each(ctx, c.IDs, func(id string) error {
 		return c.change(ctx, a, a2a.MethodCancel, a2a.TaskIDParams{ID: id}, "canceled "+id)
 	})
 }
 
 type tasksDeleteCmd struct {
 	IDs []string `arg:"" name:"id" help:"Task ids."`
-	confirmFlag
+	command.ConfirmFlag
 	Force bool `help:"Also delete tasks with undelivered webhook events, and drop these events."`
 
 	connection
@@ -231,8 +215,8 @@ type tasksDeleteCmd struct {
 
 // Run deletes tasks. It continues after errors.
 func (c *tasksDeleteCmd) Run(ctx context.Context, a *app) error {
-	describe := func(id string) (string, error) { return "task " + clean(id), nil }
-	return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+	describe := func(id string) (string, error) { return "task " + command.Clean(id), nil }
+	return c.Delete(ctx, &a.Console, c.IDs, describe, func(id string) error {
 		return c.change(ctx, a, a2a.MethodTasksDelete, a2a.DeleteTaskParams{ID: id, Force: c.Force}, "deleted "+id)
 	})
 }

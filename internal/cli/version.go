@@ -66,19 +66,19 @@ type versionCmd struct{}
 // Run shows the version.
 func (versionCmd) Run(a *app) error {
 	b := readBuild()
-	if a.json {
+	if a.JSON {
 		raw, err := json.Marshal(b)
 		if err != nil {
 			return err
 		}
-		a.out.json(raw)
+		a.Out.JSON(raw)
 		return nil
 	}
-	a.out.line("holdfast %s", b.Version)
+	a.Out.Line("holdfast %s", b.Version)
 	if b.Commit != "" {
-		a.out.line("  commit  %s", b.Commit)
+		a.Out.Line("  commit  %s", b.Commit)
 	}
-	a.out.line("  go      %s %s", b.Go, b.OS)
-	a.out.line("  sqlite  %s", b.SQLite)
+	a.Out.Line("  go      %s %s", b.Go, b.OS)
+	a.Out.Line("  sqlite  %s", b.SQLite)
 	return nil
 }

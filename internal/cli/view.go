@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
@@ -31,19 +32,19 @@ type viewer struct {
 
 func newViewer(a *app, conn *connection, live bool) *viewer {
 	v := &viewer{a: a, conn: conn, live: live}
-	v.line = statusLine{o: a.err, off: a.json, plain: live}
+	v.line = statusLine{o: a.Err, off: a.JSON, plain: live}
 	v.art = artifactPrinter{a: a, line: &v.line}
 	return v
 }
 
 // reconnecting shows that the client lost the connection and retries.
 func (v *viewer) reconnecting(r client.Reconnect) {
-	text := fmt.Sprintf("connection lost, retrying in %s (%s)", r.Delay.Round(100*time.Millisecond), oneLine(r.Err.Error(), 80))
-	if v.a.err.terminal {
+	text := fmt.Sprintf("connection lost, retrying in %s (%s)", r.Delay.Round(100*time.Millisecond), command.OneLine(r.Err.Error(), 80))
+	if v.a.Err.Terminal {
 		v.art.breakLine()
 		v.line.show(text)
 	} else if r.Attempt == 1 {
-		v.a.info("%s", text)
+		v.a.Info("%s", text)
 	}
 }
 
@@ -57,7 +58,7 @@ func (v *viewer) detach(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	v.a.info("The task continues. Follow it: %s tasks follow%s %s", v.a.name, v.conn.flags(), v.taskID)
+	v.a.Info("The task continues. Follow it: %s tasks follow%s %s", v.a.name, v.conn.flags(), v.taskID)
 	return err
 }
 
@@ -67,11 +68,11 @@ func (v *viewer) stream(updates iter.Seq2[client.Update, error]) error {
 		if err != nil {
 			return err
 		}
-		if v.a.json {
-			v.a.out.json(inV03(v.conn.cl, u.Raw, u.Event))
+		if v.a.JSON {
+			v.a.Out.JSON(inV03(v.conn.cl, u.Raw, u.Event))
 		}
 		if m, ok := u.Event.(*a2a.Message); ok {
-			if v.a.json {
+			if v.a.JSON {
 				return nil
 			}
 			return v.message(m)
@@ -86,7 +87,7 @@ func (v *viewer) showEvent(event a2a.Event) {
 	switch e := event.(type) {
 	case *a2a.Task:
 		v.taskID, v.contextID, v.status = e.ID, e.ContextID, e.Status
-		if v.live && !v.a.json {
+		if v.live && !v.a.JSON {
 			for _, artifact := range e.Artifacts {
 				v.art.printComplete(artifact)
 			}
@@ -94,7 +95,7 @@ func (v *viewer) showEvent(event a2a.Event) {
 	case *a2a.TaskStatusUpdateEvent:
 		v.taskID, v.contextID, v.status = e.TaskID, e.ContextID, e.Status
 	case *a2a.TaskArtifactUpdateEvent:
-		if v.live && !v.a.json {
+		if v.live && !v.a.JSON {
 			v.art.printChunk(e)
 		}
 		return
@@ -164,11 +165,11 @@ func (v *viewer) show(ctx context.Context) error {
 		return err
 	}
 	v.line.clear()
-	if v.a.json {
-		v.a.out.json(raw)
+	if v.a.JSON {
+		v.a.Out.JSON(raw)
 	}
 	v.status, v.contextID = task.Status, task.ContextID
-	if !v.a.json {
+	if !v.a.JSON {
 		for _, artifact := range task.Artifacts {
 			v.art.printComplete(artifact)
 		}
@@ -180,7 +181,7 @@ func (v *viewer) show(ctx context.Context) error {
 func (v *viewer) finish() error {
 	v.line.clear()
 	state := v.status.State
-	if !v.a.json {
+	if !v.a.JSON {
 		v.art.end()
 		v.outcome(state)
 	}
@@ -195,51 +196,51 @@ func (v *viewer) outcome(state a2a.TaskState) {
 	if v.status.Message != nil {
 		text = strings.TrimRight(v.status.Message.Text(), "\n")
 	}
-	o := v.a.err
-	about := o.dim(fmt.Sprintf("task %s, context %s", v.taskID, v.contextID))
+	o := v.a.Err
+	about := o.Dim(fmt.Sprintf("task %s, context %s", v.taskID, v.contextID))
 	switch {
 	case state.Paused():
-		o.line("%s %s", o.bold(string(state)+":"), clean(text))
-		o.line("Answer: %s send%s --task %s 'your answer'", v.a.name, v.conn.flags(), v.taskID)
-		o.line("%s", about)
+		o.Line("%s %s", o.Bold(string(state)+":"), command.Clean(text))
+		o.Line("Answer: %s send%s --task %s 'your answer'", v.a.name, v.conn.flags(), v.taskID)
+		o.Line("%s", about)
 	case state == a2a.StateCompleted:
 		if text != "" && !v.art.printed {
-			v.a.out.text(text + "\n")
+			v.a.Out.Text(text + "\n")
 		} else if text != "" && !v.art.said(text) {
-			o.line("%s", clean(text))
+			o.Line("%s", command.Clean(text))
 		}
-		o.line("%s %s", o.bold("completed:"), about)
+		o.Line("%s %s", o.Bold("completed:"), about)
 	case text == "":
-		o.line("%s %s", o.red(string(state)+":"), about)
+		o.Line("%s %s", o.Red(string(state)+":"), about)
 	default:
-		o.line("%s %s", o.red(string(state)+":"), clean(text))
-		o.line("%s", about)
+		o.Line("%s %s", o.Red(string(state)+":"), command.Clean(text))
+		o.Line("%s", about)
 	}
 }
 
 // accepted shows a task that the command does not wait for.
 func (v *viewer) accepted(task *a2a.Task) error {
-	if v.a.json {
+	if v.a.JSON {
 		raw, err := wire.Marshal(task)
 		if err != nil {
 			return err
 		}
-		v.a.out.json(raw)
+		v.a.Out.JSON(raw)
 		return nil
 	}
-	v.a.out.line("%s", clean(task.ID))
-	v.a.info("%s. Follow it: %s tasks follow%s %s", task.Status.State, v.a.name, v.conn.flags(), clean(task.ID))
+	v.a.Out.Line("%s", command.Clean(task.ID))
+	v.a.Info("%s. Follow it: %s tasks follow%s %s", task.Status.State, v.a.name, v.conn.flags(), command.Clean(task.ID))
 	return nil
 }
 
 // message shows an answer that is a message instead of a task.
 func (v *viewer) message(m *a2a.Message) error {
-	if v.a.json {
+	if v.a.JSON {
 		raw, err := wire.Marshal(m)
 		if err != nil {
 			return err
 		}
-		v.a.out.json(raw)
+		v.a.Out.JSON(raw)
 		return nil
 	}
 	v.art.printComplete(a2a.Artifact{Parts: m.Parts})
@@ -302,7 +303,7 @@ func (p *artifactPrinter) part(part a2a.Part) {
 	switch part := part.(type) {
 	case a2a.TextPart:
 		if part.Text != "" {
-			p.a.out.text(part.Text)
+			p.a.Out.Text(part.Text)
 			p.printed, p.open = true, !strings.HasSuffix(part.Text, "\n")
 		}
 	case a2a.DataPart:
@@ -312,24 +313,24 @@ func (p *artifactPrinter) part(part a2a.Part) {
 		}
 		p.end()
 		if p.printed {
-			p.a.err.line("%s", p.a.err.dim(fmt.Sprintf("data: %d bytes of JSON; --json shows them", len(raw))))
+			p.a.Err.Line("%s", p.a.Err.Dim(fmt.Sprintf("data: %d bytes of JSON; --json shows them", len(raw))))
 			return
 		}
-		p.a.out.text(string(raw) + "\n")
+		p.a.Out.Text(string(raw) + "\n")
 	case a2a.FilePart:
 		p.end()
-		p.a.err.line("%s", p.a.err.dim("file: "+clean(describeFile(part))))
+		p.a.Err.Line("%s", p.a.Err.Dim("file: "+command.Clean(describeFile(part))))
 	}
 }
 
 // onScreen reports whether the terminal's last line is an unfinished line of an artifact, which a
 // status line would overwrite.
-func (p *artifactPrinter) onScreen() bool { return p.open && p.a.out.terminal }
+func (p *artifactPrinter) onScreen() bool { return p.open && p.a.Out.Terminal }
 
 // breakLine ends an unfinished line on a terminal.
 func (p *artifactPrinter) breakLine() {
 	if p.onScreen() {
-		p.a.out.text("\n")
+		p.a.Out.Text("\n")
 		p.open = false
 	}
 }
@@ -338,7 +339,7 @@ func (p *artifactPrinter) breakLine() {
 func (p *artifactPrinter) end() {
 	if p.open {
 		p.line.clear()
-		p.a.out.text("\n")
+		p.a.Out.Text("\n")
 		p.open = false
 	}
 }
@@ -363,7 +364,7 @@ func describeFile(part a2a.FilePart) string {
 // statusLine is a line that is updated in place on a terminal. Without a terminal each change is
 // printed as a line if plain is set, else not at all.
 type statusLine struct {
-	o     *output
+	o     *command.Output
 	off   bool
 	plain bool
 	last  string
@@ -373,19 +374,19 @@ type statusLine struct {
 func (s *statusLine) show(text string) {
 	switch {
 	case s.off || text == s.last:
-	case s.o.terminal:
+	case s.o.Terminal:
 		s.clear()
 		s.last, s.shown = text, true
-		_, _ = fmt.Fprint(s.o.w, s.o.dim(oneLine(text, s.o.width-1)))
+		_, _ = fmt.Fprint(s.o.W, s.o.Dim(command.OneLine(text, s.o.Width-1)))
 	case s.plain:
 		s.last = text
-		s.o.line("%s", oneLine(text, 0))
+		s.o.Line("%s", command.OneLine(text, 0))
 	}
 }
 
 func (s *statusLine) clear() {
 	if s.shown {
-		_, _ = fmt.Fprint(s.o.w, "\r\x1b[K")
+		_, _ = fmt.Fprint(s.o.W, "\r\x1b[K")
 		s.shown = false
 		s.last = ""
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
 // webhooksCmd has the commands about webhooks.
@@ -25,15 +26,15 @@ type webhooksCmd struct {
 }
 
 type webhooksSetCmd struct {
-	Task nonEmpty `arg:"" help:"Task id."`
-	URL  string   `arg:"" help:"URL that receives the events, https or http."`
+	Task command.NonEmpty `arg:"" help:"Task id."`
+	URL  string           `arg:"" help:"URL that receives the events, https or http."`
 
-	ID           nonEmpty `placeholder:"ID" group:"Webhook:" help:"Webhook id; an existing webhook is replaced (default the id of the task's webhook with this URL, else generated)."`
-	WebhookToken *string  `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
-	Format       string   `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default that of the replaced webhook, else ${default})."`
-	Signature    []string `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default that of the replaced webhook, else v1)."`
-	RotateSecret bool     `group:"Webhook:" help:"Create new signing keys. For one day requests are also signed with the old keys."`
-	LongRunning  bool     `negatable:"" group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final (default as for the replaced webhook, else off)."`
+	ID           command.NonEmpty `placeholder:"ID" group:"Webhook:" help:"Webhook id; an existing webhook is replaced (default the id of the task's webhook with this URL, else generated)."`
+	WebhookToken *string          `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
+	Format       string           `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default that of the replaced webhook, else ${default})."`
+	Signature    []string         `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default that of the replaced webhook, else v1)."`
+	RotateSecret bool             `group:"Webhook:" help:"Create new signing keys. For one day requests are also signed with the old keys."`
+	LongRunning  bool             `negatable:"" group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final (default as for the replaced webhook, else off)."`
 
 	connection
 }
@@ -45,19 +46,19 @@ func (c *webhooksSetCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	err = show(ctx, a, &c.connection, a2a.MethodPushSet, params, func(set *a2a.TaskPushNotificationConfig) {
-		a.out.line("set webhook %s", clean(set.Config.ID))
+		a.Out.Line("set webhook %s", command.Clean(set.Config.ID))
 		if set.Config.SigningSecret != "" {
-			a.out.line("signing secret, not shown again after ten minutes: %s", clean(set.Config.SigningSecret))
+			a.Out.Line("signing secret, not shown again after ten minutes: %s", command.Clean(set.Config.SigningSecret))
 		}
 		if set.Config.SigningKey != "" {
-			a.out.line("public key of v1a: %s", clean(set.Config.SigningKey))
+			a.Out.Line("public key of v1a: %s", command.Clean(set.Config.SigningKey))
 		}
 	})
 	return c.explainSet(a, params, err)
 }
 
 // webhooksOf returns the webhooks of a task, raw and decoded.
-func webhooksOf(ctx context.Context, a *app, c *connection, task nonEmpty) (json.RawMessage, []a2a.TaskPushNotificationConfig, error) {
+func webhooksOf(ctx context.Context, a *app, c *connection, task command.NonEmpty) (json.RawMessage, []a2a.TaskPushNotificationConfig, error) {
 	raw, list, err := call[a2a.ListTaskPushNotificationConfigResult](ctx, a, c, a2a.MethodPushList, a2a.ListTaskPushNotificationConfigParams{TaskID: string(task)})
 	if err != nil {
 		return nil, nil, err
@@ -109,11 +110,11 @@ func (c *webhooksSetCmd) explainSet(a *app, params *a2a.TaskPushNotificationConf
 	switch coded.Data["field"] {
 	case "pushNotificationConfig.token":
 		if c.WebhookToken == nil && params.Config.Token != "" {
-			return &hintError{err, "set --webhook-token again, or --webhook-token '' for none"}
+			return command.WithHint(err, "set --webhook-token again, or --webhook-token '' for none")
 		}
 	case "pushNotificationConfig.authentication.credentials":
 		if auth.Credentials != "" {
-			return &hintError{err, "credentials have no flag: set them as JSON with `" + a.name + " call" + c.flags() + " " + a2a.MethodPushSet + "`"}
+			return command.WithHint(err, "credentials have no flag: set them as JSON with `"+a.name+" call"+c.flags()+" "+a2a.MethodPushSet+"`")
 		}
 	}
 	return explainURL(a, err, c.URL)
@@ -127,14 +128,14 @@ func explainURL(a *app, err error, rawURL string) error {
 	}
 	rule, _ := coded.Data["rule"].(string)
 	if flag := allowFlag(rule, rawURL); flag != "" {
-		return &hintError{err, "the server delivers to public addresses only; its operator can allow this one: `" + a.name + " serve " + flag + "`"}
+		return command.WithHint(err, "the server delivers to public addresses only; its operator can allow this one: `"+a.name+" serve "+flag+"`")
 	}
 	return err
 }
 
 type webhooksGetCmd struct {
-	Task nonEmpty `arg:"" help:"Task id."`
-	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task)."`
+	Task command.NonEmpty `arg:"" help:"Task id."`
+	ID   command.NonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task)."`
 
 	connection
 }
@@ -146,20 +147,20 @@ func (c *webhooksGetCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case err != nil:
 		return c.explainWebhook(a, c.Task, err)
-	case a.json:
-		a.out.json(raw)
+	case a.JSON:
+		a.Out.JSON(raw)
 		return nil
 	}
 	dead, err := c.deadLetters(ctx, a, a2a.ListDeadLettersParams{TaskID: string(c.Task), ConfigID: got.Config.ID})
 	if err == nil {
-		showWebhook(a.out, got, len(dead.DeadLetters))
+		showWebhook(a.Out, got, len(dead.DeadLetters))
 	}
 	return err
 }
 
 // deadLetters returns the first page of dead letters; with a next page if the agent does not list them.
 func (c *connection) deadLetters(ctx context.Context, a *app, params a2a.ListDeadLettersParams) (*a2a.ListDeadLettersResult, error) {
-	params.PageSize = maxPage
+	params.PageSize = command.MaxPage
 	_, letters, err := call[a2a.ListDeadLettersResult](ctx, a, c, a2a.MethodDeadLetters, params)
 	if a2a.CodeOf(err) == a2a.CodeMethodNotFound { // another A2A server
 		return &a2a.ListDeadLettersResult{NextPageToken: "unknown"}, nil
@@ -168,9 +169,9 @@ func (c *connection) deadLetters(ctx context.Context, a *app, params a2a.ListDea
 }
 
 // explainWebhook adds a hint to an error of a call about a webhook.
-func (c *connection) explainWebhook(a *app, task nonEmpty, err error) error {
+func (c *connection) explainWebhook(a *app, task command.NonEmpty, err error) error {
 	if hint := webhookHint(err); hint != "" {
-		return &hintError{err, "`" + a.name + " webhooks list" + c.flags() + " " + quoteShell(string(task)) + "` " + hint}
+		return command.WithHint(err, "`"+a.name+" webhooks list"+c.flags()+" "+quoteShell(string(task))+"` "+hint)
 	}
 	return err
 }
@@ -189,9 +190,9 @@ func webhookHint(err error) string {
 }
 
 // showWebhook prints a webhook and its number of dead letters.
-func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
-	row, c := o.row, &w.Config
-	o.line("%s", o.bold("webhook "+clean(c.ID)))
+func showWebhook(o *command.Output, w *a2a.TaskPushNotificationConfig, dead int) {
+	row, c := o.Row, &w.Config
+	o.Line("%s", o.Bold("webhook "+command.Clean(c.ID)))
 	row("task", w.TaskID)
 	row("url", c.URL)
 	if c.Token != "" {
@@ -217,18 +218,18 @@ func showWebhook(o *output, w *a2a.TaskPushNotificationConfig, dead int) {
 	}
 	row("state", stateOf(d))
 	if d.LastDelivered != nil {
-		row("delivered", fmt.Sprintf("%s, the last %s ago", plural(d.Delivered, "event"), age(*d.LastDelivered)))
+		row("delivered", fmt.Sprintf("%s, the last %s ago", command.Plural(d.Delivered, "event"), command.Age(*d.LastDelivered)))
 	} else {
 		row("delivered", "nothing yet")
 	}
 	switch {
-	case dead >= maxPage:
+	case dead >= command.MaxPage:
 		row("dead", strconv.Itoa(dead)+" events or more")
 	case dead > 0:
-		row("dead", plural(int64(dead), "event"))
+		row("dead", command.Plural(int64(dead), "event"))
 	}
 	if next := nextOf(d); next != "" && d.Attempts > 0 {
-		row("next", fmt.Sprintf("%s, after %s", next, plural(int64(d.Attempts), "failure")))
+		row("next", fmt.Sprintf("%s, after %s", next, command.Plural(int64(d.Attempts), "failure")))
 	} else {
 		row("next", next)
 	}
@@ -264,8 +265,8 @@ func formatDelay(d time.Duration) string {
 }
 
 type webhooksDeleteCmd struct {
-	Task nonEmpty   `arg:"" help:"Task id."`
-	IDs  []nonEmpty `arg:"" name:"id" help:"Webhook ids."`
+	Task command.NonEmpty   `arg:"" help:"Task id."`
+	IDs  []command.NonEmpty `arg:"" name:"id" help:"Webhook ids."`
 
 	connection
 }
@@ -284,7 +285,7 @@ func (c *webhooksDeleteCmd) Run(ctx context.Context, a *app) error {
 	for i, id := range c.IDs {
 		ids[i] = string(id)
 	}
-	return a.each(ctx, ids, func(id string) error {
+	return a.Each(ctx, ids, func(id string) error {
 		text := "deleted webhook " + id
 		if !exists[id] {
 			text = "webhook " + id + " not found"
@@ -304,7 +305,7 @@ type inlineWebhook struct {
 func (i *inlineWebhook) configuration() (*a2a.MessageSendConfiguration, error) {
 	if i.Webhook == "" {
 		if i.WebhookToken != "" || i.LongRunning {
-			return nil, usagef("--webhook-token and --long-running need --webhook")
+			return nil, command.Usagef("--webhook-token and --long-running need --webhook")
 		}
 		return nil, nil
 	}

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 type webhooksListCmd struct {
-	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
+	Task command.NonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
 
 	operatorFlags
 	connection
@@ -29,11 +30,11 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case err != nil:
 		return err
-	case a.json:
-		a.out.json(raw)
+	case a.JSON:
+		a.Out.JSON(raw)
 		return nil
 	case len(list) == 0:
-		a.info("no webhooks")
+		a.Info("no webhooks")
 		return nil
 	}
 	letters, err := c.deadLetters(ctx, a, a2a.ListDeadLettersParams{TaskID: string(c.Task)})
@@ -48,10 +49,10 @@ func (c *webhooksListCmd) Run(ctx context.Context, a *app) error {
 }
 
 type webhooksAttemptsCmd struct {
-	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
-	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default all webhooks of the task)."`
+	Task command.NonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner and --all-owners."`
+	ID   command.NonEmpty `arg:"" optional:"" help:"Webhook id (default all webhooks of the task)."`
 
-	pageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
+	command.PageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
 	operatorFlags
 	connection
 }
@@ -59,7 +60,7 @@ type webhooksAttemptsCmd struct {
 // Run lists attempts.
 func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 	if c.usesStore() {
-		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.pageFlags)
+		return c.attempts(ctx, a, string(c.Task), string(c.ID), &c.PageFlags)
 	}
 	if err := c.checkRemote(a, string(c.Task)); err != nil {
 		return err
@@ -76,13 +77,13 @@ func (c *webhooksAttemptsCmd) Run(ctx context.Context, a *app) error {
 			}
 			return page.NextPageToken
 		},
-	}.show(ctx, &c.connection, &c.pageFlags, t))
+	}.show(ctx, a, &c.connection, &c.PageFlags, t))
 }
 
 type webhooksDeadCmd struct {
-	Task nonEmpty `placeholder:"ID" group:"Filter:" help:"Only dead letters of this task."`
+	Task command.NonEmpty `placeholder:"ID" group:"Filter:" help:"Only dead letters of this task."`
 
-	pageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
+	command.PageFlags `group:"Pages:" set:"items=Items" set:"item=item" set:"but="`
 	operatorFlags
 	connection
 }
@@ -90,7 +91,7 @@ type webhooksDeadCmd struct {
 // Run lists dead letters.
 func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 	if c.usesStore() {
-		return c.dead(ctx, a, string(c.Task), &c.pageFlags)
+		return c.dead(ctx, a, string(c.Task), &c.PageFlags)
 	}
 	if err := c.checkRemote(a, "any"); err != nil {
 		return err
@@ -107,13 +108,13 @@ func (c *webhooksDeadCmd) Run(ctx context.Context, a *app) error {
 			}
 			return page.NextPageToken
 		},
-	}.show(ctx, &c.connection, &c.pageFlags, t)
+	}.show(ctx, a, &c.connection, &c.PageFlags, t)
 }
 
 type webhooksReplayCmd struct {
-	Task nonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner or --all-owners; without it, all webhooks with dead letters."`
-	ID   nonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task; with --owner the global webhook counts too)."`
-	From int64    `help:"Sequence number of the first event to send, from 1 (default the first dead letter)."`
+	Task command.NonEmpty `arg:"" optional:"" help:"Task id. Optional with --owner or --all-owners; without it, all webhooks with dead letters."`
+	ID   command.NonEmpty `arg:"" optional:"" help:"Webhook id (default the only webhook of the task; with --owner the global webhook counts too)."`
+	From int64            `help:"Sequence number of the first event to send, from 1 (default the first dead letter)."`
 
 	operatorFlags
 	connection
@@ -122,7 +123,7 @@ type webhooksReplayCmd struct {
 // Run moves the cursor of a webhook back.
 func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
 	if c.From < 1 && a.set.origins["from"].rank == byFlag {
-		return usagef("--from must be 1 or more")
+		return command.Usagef("--from must be 1 or more")
 	}
 	if c.usesStore() {
 		return c.replay(ctx, a, string(c.Task), string(c.ID), c.From)
@@ -132,7 +133,7 @@ func (c *webhooksReplayCmd) Run(ctx context.Context, a *app) error {
 	}
 	params := a2a.ReplayParams{TaskID: string(c.Task), ConfigID: string(c.ID), FromSequence: c.From}
 	return c.explainWebhook(a, c.Task, show(ctx, a, &c.connection, a2a.MethodPushReplay, params, func(set *a2a.ReplayResult) {
-		a.out.line("%s", clean(replayText(set)))
+		a.Out.Line("%s", command.Clean(replayText(set)))
 	}))
 }
 
@@ -144,19 +145,21 @@ func replayText(r *a2a.ReplayResult) string {
 }
 
 // withOwner returns a table with a column for the owner in front if several owners are possible.
-func withOwner(a *app, operator bool, what, member string, columns ...column) *table {
+func withOwner(a *app, operator bool, what, member string, columns ...string) *command.Table {
 	if operator {
-		columns = append([]column{{"OWNER", 16}}, columns...)
+		columns = append([]string{"OWNER:16"}, columns...)
 	}
-	return &table{a: a, what: what, member: member, columns: columns, blank: "-"}
+	t := command.NewTable(&a.Console, what, columns...)
+	t.Member, t.Blank = member, "-"
+	return t
 }
 
-// add prints a row, without the first cell if the table has no column for the owner.
-func (t *table) add(owner string, cells ...string) {
-	if t.columns[0].head == "OWNER" {
+// addOwned prints a row, without the first cell if the table has no column for the owner.
+func addOwned(t *command.Table, owner string, cells ...string) {
+	if t.Columns[0].Head == "OWNER" {
 		cells = append([]string{owner}, cells...)
 	}
-	t.row(cells...)
+	t.Row(cells...)
 }
 
 // deadCounts has the numbers of dead letters by webhook.
@@ -188,15 +191,15 @@ func (d *deadCounts) of(owner string, w *a2a.TaskPushNotificationConfig) string 
 }
 
 // webhookTable returns the table of webhooks. Operators see the owner and the task too.
-func webhookTable(a *app, operator bool) *table {
-	columns := []column{{"TASK", 36}, {"ID", 36}, {"STATE", 8}, {"SENT", -5}, {"DEAD", -6}, {"FAILED", -6}, {"NEXT", 9}, {"URL", 0}}
+func webhookTable(a *app, operator bool) *command.Table {
+	columns := []string{"TASK:36", "ID:36", "STATE:8", "SENT:-5", "DEAD:-6", "FAILED:-6", "NEXT:9", "URL"}
 	if !operator {
 		columns = columns[1:]
 	}
 	return withOwner(a, operator, "webhooks", "", columns...)
 }
 
-func addWebhook(t *table, owner string, w *a2a.TaskPushNotificationConfig, dead string) {
+func addWebhook(t *command.Table, owner string, w *a2a.TaskPushNotificationConfig, dead string) {
 	d := w.Config.Delivery
 	if d == nil {
 		d = new(a2a.PushDelivery)
@@ -209,44 +212,44 @@ func addWebhook(t *table, owner string, w *a2a.TaskPushNotificationConfig, dead 
 	if owner == "" {
 		cells = cells[1:]
 	}
-	t.add(owner, cells...)
-	if d.Reason != "" && !t.a.json {
-		t.a.out.line("  %s", oneLine(d.State+": "+d.Reason, 0))
+	addOwned(t, owner, cells...)
+	if d.Reason != "" && !t.Console.JSON {
+		t.Console.Out.Line("  %s", command.OneLine(d.State+": "+d.Reason, 0))
 	}
 }
 
 // attemptTable returns the table of attempts. Operators see the owner and the task too.
-func attemptTable(a *app, operator bool) *table {
-	columns := []column{{"TASK", 36}, {"AGE", 4}, {"EVENT", -5}, {"TRY", -3}, {"STATUS", -6}, {"MS", -6}, {"WEBHOOK", 36}, {"OUTCOME", 0}}
+func attemptTable(a *app, operator bool) *command.Table {
+	columns := []string{"TASK:36", "AGE:4", "EVENT:-5", "TRY:-3", "STATUS:-6", "MS:-6", "WEBHOOK:36", "OUTCOME"}
 	if !operator {
 		columns = columns[1:]
 	}
 	return withOwner(a, operator, "attempts", "attempts", columns...)
 }
 
-func addAttempt(t *table, more *operatorInfo, p *a2a.PushAttempt) {
+func addAttempt(t *command.Table, more *operatorInfo, p *a2a.PushAttempt) {
 	millis := ""
 	if more != nil || p.Status != 0 {
 		millis = strconv.FormatInt(p.Millis, 10)
 	}
 	cells := []string{
-		p.TaskID, age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), blankIfZero(p.Status), millis, p.ConfigID, p.Outcome,
+		p.TaskID, command.Age(p.At), strconv.FormatInt(p.Sequence, 10), strconv.Itoa(p.Attempt), blankIfZero(p.Status), millis, p.ConfigID, p.Outcome,
 	}
 	if more == nil {
-		t.add("", cells[1:]...)
+		addOwned(t, "", cells[1:]...)
 		return
 	}
 	cells[7] = strings.Trim(p.Outcome+"  "+more.Address+"  "+strings.TrimPrefix(more.Detail, p.Outcome+": "), " ")
-	t.add(more.Owner, cells...)
+	addOwned(t, more.Owner, cells...)
 }
 
-func deadTable(a *app, operator bool) *table {
+func deadTable(a *app, operator bool) *command.Table {
 	return withOwner(a, operator, "dead letters", "deadLetters",
-		column{"AGE", 4}, column{"TASK", 36}, column{"WEBHOOK", 36}, column{"EVENT", -5}, column{"TRIES", -5}, column{"STATUS", -6}, column{"REASON", 0})
+		"AGE:4", "TASK:36", "WEBHOOK:36", "EVENT:-5", "TRIES:-5", "STATUS:-6", "REASON")
 }
 
-func addDead(t *table, owner string, d *a2a.DeadLetter) {
-	t.add(owner, age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), blankIfZero(d.Status), d.Reason)
+func addDead(t *command.Table, owner string, d *a2a.DeadLetter) {
+	addOwned(t, owner, command.Age(d.At), d.TaskID, d.ConfigID, strconv.FormatInt(d.Sequence, 10), strconv.Itoa(d.Attempts), blankIfZero(d.Status), d.Reason)
 }
 
 // blankIfZero returns n in decimal, "" for 0.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/webhook"
 )
@@ -56,10 +57,10 @@ func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
 	cfg := holdfast.Config{Name: "test"}
 	a.set.bind("", &cfg)
 	if err := errors.Join(append(a.set.checkBounds(false), a.set.problemsOf("", cfg.Check(), "")...)...); err != nil {
-		return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return command.Usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if err := webhook.CheckToken(c.WebhookToken); err != nil {
-		return usagef("--webhook-token %s", err)
+		return command.Usagef("--webhook-token %s", err)
 	}
 	if c.WebhookSecret == "" {
 		secret := make([]byte, keySize)
@@ -72,10 +73,10 @@ func (c *webhooksTestCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.writeResult(result)
+	if a.JSON {
+		err = a.WriteResult(result)
 	} else {
-		result.show(a.out)
+		result.show(a.Out)
 	}
 	if err == nil && result.code != exitOK {
 		return exitStatus(result.code)
@@ -103,7 +104,7 @@ func (c *webhooksTestCmd) probe(ctx context.Context) (probeResult, error) {
 		URL: u, Token: c.WebhookToken, Secret: c.WebhookSecret, TaskID: uuid.NewString(), UserAgent: userAgent(), At: start,
 	}.Send(ctx, cl)
 	if err != nil {
-		return result, usagef("--webhook-secret %s", err)
+		return result, command.Usagef("--webhook-secret %s", err)
 	}
 	result.Outcome, result.Rule, result.Status, result.Address, result.Detail = r.Outcome, r.Rule, r.Status, r.Address, r.Detail
 	result.Millis = time.Since(start).Milliseconds()
@@ -130,11 +131,11 @@ func join(text, detail string) string {
 }
 
 // show prints the result as text.
-func (p *probeResult) show(o *output) {
-	o.line("%s", o.bold(clean(p.URL)))
+func (p *probeResult) show(o *command.Output) {
+	o.Line("%s", o.Bold(command.Clean(p.URL)))
 	row := func(name, value string) {
 		if value != "" {
-			o.line("  %-8s %s", name, clean(value))
+			o.Line("  %-8s %s", name, command.Clean(value))
 		}
 	}
 	row("address", p.Address)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/webhook"
@@ -14,9 +15,9 @@ import (
 
 // operatorFlags select the store that a command uses directly, instead of a server.
 type operatorFlags struct {
-	Owner     nonEmpty `placeholder:"PRINCIPAL" xor:"owner" group:"Operator:" help:"Use the store directly instead of a server, for the webhooks of this principal. On servers without tokens it is anonymous."`
-	AllOwners bool     `xor:"owner" group:"Operator:" help:"As --owner, for the webhooks of all principals."`
-	Data      string   `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Operator:" help:"SQLite data directory."`
+	Owner     command.NonEmpty `placeholder:"PRINCIPAL" xor:"owner" group:"Operator:" help:"Use the store directly instead of a server, for the webhooks of this principal. On servers without tokens it is anonymous."`
+	AllOwners bool             `xor:"owner" group:"Operator:" help:"As --owner, for the webhooks of all principals."`
+	Data      string           `placeholder:"DIR" envvar:"HOLDFAST_DATA" default:"./holdfast-data" group:"Operator:" help:"SQLite data directory."`
 
 	storageFlags
 }
@@ -28,11 +29,11 @@ func (o *operatorFlags) usesStore() bool { return o.AllOwners || o.Owner != "" }
 func (o *operatorFlags) checkRemote(a *app, task string) error {
 	for _, name := range append(backendFlags(), "storage") {
 		if a.set.origins[name].rank == byFlag {
-			return usagef("--%s needs --owner or --all-owners: without these the command uses a server", name)
+			return command.Usagef("--%s needs --owner or --all-owners: without these the command uses a server", name)
 		}
 	}
 	if task == "" {
-		return usagef("a task id, --owner or --all-owners is required")
+		return command.Usagef("a task id, --owner or --all-owners is required")
 	}
 	return nil
 }
@@ -40,7 +41,7 @@ func (o *operatorFlags) checkRemote(a *app, task string) error {
 // withStore opens the store, calls f and closes the store.
 func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, write bool, f func(*webhook.Operator) error) error {
 	if task != "" && o.Owner == "" {
-		return usagef("--owner is required with a task id: task ids are unique per owner")
+		return command.Usagef("--owner is required with a task id: task ids are unique per owner")
 	}
 	s, err := o.resolve(a, o.Data)
 	if err = errors.Join(err, s.requirePersistent()); err != nil {
@@ -49,7 +50,7 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 	s.printNotes(a)
 	st, err := s.openToChange(ctx, a, write)
 	if write && !s.shared && a2a.CodeOf(err) == a2a.CodeUnavailable {
-		return &hintError{err, "with SQLite, stop the server first, or use the server, as the owner, without --owner and --all-owners"}
+		return command.WithHint(err, "with SQLite, stop the server first, or use the server, as the owner, without --owner and --all-owners")
 	}
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (o *operatorFlags) withStore(ctx context.Context, a *app, task string, writ
 		err = f(op)
 	}
 	if hint := webhookHint(err); hint != "" {
-		err = &hintError{err, "`" + a.name + " webhooks list " + quoteShell(task) + "` with the same --owner and storage " + hint}
+		err = command.WithHint(err, "`"+a.name+" webhooks list "+quoteShell(task)+"` with the same --owner and storage "+hint)
 	}
 	if err = errors.Join(err, st.Close()); err != nil && ctx.Err() != nil { // closed also when ctx is done
 		return context.Cause(ctx)
@@ -75,7 +76,7 @@ func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 	return o.withStore(ctx, a, task, false, func(op *webhook.Operator) error {
 		t := webhookTable(a, true)
 		var dead deadCounts
-		if !a.json {
+		if !a.JSON {
 			var err error
 			if dead.counts, dead.incomplete, err = op.CountDeadLetters(ctx, string(o.Owner), task, maxDeadCounted); err != nil {
 				return err
@@ -85,25 +86,25 @@ func (o *operatorFlags) list(ctx context.Context, a *app, task string) error {
 			if err != nil {
 				return err
 			}
-			if addWebhook(t, w.Owner, &w.Webhook, dead.of(w.Owner, &w.Webhook)); !a.json {
+			if addWebhook(t, w.Owner, &w.Webhook, dead.of(w.Owner, &w.Webhook)); !a.JSON {
 				continue
 			}
 			item, err := withOperatorInfo(w.Webhook, operatorInfo{Owner: w.Owner})
 			if err != nil {
 				return err
 			}
-			a.out.json(item)
+			a.Out.JSON(item)
 		}
-		if t.rows == 0 {
-			a.info("no webhooks")
+		if t.Rows == 0 {
+			a.Info("no webhooks")
 		}
 		return nil
 	})
 }
 
-func (o *operatorFlags) attempts(ctx context.Context, a *app, task, id string, p *pageFlags) error {
+func (o *operatorFlags) attempts(ctx context.Context, a *app, task, id string, p *command.PageFlags) error {
 	q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, ID: id, Limit: p.Limit}
-	return o.pages(ctx, p, attemptTable(a, true), &q, func(op *webhook.Operator, t *table) (items []json.RawMessage, next string, err error) {
+	return o.pages(ctx, a, p, attemptTable(a, true), &q, func(op *webhook.Operator, t *command.Table) (items []json.RawMessage, next string, err error) {
 		attempts, next, err := op.Attempts(ctx, q)
 		for i := range attempts {
 			info := operatorInfo{attempts[i].Owner, attempts[i].Address, attempts[i].Detail}
@@ -115,9 +116,9 @@ func (o *operatorFlags) attempts(ctx context.Context, a *app, task, id string, p
 	})
 }
 
-func (o *operatorFlags) dead(ctx context.Context, a *app, task string, p *pageFlags) error {
+func (o *operatorFlags) dead(ctx context.Context, a *app, task string, p *command.PageFlags) error {
 	q := store.WebhookQuery{Owner: string(o.Owner), TaskID: task, Limit: p.Limit}
-	return o.pages(ctx, p, deadTable(a, true), &q, func(op *webhook.Operator, t *table) (items []json.RawMessage, next string, err error) {
+	return o.pages(ctx, a, p, deadTable(a, true), &q, func(op *webhook.Operator, t *command.Table) (items []json.RawMessage, next string, err error) {
 		letters, next, err := op.DeadLetters(ctx, q)
 		for i := range letters {
 			addDead(t, letters[i].Owner, &letters[i].Letter)
@@ -130,22 +131,22 @@ func (o *operatorFlags) dead(ctx context.Context, a *app, task string, p *pageFl
 
 // pages opens the store and shows one page, or all pages with --all. fetch reads the page of q, adds its
 // items to the table and returns them as JSON.
-func (o *operatorFlags) pages(ctx context.Context, p *pageFlags, t *table, q *store.WebhookQuery,
-	fetch func(*webhook.Operator, *table) (items []json.RawMessage, next string, err error),
+func (o *operatorFlags) pages(ctx context.Context, a *app, p *command.PageFlags, t *command.Table, q *store.WebhookQuery,
+	fetch func(*webhook.Operator, *command.Table) (items []json.RawMessage, next string, err error),
 ) error {
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return err
 	}
-	return o.withStore(ctx, t.a, q.TaskID, false, func(op *webhook.Operator) error {
-		return p.each(t, func(token string) (json.RawMessage, string, error) {
+	return o.withStore(ctx, a, q.TaskID, false, func(op *webhook.Operator) error {
+		return p.Each(t, func(token string) (json.RawMessage, string, error) {
 			q.Cursor = token
 			items, next, err := fetch(op, t)
 			if err != nil {
 				return nil, "", err
 			}
-			page := map[string]any{t.member: items}
+			page := map[string]any{t.Member: items}
 			if items == nil {
-				page[t.member] = []any{}
+				page[t.Member] = []any{}
 			}
 			if next != "" {
 				page["nextPageToken"] = next
@@ -158,17 +159,17 @@ func (o *operatorFlags) pages(ctx context.Context, p *pageFlags, t *table, q *st
 
 func (o *operatorFlags) replay(ctx context.Context, a *app, task, id string, from int64) error {
 	if task == "" && from > 0 {
-		return usagef("--from needs a task id: it is the sequence number of an event of the task")
+		return command.Usagef("--from needs a task id: it is the sequence number of an event of the task")
 	}
 	return o.withStore(ctx, a, task, true, func(op *webhook.Operator) error {
 		show := func(r *webhook.OwnedReplay) error {
-			if !a.json {
-				a.out.line("%s", clean(fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayText(&r.Replay))))
+			if !a.JSON {
+				a.Out.Line("%s", command.Clean(fmt.Sprintf("owner %s, task %s: %s", r.Owner, r.Replay.TaskID, replayText(&r.Replay))))
 				return nil
 			}
 			item, err := withOperatorInfo(r.Replay, operatorInfo{Owner: r.Owner})
 			if err == nil {
-				a.out.json(item)
+				a.Out.JSON(item)
 			}
 			return err
 		}
@@ -190,7 +191,7 @@ func (o *operatorFlags) replay(ctx context.Context, a *app, task, id string, fro
 			rows++
 		}
 		if rows == 0 {
-			a.info("nothing to resend")
+			a.Info("nothing to resend")
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-// Package blobsql stores refs of blobs, and contents in chunks, in SQLite and PostgreSQL.
+// package blobsql stores refs of blobs, and contents in chunks, in SQLite and PostgreSQL.
 package blobsql
 
 import (

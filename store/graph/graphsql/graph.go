@@ -1,4 +1,4 @@
-// Package graphsql stores graphs in SQLite and PostgreSQL.
+// package graphsql stores graphs in SQLite and PostgreSQL.
 package graphsql
 
 import (

@@ -1,4 +1,4 @@
-// Package historysql stores transcripts in SQLite and PostgreSQL.
+// package historysql stores transcripts in SQLite and PostgreSQL.
 package historysql
 
 import (

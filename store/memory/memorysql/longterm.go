@@ -1,4 +1,4 @@
-// Package memorysql stores facts in SQLite and PostgreSQL.
+// package memorysql stores facts in SQLite and PostgreSQL.
 package memorysql
 
 import (

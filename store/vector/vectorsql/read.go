@@ -1,4 +1,4 @@
-// Package vectorsql has what SQLite and PostgreSQL share for documents: reads, the full-text index, and the removal of
+// package vectorsql has what SQLite and PostgreSQL share for documents: reads, the full-text index, and the removal of
 // deleted collections. Indexes of embeddings differ, so each backend has its own.
 package vectorsql
 

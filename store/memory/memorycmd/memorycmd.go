@@ -1,8 +1,10 @@
-package cli
+// Package memorycmd has the command holdfast memory.
+package memorycmd
 
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,9 +14,16 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
+
+//go:embed help.txt
+var help string
+
+// Command is the command of the contract.
+var Command = command.Command{Name: "memory", Help: "List, show, search and delete facts of an owner, in the store.", Details: help, New: func() any { return new(memoryCmd) }}
 
 // memoryCmd has the commands for facts.
 type memoryCmd struct {
@@ -63,8 +72,8 @@ type scoresView struct {
 func viewFact(m *memory.Memory) factView {
 	view := factView{
 		ID: m.ID, Agent: m.Scope.Agent, Namespace: m.Scope.Namespace, Key: m.Key, Content: m.Content, Metadata: m.Metadata, Version: m.Version,
-		CreatedAt: m.CreatedAt.UTC(), UpdatedAt: m.UpdatedAt.UTC(), ReplacedAt: timeJSON(m.ReplacedAt),
-		ValidFrom: timeJSON(m.ValidFrom), ValidTo: timeJSON(m.ValidTo), ExpiresAt: timeJSON(m.ExpiresAt), Entities: m.Entities, Score: m.Score,
+		CreatedAt: m.CreatedAt.UTC(), UpdatedAt: m.UpdatedAt.UTC(), ReplacedAt: command.TimeJSON(m.ReplacedAt),
+		ValidFrom: command.TimeJSON(m.ValidFrom), ValidTo: command.TimeJSON(m.ValidTo), ExpiresAt: command.TimeJSON(m.ExpiresAt), Entities: m.Entities, Score: m.Score,
 	}
 	if m.Scores != (memory.Scores{}) {
 		scores := scoresView(m.Scores)
@@ -73,28 +82,28 @@ func viewFact(m *memory.Memory) factView {
 	return view
 }
 
-// lister returns the facts as a memory.Lister.
-func (k *kept) lister() (memory.Lister, error) {
+// factLister returns the facts as a memory.Lister.
+func factLister(k *command.Data) (memory.Lister, error) {
 	lister, ok := facts.In(k.Stores).(memory.Lister)
 	if !ok {
-		return nil, without("lists of facts; set --agent and --namespace")
+		return nil, command.Without("lists of facts; set --agent and --namespace")
 	}
 	return lister, nil
 }
 
-// scopes returns the scopes of the owner's facts that the flags select. With both flags it is one.
-func (k *kept) scopes(ctx context.Context, f *scopeFlags) iter.Seq2[memory.Scope, error] {
+// factScopes returns the scopes of the owner's facts that the flags select. With both flags it is one.
+func factScopes(ctx context.Context, k *command.Data, f *scopeFlags) iter.Seq2[memory.Scope, error] {
 	return func(yield func(memory.Scope, error) bool) {
 		if f.Agent != "" && f.Namespace != "" {
-			yield(memory.Scope{Owner: k.owner, Agent: f.Agent, Namespace: f.Namespace}, nil)
+			yield(memory.Scope{Owner: k.Owner, Agent: f.Agent, Namespace: f.Namespace}, nil)
 			return
 		}
-		lister, err := k.lister()
+		lister, err := factLister(k)
 		if err != nil {
 			yield(memory.Scope{}, err)
 			return
 		}
-		for q := (memory.FactQuery{Owner: k.owner, Agent: f.Agent, Namespace: f.Namespace, Limit: 1}); ; {
+		for q := (memory.FactQuery{Owner: k.Owner, Agent: f.Agent, Namespace: f.Namespace, Limit: 1}); ; {
 			page, err := lister.Facts(ctx, q)
 			if err != nil || len(page.Facts) == 0 {
 				if err != nil {
@@ -113,47 +122,47 @@ func (k *kept) scopes(ctx context.Context, f *scopeFlags) iter.Seq2[memory.Scope
 const factContentWidth = 60
 
 // factTable returns the table of facts.
-func factTable(a *app, score bool) *table {
-	t := &table{a: a, what: "facts", member: "facts", columns: []column{{"ID", 36}, {"AGENT", 12}, {"NAMESPACE", 14}, {"UPDATED", -7}, {"CONTENT", 0}}}
+func factTable(a *command.Console, score bool) *command.Table {
+	t := command.NewTable(a, "facts", "ID:36", "AGENT:12", "NAMESPACE:14", "UPDATED:-7", "CONTENT")
 	if score {
-		t.columns = slices.Insert(t.columns, 0, column{"SCORE", -5})
+		t.Columns = slices.Insert(t.Columns, 0, command.Column{Head: "SCORE", Width: -5})
 	}
-	t.fit()
+	t.Fit()
 	return t
 }
 
-func addFact(t *table, m *memory.Memory) {
-	cells := []string{m.ID, m.Scope.Agent, m.Scope.Namespace, age(m.UpdatedAt), m.Content}
-	if len(t.columns) > len(cells) {
+func addFact(t *command.Table, m *memory.Memory) {
+	cells := []string{m.ID, m.Scope.Agent, m.Scope.Namespace, command.Age(m.UpdatedAt), m.Content}
+	if len(t.Columns) > len(cells) {
 		cells = slices.Insert(cells, 0, strconv.FormatFloat(m.Score, 'f', 2, 64))
 	}
-	t.row(cells...)
+	t.Row(cells...)
 }
 
 type memoryListCmd struct {
 	scopeFlags
 
-	pageFlags `group:"Pages:" set:"items=Facts" set:"item=fact" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Facts" set:"item=fact" set:"but="`
+	command.DataFlags
 }
 
 // Run lists facts.
-func (c *memoryListCmd) Run(ctx context.Context, a *app) error {
+func (c *memoryListCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.Namespace != "" && c.Agent == "" {
-		return usagef("--namespace needs --agent")
+		return command.Usagef("--namespace needs --agent")
 	}
 	t := factTable(a, false)
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		lister, err := k.lister()
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
+		lister, err := factLister(k)
 		if err != nil {
 			return nil, "", err
 		}
 		var after [3]string
-		if err := fromPageToken(token, &after); err != nil {
+		if err := command.FromPageToken(token, &after); err != nil {
 			return nil, "", err
 		}
 		page, err := lister.Facts(ctx, memory.FactQuery{
-			Owner: k.owner, Agent: c.Agent, Namespace: c.Namespace, Limit: c.Limit,
+			Owner: k.Owner, Agent: c.Agent, Namespace: c.Namespace, Limit: c.Limit,
 			After: memory.Memory{Scope: memory.Scope{Agent: after[0], Namespace: after[1]}, ID: after[2]},
 		})
 		if err != nil {
@@ -166,7 +175,7 @@ func (c *memoryListCmd) Run(ctx context.Context, a *app) error {
 			after = [3]string{m.Scope.Agent, m.Scope.Namespace, m.ID}
 		}
 		if page.More {
-			next, err = pageToken(after)
+			next, err = command.PageToken(after)
 		}
 		return items, next, err
 	})
@@ -176,12 +185,12 @@ type memoryShowCmd struct {
 	ID string `arg:"" help:"Id of the fact."`
 	scopeFlags
 
-	keptFlags
+	command.DataFlags
 }
 
-// find returns the current version of a fact in one of the selected scopes.
-func (k *kept) find(ctx context.Context, f *scopeFlags, id string) (memory.Memory, error) {
-	for scope, err := range k.scopes(ctx, f) {
+// findFact returns the current version of a fact in one of the selected scopes.
+func findFact(ctx context.Context, k *command.Data, f *scopeFlags, id string) (memory.Memory, error) {
+	for scope, err := range factScopes(ctx, k, f) {
 		if err != nil {
 			return memory.Memory{}, err
 		}
@@ -193,13 +202,13 @@ func (k *kept) find(ctx context.Context, f *scopeFlags, id string) (memory.Memor
 			return memory.Memory{}, err
 		}
 	}
-	return memory.Memory{}, k.notFound("fact", id)
+	return memory.Memory{}, k.NotFound("fact", id)
 }
 
 // Run shows a fact.
-func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, false, func(k *kept) error {
-		m, err := k.find(ctx, &c.scopeFlags, c.ID)
+func (c *memoryShowCmd) Run(ctx context.Context, a *command.Console) error {
+	return c.With(ctx, false, func(k *command.Data) error {
+		m, err := findFact(ctx, k, &c.scopeFlags, c.ID)
 		if err != nil {
 			return err
 		}
@@ -207,29 +216,29 @@ func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if a.JSON {
 			view := viewFact(&m)
 			for i := range versions {
 				view.Versions = append(view.Versions, viewFact(&versions[i]))
 			}
-			return a.writeResult(view)
+			return a.WriteResult(view)
 		}
-		a.out.line("%s", a.out.bold("fact "+clean(m.ID)))
-		a.out.row("agent", m.Scope.Agent)
-		a.out.row("namespace", m.Scope.Namespace)
-		a.out.row("key", m.Key)
-		a.out.row("created", timeText(m.CreatedAt))
-		a.out.row("expires", timeText(m.ExpiresAt))
+		a.Out.Line("%s", a.Out.Bold("fact "+command.Clean(m.ID)))
+		a.Out.Row("agent", m.Scope.Agent)
+		a.Out.Row("namespace", m.Scope.Namespace)
+		a.Out.Row("key", m.Key)
+		a.Out.Row("created", command.TimeText(m.CreatedAt))
+		a.Out.Row("expires", command.TimeText(m.ExpiresAt))
 		for i := range slices.Backward(versions) {
 			v := &versions[i]
-			a.out.line("")
-			a.out.line("%s", a.out.bold(fmt.Sprint("version ", v.Version))+"  "+a.out.dim(timeText(v.UpdatedAt)+validityText(v)))
-			a.out.line("%s", clean(v.Content))
-			if text := compact(v.Metadata); text != "" {
-				a.out.line("%s", a.out.dim(clean(text)))
+			a.Out.Line("")
+			a.Out.Line("%s", a.Out.Bold(fmt.Sprint("version ", v.Version))+"  "+a.Out.Dim(command.TimeText(v.UpdatedAt)+validityText(v)))
+			a.Out.Line("%s", command.Clean(v.Content))
+			if text := command.Compact(v.Metadata); text != "" {
+				a.Out.Line("%s", a.Out.Dim(command.Clean(text)))
 			}
 			if len(v.Entities) > 0 {
-				a.out.line("%s", a.out.dim("about "+clean(strings.Join(v.Entities, ", "))))
+				a.Out.Line("%s", a.Out.Dim("about "+command.Clean(strings.Join(v.Entities, ", "))))
 			}
 		}
 		return nil
@@ -240,13 +249,13 @@ func (c *memoryShowCmd) Run(ctx context.Context, a *app) error {
 func validityText(m *memory.Memory) string {
 	text := ""
 	if !m.ReplacedAt.IsZero() {
-		text += ", replaced " + timeText(m.ReplacedAt)
+		text += ", replaced " + command.TimeText(m.ReplacedAt)
 	}
 	if !m.ValidFrom.IsZero() {
-		text += ", valid from " + timeText(m.ValidFrom)
+		text += ", valid from " + command.TimeText(m.ValidFrom)
 	}
 	if !m.ValidTo.IsZero() {
-		text += ", valid until " + timeText(m.ValidTo)
+		text += ", valid until " + command.TimeText(m.ValidTo)
 	}
 	return text
 }
@@ -257,26 +266,26 @@ type memorySearchCmd struct {
 	Mode  string `placeholder:"MODE" help:"Kind of search: lexical (by words), semantic (by meaning), graph (by entities that the query names) or hybrid (all of them). Semantic and hybrid need --embedding-url (default all that are configured)."`
 	scopeFlags
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run searches facts. Each scope ranks its own facts.
-func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 || c.Limit > maxPage {
-		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
+func (c *memorySearchCmd) Run(ctx context.Context, a *command.Console) error {
+	if c.Limit < 1 || c.Limit > command.MaxPage {
+		return command.Usagef("--limit is %d, want 1 to %d", c.Limit, command.MaxPage)
 	}
 	p := memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)}
 	if _, err := p.Check(); err != nil {
 		return err
 	}
-	return c.with(ctx, a, false, func(k *kept) error {
+	return c.With(ctx, false, func(k *command.Data) error {
 		if k.Embedder == nil && p.Mode.NeedsEmbedder() { // also if no scope exists
 			return memory.ErrNoEmbedder
 		}
 		var found []memory.Memory
 		var modes []memory.Mode
 		fallback, pending := "", 0
-		for scope, err := range k.scopes(ctx, &c.scopeFlags) {
+		for scope, err := range factScopes(ctx, k, &c.scopeFlags) {
 			if err != nil {
 				return err
 			}
@@ -288,14 +297,14 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 			modes, fallback, pending = some.Modes, cmp.Or(fallback, some.Fallback), pending+some.Pending
 		}
 		if fallback != "" {
-			a.info("%s facts were not searched by meaning: %s", a.err.red("note:"), clean(fallback))
+			a.Info("%s facts were not searched by meaning: %s", a.Err.Red("note:"), command.Clean(fallback))
 		}
 		if pending > 0 {
-			a.info("%s %s without embedding; a running server adds them", a.err.red("note:"), plural(int64(pending), "fact"))
+			a.Info("%s %s without embedding; a running server adds them", a.Err.Red("note:"), command.Plural(int64(pending), "fact"))
 		}
 		slices.SortStableFunc(found, func(x, y memory.Memory) int { return cmp.Compare(y.Score, x.Score) })
 		found = found[:min(len(found), c.Limit)]
-		if a.json {
+		if a.JSON {
 			views := make([]factView, len(found))
 			for i := range found {
 				views[i] = viewFact(&found[i])
@@ -307,14 +316,14 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 			if pending > 0 {
 				result["pending"] = pending
 			}
-			return a.writeResult(result)
+			return a.WriteResult(result)
 		}
 		t := factTable(a, true)
 		for i := range found {
 			addFact(t, &found[i])
 		}
-		if t.rows == 0 {
-			a.info("no facts match")
+		if t.Rows == 0 {
+			a.Info("no facts match")
 		}
 		return nil
 	})
@@ -324,49 +333,49 @@ type memoryForgetCmd struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of the facts. Optional with --all."`
 	All bool     `help:"Delete all facts that --agent and --namespace select."`
 	scopeFlags
-	confirmFlag
+	command.ConfirmFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run deletes facts. It continues after errors.
-func (c *memoryForgetCmd) Run(ctx context.Context, a *app) error {
+func (c *memoryForgetCmd) Run(ctx context.Context, a *command.Console) error {
 	switch {
 	case c.All == (len(c.IDs) > 0):
-		return usagef("want ids of facts or --all")
+		return command.Usagef("want ids of facts or --all")
 	case c.Namespace != "" && c.Agent == "":
-		return usagef("--namespace needs --agent")
+		return command.Usagef("--namespace needs --agent")
 	}
-	if err := c.check(a); err != nil {
+	if err := c.Check(a); err != nil {
 		return err
 	}
-	return c.with(ctx, a, true, func(k *kept) error {
+	return c.With(ctx, true, func(k *command.Data) error {
 		if c.All {
 			return c.clear(ctx, a, k)
 		}
 		describe := func(id string) (string, error) {
-			m, err := k.find(ctx, &c.scopeFlags, id)
-			return fmt.Sprintf("fact %s (%s)", id, oneLine(m.Content, factContentWidth)), err
+			m, err := findFact(ctx, k, &c.scopeFlags, id)
+			return fmt.Sprintf("fact %s (%s)", id, command.OneLine(m.Content, factContentWidth)), err
 		}
-		return c.delete(ctx, a, c.IDs, describe, func(id string) error {
-			m, err := k.find(ctx, &c.scopeFlags, id)
+		return c.Delete(ctx, a, c.IDs, describe, func(id string) error {
+			m, err := findFact(ctx, k, &c.scopeFlags, id)
 			if err != nil {
 				return err
 			}
 			if deleted, err := facts.In(k.Stores).Delete(ctx, m.Scope, id); err != nil || !deleted {
-				return cmp.Or(err, k.notFound("fact", id))
+				return cmp.Or(err, k.NotFound("fact", id))
 			}
-			return a.done(map[string]any{"id": id}, "deleted "+id)
+			return a.Done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }
 
 // clear deletes all facts of the selected scopes.
-func (c *memoryForgetCmd) clear(ctx context.Context, a *app, k *kept) error {
-	which := strings.TrimSuffix("all facts of "+a2a.Quote(k.owner)+", "+strings.Trim(c.Agent+" "+c.Namespace, " "), ", ")
-	return c.delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
+func (c *memoryForgetCmd) clear(ctx context.Context, a *command.Console, k *command.Data) error {
+	which := strings.TrimSuffix("all facts of "+a2a.Quote(k.Owner)+", "+strings.Trim(c.Agent+" "+c.Namespace, " "), ", ")
+	return c.Delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
 		removed := 0
-		for scope, err := range k.scopes(ctx, &c.scopeFlags) {
+		for scope, err := range factScopes(ctx, k, &c.scopeFlags) {
 			if err != nil {
 				return err
 			}
@@ -375,6 +384,6 @@ func (c *memoryForgetCmd) clear(ctx context.Context, a *app, k *kept) error {
 				return err
 			}
 		}
-		return a.done(map[string]any{"facts": removed}, "deleted "+plural(int64(removed), "fact"))
+		return a.Done(map[string]any{"facts": removed}, "deleted "+command.Plural(int64(removed), "fact"))
 	})
 }

@@ -1,8 +1,10 @@
-package cli
+// Package graphcmd has the command holdfast graph.
+package graphcmd
 
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,11 +13,18 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
+
+//go:embed help.txt
+var help string
+
+// Command is the command of the contract.
+var Command = command.Command{Name: "graph", Help: "List, show, query, export and delete graphs of an owner, in the store.", Details: help, New: func() any { return new(graphCmd) }}
 
 // graphCmd has the commands for graphs.
 type graphCmd struct {
@@ -30,11 +39,11 @@ type graphCmd struct {
 
 // graphFlag selects a graph.
 type graphFlag struct {
-	Graph nonEmpty `short:"g" placeholder:"NAME" default:"default" help:"Graph (default ${default})."`
+	Graph command.NonEmpty `short:"g" placeholder:"NAME" default:"default" help:"Graph (default ${default})."`
 }
 
-func (f *graphFlag) key(k *kept) graph.Key {
-	return graph.Key{Owner: k.owner, Graph: string(f.Graph)}
+func (f *graphFlag) key(k *command.Data) graph.Key {
+	return graph.Key{Owner: k.Owner, Graph: string(f.Graph)}
 }
 
 // entityView is an entity in the JSON output.
@@ -64,44 +73,44 @@ type relationshipView struct {
 }
 
 func viewRelationship(r *graph.Relationship) relationshipView {
-	return relationshipView{r.ID, r.Source, r.Type, r.Target, r.Properties, timeJSON(r.ValidFrom), timeJSON(r.ValidTo), r.Version, timeJSON(r.RecordedAt), timeJSON(r.ReplacedAt)}
+	return relationshipView{r.ID, r.Source, r.Type, r.Target, r.Properties, command.TimeJSON(r.ValidFrom), command.TimeJSON(r.ValidTo), r.Version, command.TimeJSON(r.RecordedAt), command.TimeJSON(r.ReplacedAt)}
 }
 
 // withGraphs opens the stores and calls do with the store of graphs.
-func (f *keptFlags) withGraphs(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
-	return f.with(ctx, a, write, func(k *kept) error {
+func withGraphs(ctx context.Context, f *command.DataFlags, write bool, do func(k *command.Data) error) error {
+	return f.With(ctx, write, func(k *command.Data) error {
 		if graphs.In(k.Stores) == nil {
-			return without("graphs")
+			return command.Without("graphs")
 		}
 		return do(k)
 	})
 }
 
 type graphListCmd struct {
-	pageFlags `group:"Pages:" set:"items=Graphs" set:"item=graph" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Graphs" set:"item=graph" set:"but="`
+	command.DataFlags
 }
 
 // Run lists graphs.
-func (c *graphListCmd) Run(ctx context.Context, a *app) error {
-	t := &table{a: a, what: "graphs", member: "graphs", columns: []column{{"ENTITIES", -9}, {"RELATIONSHIPS", -13}, {"GRAPH", 0}}}
-	t.fit()
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
+func (c *graphListCmd) Run(ctx context.Context, a *command.Console) error {
+	t := command.NewTable(a, "graphs", "ENTITIES:-9", "RELATIONSHIPS:-13", "GRAPH")
+	t.Fit()
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
 		lister, ok := graphs.In(k.Stores).(graph.Lister)
 		if !ok {
-			return nil, "", without("lists of graphs")
+			return nil, "", command.Without("lists of graphs")
 		}
-		p := graph.ListParams{Owner: k.owner, Limit: c.Limit}
-		if err := fromPageToken(token, &p.After); err != nil {
+		p := graph.ListParams{Owner: k.Owner, Limit: c.Limit}
+		if err := command.FromPageToken(token, &p.After); err != nil {
 			return nil, "", err
 		}
 		page, err := lister.Graphs(ctx, p)
 		for _, info := range page {
-			t.row(strconv.FormatInt(info.Entities, 10), strconv.FormatInt(info.Relationships, 10), info.Name)
+			t.Row(strconv.FormatInt(info.Entities, 10), strconv.FormatInt(info.Relationships, 10), info.Name)
 			items = append(items, map[string]any{"name": info.Name, "entities": info.Entities, "relationships": info.Relationships})
 		}
 		if err == nil && len(page) == c.Limit {
-			next, err = pageToken(page[len(page)-1].Name)
+			next, err = command.PageToken(page[len(page)-1].Name)
 		}
 		return items, next, err
 	})
@@ -112,30 +121,30 @@ type graphEntitiesCmd struct {
 	Name  []string `placeholder:"TEXT" group:"Filter:" help:"Only entities with this name, in upper or lower case. Repeatable."`
 	graphFlag
 
-	pageFlags `group:"Pages:" set:"items=Entities" set:"item=entity" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Entities" set:"item=entity" set:"but="`
+	command.DataFlags
 }
 
 // Run lists entities.
-func (c *graphEntitiesCmd) Run(ctx context.Context, a *app) error {
-	t := &table{a: a, what: "entities", member: "entities", columns: []column{{"ID", 26}, {"LABEL", 16}, {"PROPERTIES", 0}}}
-	t.fit()
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
+func (c *graphEntitiesCmd) Run(ctx context.Context, a *command.Console) error {
+	t := command.NewTable(a, "entities", "ID:26", "LABEL:16", "PROPERTIES")
+	t.Fit()
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
 		if graphs.In(k.Stores) == nil {
-			return nil, "", without("graphs")
+			return nil, "", command.Without("graphs")
 		}
 		p := graph.FindParams{Labels: c.Label, Names: c.Name, Limit: c.Limit}
-		if err := fromPageToken(token, &p.After); err != nil {
+		if err := command.FromPageToken(token, &p.After); err != nil {
 			return nil, "", err
 		}
 		page, err := graphs.In(k.Stores).FindEntities(ctx, c.key(k), p)
 		for i := range page {
 			e := &page[i]
-			t.row(e.ID, e.Label, compact(e.Properties))
+			t.Row(e.ID, e.Label, command.Compact(e.Properties))
 			items = append(items, viewEntity(e))
 		}
 		if err == nil && len(page) == c.Limit {
-			next, err = pageToken(page[len(page)-1].ID)
+			next, err = command.PageToken(page[len(page)-1].ID)
 		}
 		return items, next, err
 	})
@@ -148,24 +157,24 @@ type graphShowCmd struct {
 	AsOf  time.Time `placeholder:"TIME" help:"Show what was true at this time, such as 2026-11-27T08:00:00Z (default now)."`
 	graphFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run shows an entity and what it is connected with.
-func (c *graphShowCmd) Run(ctx context.Context, a *app) error {
+func (c *graphShowCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.Depth < 0 || c.Depth > graph.MaxDepth || c.Limit < 1 || c.Limit > graph.MaxEntities {
-		return usagef("--depth must be 0 to %d, and --limit 1 to %d", graph.MaxDepth, graph.MaxEntities)
+		return command.Usagef("--depth must be 0 to %d, and --limit 1 to %d", graph.MaxDepth, graph.MaxEntities)
 	}
-	return c.withGraphs(ctx, a, false, func(k *kept) error {
+	return withGraphs(ctx, &c.DataFlags, false, func(k *command.Data) error {
 		p := graph.NeighborParams{IDs: []string{c.ID}, Depth: cmp.Or(c.Depth, graph.StartsOnly), MaxEntities: c.Limit, Walk: graph.Walk{Moment: graph.Moment{AsOf: c.AsOf}}}
 		found, err := graphs.In(k.Stores).Neighbors(ctx, c.key(k), p)
 		if err != nil {
 			return err
 		}
 		if len(found.Entities) == 0 {
-			return k.notFound("entity", c.ID)
+			return k.NotFound("entity", c.ID)
 		}
-		if a.json {
+		if a.JSON {
 			entities, relationships := []entityView{}, []relationshipView{}
 			for i := range found.Entities {
 				n := &found.Entities[i]
@@ -176,20 +185,20 @@ func (c *graphShowCmd) Run(ctx context.Context, a *app) error {
 			for i := range found.Relationships {
 				relationships = append(relationships, viewRelationship(&found.Relationships[i]))
 			}
-			return a.writeResult(map[string]any{"entities": entities, "relationships": relationships, "truncated": found.Truncated})
+			return a.WriteResult(map[string]any{"entities": entities, "relationships": relationships, "truncated": found.Truncated})
 		}
 		for i := range found.Entities {
 			n := &found.Entities[i]
-			a.out.line("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s", a.out.bold(clean(n.ID)), n.Label, a.out.dim(clean(compact(n.Properties))))))
+			a.Out.Line("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s", a.Out.Bold(command.Clean(n.ID)), n.Label, a.Out.Dim(command.Clean(command.Compact(n.Properties))))))
 		}
 		if len(found.Relationships) > 0 {
-			a.out.line("")
+			a.Out.Line("")
 		}
 		for i := range found.Relationships {
-			a.out.line("%s", clean(relationshipText(&found.Relationships[i])))
+			a.Out.Line("%s", command.Clean(relationshipText(&found.Relationships[i])))
 		}
 		if found.Truncated {
-			a.info("more results: --limit shows more entities")
+			a.Info("more results: --limit shows more entities")
 		}
 		return nil
 	})
@@ -198,14 +207,14 @@ func (c *graphShowCmd) Run(ctx context.Context, a *app) error {
 // relationshipText describes a relationship on a line.
 func relationshipText(r *graph.Relationship) string {
 	text := fmt.Sprintf("%s -[%s]-> %s", r.Source, r.Type, r.Target)
-	if properties := compact(r.Properties); properties != "" {
+	if properties := command.Compact(r.Properties); properties != "" {
 		text += "  " + properties
 	}
 	if !r.ValidFrom.IsZero() {
-		text += ", from " + timeText(r.ValidFrom)
+		text += ", from " + command.TimeText(r.ValidFrom)
 	}
 	if !r.ValidTo.IsZero() {
-		text += ", until " + timeText(r.ValidTo)
+		text += ", until " + command.TimeText(r.ValidTo)
 	}
 	return text
 }
@@ -216,7 +225,7 @@ type graphQueryCmd struct {
 	Limit int      `short:"n" default:"1000" help:"Maximum number of rows, at most 100000."`
 	graphFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // params returns the params of the query.
@@ -225,7 +234,7 @@ func (c *graphQueryCmd) params() (map[string]any, error) {
 	for _, text := range c.Param {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--param is %s, want NAME=VALUE", a2a.Quote(text))
+			return nil, command.Usagef("--param is %s, want NAME=VALUE", a2a.Quote(text))
 		}
 		d := json.NewDecoder(strings.NewReader(value))
 		d.UseNumber()
@@ -239,9 +248,9 @@ func (c *graphQueryCmd) params() (map[string]any, error) {
 }
 
 // Run executes a query.
-func (c *graphQueryCmd) Run(ctx context.Context, a *app) error {
+func (c *graphQueryCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.Limit < 1 || c.Limit > graph.MaxRows {
-		return usagef("--limit is %d, want 1 to %d", c.Limit, graph.MaxRows)
+		return command.Usagef("--limit is %d, want 1 to %d", c.Limit, graph.MaxRows)
 	}
 	params, err := c.params()
 	if err != nil {
@@ -249,16 +258,16 @@ func (c *graphQueryCmd) Run(ctx context.Context, a *app) error {
 	}
 	text := c.Query
 	if text == "-" {
-		all, err := io.ReadAll(io.LimitReader(nonNilReader(a.stdin), graph.MaxQuery+1))
+		all, err := io.ReadAll(io.LimitReader(command.NonNilReader(a.Stdin), graph.MaxQuery+1))
 		if err != nil {
 			return err
 		}
 		text = string(all)
 	}
-	return c.withGraphs(ctx, a, false, func(k *kept) error {
+	return withGraphs(ctx, &c.DataFlags, false, func(k *command.Data) error {
 		s, ok := graphs.In(k.Stores).(graph.CypherCapable)
 		if !ok {
-			return without("queries in openCypher")
+			return command.Without("queries in openCypher")
 		}
 		r, err := s.QueryCypher(ctx, c.key(k), graph.CypherParams{Query: text, Params: params, MaxRows: c.Limit})
 		if err != nil {
@@ -270,12 +279,12 @@ func (c *graphQueryCmd) Run(ctx context.Context, a *app) error {
 				rows[i] = append(rows[i], viewValue(v))
 			}
 		}
-		if a.json {
-			return a.writeResult(map[string]any{"columns": r.Columns, "rows": rows, "truncated": r.Truncated})
+		if a.JSON {
+			return a.WriteResult(map[string]any{"columns": r.Columns, "rows": rows, "truncated": r.Truncated})
 		}
 		printRows(a, r.Columns, rows)
 		if r.Truncated {
-			a.info("more results: --limit shows more rows")
+			a.Info("more results: --limit shows more rows")
 		}
 		return nil
 	})
@@ -318,13 +327,13 @@ func viewValue(v any) any {
 }
 
 // printRows prints the rows of a query.
-func printRows(a *app, columns []string, rows [][]any) {
+func printRows(a *command.Console, columns []string, rows [][]any) {
 	const width = 24
-	t := &table{a: a}
+	t := command.NewTable(a, "rows")
 	for _, name := range columns {
-		t.columns = append(t.columns, column{name, width})
+		t.Columns = append(t.Columns, command.Column{Head: name, Width: width})
 	}
-	t.fit()
+	t.Fit()
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, v := range row {
@@ -335,46 +344,46 @@ func printRows(a *app, columns []string, rows [][]any) {
 				cells[i] = string(raw)
 			}
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	}
 	if len(rows) == 0 {
-		a.info("no rows")
+		a.Info("no rows")
 	}
 }
 
 type graphExportCmd struct {
 	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run exports graphs.
-func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
-	return c.withGraphs(ctx, a, false, func(k *kept) error {
+func (c *graphExportCmd) Run(ctx context.Context, a *command.Console) error {
+	return withGraphs(ctx, &c.DataFlags, false, func(k *command.Data) error {
 		var report transfer.Report
 		export := func(w io.Writer) (err error) {
-			report, err = transfer.ExportKept(ctx, w, []contract.Store{graphs.Of(graphs.In(k.Stores))}, k.owner)
+			report, err = transfer.ExportKept(ctx, w, []contract.Store{graphs.Of(graphs.In(k.Stores))}, k.Owner)
 			return err
 		}
 		to, err := "stdout", error(nil)
 		if c.Output == "" || c.Output == "-" {
-			err = export(a.out.w)
+			err = export(a.Out.W)
 		} else {
-			to, err = c.Output, replaceFile(c.Output, export)
+			to, err = c.Output, command.ReplaceFile(c.Output, export)
 		}
 		switch {
 		case err != nil:
 			return err
-		case a.json && to != "stdout":
-			return a.writeResult(report)
+		case a.JSON && to != "stdout":
+			return a.WriteResult(report)
 		}
-		items := describeItems(report.Document, graphs.Kind)
+		items := command.DescribeItems(report.Document, graphs.Kind)
 		if len(items) == 0 {
 			items = []string{"nothing"}
 		}
-		a.info("exported %s to %s", strings.Join(items, ", "), to)
+		a.Info("exported %s to %s", strings.Join(items, ", "), to)
 		for _, note := range report.Notes {
-			a.info("%s %s", a.err.red("note:"), note)
+			a.Info("%s %s", a.Err.Red("note:"), note)
 		}
 		return nil
 	})
@@ -383,22 +392,22 @@ func (c *graphExportCmd) Run(ctx context.Context, a *app) error {
 type graphRebuildCmd struct {
 	graphFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run makes the copy of a graph again.
-func (c *graphRebuildCmd) Run(ctx context.Context, a *app) error {
-	return c.withGraphs(ctx, a, true, func(k *kept) error {
+func (c *graphRebuildCmd) Run(ctx context.Context, a *command.Console) error {
+	return withGraphs(ctx, &c.DataFlags, true, func(k *command.Data) error {
 		s, ok := graphs.In(k.Stores).(interface {
 			Rebuild(ctx context.Context, k graph.Key) error
 		})
 		if !ok {
-			return without("copies of graphs: it needs --postgres-age")
+			return command.Without("copies of graphs: it needs --postgres-age")
 		}
 		if err := s.Rebuild(ctx, c.key(k)); err != nil {
 			return err
 		}
-		return a.done(map[string]any{"graph": c.Graph}, "rebuilt the copy of graph "+a2a.Quote(string(c.Graph)))
+		return a.Done(map[string]any{"graph": c.Graph}, "rebuilt the copy of graph "+a2a.Quote(string(c.Graph)))
 	})
 }
 
@@ -406,56 +415,56 @@ type graphForgetCmd struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of entities. Optional with --all."`
 	All bool     `help:"Delete the whole graph."`
 	graphFlag
-	confirmFlag
+	command.ConfirmFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run deletes entities or a graph. It continues after errors.
-func (c *graphForgetCmd) Run(ctx context.Context, a *app) error {
+func (c *graphForgetCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.All == (len(c.IDs) > 0) {
-		return usagef("want ids of entities or --all")
+		return command.Usagef("want ids of entities or --all")
 	}
-	if err := c.check(a); err != nil {
+	if err := c.Check(a); err != nil {
 		return err
 	}
-	return c.withGraphs(ctx, a, true, func(k *kept) error {
+	return withGraphs(ctx, &c.DataFlags, true, func(k *command.Data) error {
 		if c.All {
 			return c.forgetAll(ctx, a, k)
 		}
 		describe := func(id string) (string, error) {
 			found, err := graphs.In(k.Stores).Entities(ctx, c.key(k), []string{id})
 			if err == nil && len(found) == 0 {
-				err = k.notFound("entity", id)
+				err = k.NotFound("entity", id)
 			}
 			return fmt.Sprintf("entity %s with its relationships", id), err
 		}
-		return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+		return c.Delete(ctx, a, c.IDs, describe, func(id string) error {
 			deleted, err := graphs.In(k.Stores).DeleteEntity(ctx, c.key(k), id)
 			if err == nil && !deleted {
-				err = k.notFound("entity", id)
+				err = k.NotFound("entity", id)
 			}
 			if err != nil {
 				return err
 			}
-			return a.done(map[string]any{"id": id}, "deleted "+id)
+			return a.Done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }
 
 // forgetAll deletes the whole graph.
-func (c *graphForgetCmd) forgetAll(ctx context.Context, a *app, k *kept) error {
+func (c *graphForgetCmd) forgetAll(ctx context.Context, a *command.Console, k *command.Data) error {
 	s, ok := graphs.In(k.Stores).(graph.Forgetter)
 	if !ok {
-		return without("the deletion of graphs")
+		return command.Without("the deletion of graphs")
 	}
 	which := "graph " + a2a.Quote(string(c.Graph))
-	return c.delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
+	return c.Delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
 		r, err := s.DeleteGraph(ctx, c.key(k))
 		if err != nil {
 			return err
 		}
-		return a.done(map[string]any{"entities": r.Entities, "relationships": r.Relationships},
-			fmt.Sprintf("deleted %s and %s", plural(int64(r.Entities), "entity"), plural(int64(r.Relationships), "relationship")))
+		return a.Done(map[string]any{"entities": r.Entities, "relationships": r.Relationships},
+			fmt.Sprintf("deleted %s and %s", command.Plural(int64(r.Entities), "entity"), command.Plural(int64(r.Relationships), "relationship")))
 	})
 }

@@ -1,7 +1,9 @@
-package cli
+// Package historycmd has the command holdfast history.
+package historycmd
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,9 +14,16 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 )
+
+//go:embed help.txt
+var help string
+
+// Command is the command of the contract.
+var Command = command.Command{Name: "history", Help: "List, show, search, export and delete transcripts of an owner, in the store.", Details: help, New: func() any { return new(historyCmd) }}
 
 // historyCmd has the commands for transcripts.
 type historyCmd struct {
@@ -63,11 +72,11 @@ func messageText(m *history.Message) string {
 	return string(m.Body)
 }
 
-// sessions returns the transcripts as a history.SessionLister.
-func (k *kept) sessions() (history.SessionLister, error) {
+// sessionLister returns the transcripts as a history.SessionLister.
+func sessionLister(k *command.Data) (history.SessionLister, error) {
 	lister, ok := transcripts.In(k.Stores).(history.SessionLister)
 	if !ok {
-		return nil, without("lists of sessions; set --agent")
+		return nil, command.Without("lists of sessions; set --agent")
 	}
 	return lister, nil
 }
@@ -77,10 +86,10 @@ type agentFlag struct {
 	Agent string `placeholder:"NAME" group:"Filter:" help:"Only sessions of this agent."`
 }
 
-// session returns the key of a session. Without --agent it searches the sessions of all agents.
-func (k *kept) session(ctx context.Context, f *agentFlag, name string) (key history.Key, err error) {
-	key = history.Key{Owner: k.owner, Agent: f.Agent, Session: name}
-	lister, err := k.sessions()
+// sessionKey returns the key of a session. Without --agent it searches the sessions of all agents.
+func sessionKey(ctx context.Context, k *command.Data, f *agentFlag, name string) (key history.Key, err error) {
+	key = history.Key{Owner: k.Owner, Agent: f.Agent, Session: name}
+	lister, err := sessionLister(k)
 	if err != nil && f.Agent != "" {
 		return key, nil // the store cannot check whether it exists
 	}
@@ -89,14 +98,14 @@ func (k *kept) session(ctx context.Context, f *agentFlag, name string) (key hist
 	}
 	if f.Agent != "" {
 		if _, err := lister.Session(ctx, key); errors.Is(err, history.ErrNotFound) {
-			return key, k.notFound("session", name)
+			return key, k.NotFound("session", name)
 		} else if err != nil {
 			return key, err
 		}
 		return key, nil
 	}
 	var agents []string
-	for q := (history.SessionQuery{Owner: k.owner, Limit: history.MaxPage}); ; {
+	for q := (history.SessionQuery{Owner: k.Owner, Limit: history.MaxPage}); ; {
 		page, err := lister.Sessions(ctx, q)
 		if err != nil {
 			return key, err
@@ -112,31 +121,31 @@ func (k *kept) session(ctx context.Context, f *agentFlag, name string) (key hist
 	}
 	switch len(agents) {
 	case 0:
-		return key, k.notFound("session", name)
+		return key, k.NotFound("session", name)
 	case 1:
 		key.Agent = agents[0]
 		return key, nil
 	}
-	return key, usagef("--agent is required: the agents %s have a session %s", strings.Join(sorted(agents), ", "), a2a.Quote(name))
+	return key, command.Usagef("--agent is required: the agents %s have a session %s", strings.Join(command.Sorted(agents), ", "), a2a.Quote(name))
 }
 
 type historyListCmd struct {
 	agentFlag
 
-	pageFlags `group:"Pages:" set:"items=Sessions" set:"item=session" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Sessions" set:"item=session" set:"but="`
+	command.DataFlags
 }
 
 // Run lists sessions.
-func (c *historyListCmd) Run(ctx context.Context, a *app) error {
-	t := &table{a: a, what: "sessions", member: "sessions", columns: []column{{"AGENT", 16}, {"MESSAGES", -8}, {"BYTES", -10}, {"UPDATED", -7}, {"EXPIRES", -7}, {"SESSION", 0}}}
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		lister, err := k.sessions()
+func (c *historyListCmd) Run(ctx context.Context, a *command.Console) error {
+	t := command.NewTable(a, "sessions", "AGENT:16", "MESSAGES:-8", "BYTES:-10", "UPDATED:-7", "EXPIRES:-7", "SESSION")
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
+		lister, err := sessionLister(k)
 		if err != nil {
 			return nil, "", err
 		}
-		q := history.SessionQuery{Owner: k.owner, Agent: c.Agent, Limit: c.Limit}
-		if err := fromPageToken(token, &q.Next); err != nil {
+		q := history.SessionQuery{Owner: k.Owner, Agent: c.Agent, Limit: c.Limit}
+		if err := command.FromPageToken(token, &q.Next); err != nil {
 			return nil, "", err
 		}
 		page, err := lister.Sessions(ctx, q)
@@ -145,11 +154,11 @@ func (c *historyListCmd) Run(ctx context.Context, a *app) error {
 		}
 		for i := range page.Sessions {
 			s := &page.Sessions[i]
-			t.row(s.Key.Agent, strconv.FormatInt(s.Messages, 10), strconv.FormatInt(s.Bytes, 10), age(s.UpdatedAt), until(s.ExpiresAt), s.Key.Session)
-			items = append(items, sessionView{s.Key.Agent, s.Key.Session, s.Messages, s.Bytes, s.Newest, s.CreatedAt.UTC(), s.UpdatedAt.UTC(), timeJSON(s.ExpiresAt)})
+			t.Row(s.Key.Agent, strconv.FormatInt(s.Messages, 10), strconv.FormatInt(s.Bytes, 10), command.Age(s.UpdatedAt), command.Until(s.ExpiresAt), s.Key.Session)
+			items = append(items, sessionView{s.Key.Agent, s.Key.Session, s.Messages, s.Bytes, s.Newest, s.CreatedAt.UTC(), s.UpdatedAt.UTC(), command.TimeJSON(s.ExpiresAt)})
 		}
 		if page.Next != nil {
-			next, err = pageToken(page.Next)
+			next, err = command.PageToken(page.Next)
 		}
 		return items, next, err
 	})
@@ -161,16 +170,16 @@ type historyShowCmd struct {
 	Before  int64  `placeholder:"SEQ" help:"Show the messages before this one."`
 	agentFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run shows messages.
-func (c *historyShowCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 || c.Limit > maxPage || c.Before < 0 {
-		return usagef("--limit must be 1 to %d, and --before must not be negative", maxPage)
+func (c *historyShowCmd) Run(ctx context.Context, a *command.Console) error {
+	if c.Limit < 1 || c.Limit > command.MaxPage || c.Before < 0 {
+		return command.Usagef("--limit must be 1 to %d, and --before must not be negative", command.MaxPage)
 	}
-	return c.with(ctx, a, false, func(k *kept) error {
-		key, err := k.session(ctx, &c.agentFlag, c.Session)
+	return c.With(ctx, false, func(k *command.Data) error {
+		key, err := sessionKey(ctx, k, &c.agentFlag, c.Session)
 		if err != nil {
 			return err
 		}
@@ -178,27 +187,27 @@ func (c *historyShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if a.JSON {
 			views := make([]messageView, len(page.Messages))
 			for i := range page.Messages {
 				views[i] = viewMessage(&page.Messages[i])
 			}
-			return a.writeResult(map[string]any{"agent": key.Agent, "session": key.Session, "messages": views, "more": page.More})
+			return a.WriteResult(map[string]any{"agent": key.Agent, "session": key.Session, "messages": views, "more": page.More})
 		}
 		for i := range page.Messages {
 			if i > 0 {
-				a.out.line("")
+				a.Out.Line("")
 			}
 			m := &page.Messages[i]
-			head := fmt.Sprintf("%d  %s", m.Seq, timeText(m.CreatedAt))
+			head := fmt.Sprintf("%d  %s", m.Seq, command.TimeText(m.CreatedAt))
 			if m.Run != "" {
 				head += "  run " + m.Run
 			}
-			a.out.line("%s", strings.TrimSpace(a.out.bold(oneLine(m.Role, 0))+"  "+a.out.dim(oneLine(head, 0))))
-			a.out.line("%s", clean(messageText(m)))
+			a.Out.Line("%s", strings.TrimSpace(a.Out.Bold(command.OneLine(m.Role, 0))+"  "+a.Out.Dim(command.OneLine(head, 0))))
+			a.Out.Line("%s", command.Clean(messageText(m)))
 		}
 		if page.More {
-			a.info("more results: --before %d shows earlier messages", page.Messages[0].Seq)
+			a.Info("more results: --before %d shows earlier messages", page.Messages[0].Seq)
 		}
 		return nil
 	})
@@ -210,24 +219,24 @@ type historySearchCmd struct {
 	Session string `placeholder:"NAME" group:"Filter:" help:"Only this session; needs --agent."`
 	agentFlag
 
-	pageFlags `group:"Pages:" set:"items=Messages" set:"item=message" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Messages" set:"item=message" set:"but="`
+	command.DataFlags
 }
 
 // Run searches messages.
-func (c *historySearchCmd) Run(ctx context.Context, a *app) error {
+func (c *historySearchCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.Session != "" && c.Agent == "" {
-		return usagef("--session needs --agent")
+		return command.Usagef("--session needs --agent")
 	}
-	t := &table{a: a, what: "messages", member: "messages", columns: []column{{"AGENT", 12}, {"SESSION", 36}, {"SEQ", -6}, {"CREATED", -7}, {"ROLE", 9}, {"TEXT", 0}}}
-	t.fit()
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
+	t := command.NewTable(a, "messages", "AGENT:12", "SESSION:36", "SEQ:-6", "CREATED:-7", "ROLE:9", "TEXT")
+	t.Fit()
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
 		searcher, ok := transcripts.In(k.Stores).(history.Searcher)
 		if !ok {
-			return nil, "", without("searches of transcripts")
+			return nil, "", command.Without("searches of transcripts")
 		}
-		q := history.SearchQuery{Owner: k.owner, Agent: c.Agent, Session: c.Session, Text: c.Text, Words: c.Words, Limit: c.Limit}
-		if err := fromPageToken(token, &q.Next); err != nil {
+		q := history.SearchQuery{Owner: k.Owner, Agent: c.Agent, Session: c.Session, Text: c.Text, Words: c.Words, Limit: c.Limit}
+		if err := command.FromPageToken(token, &q.Next); err != nil {
 			return nil, "", err
 		}
 		// A page may be empty although more follow.
@@ -238,7 +247,7 @@ func (c *historySearchCmd) Run(ctx context.Context, a *app) error {
 			}
 			for i := range page.Hits {
 				h := &page.Hits[i]
-				t.row(h.Key.Agent, h.Key.Session, strconv.FormatInt(h.Message.Seq, 10), age(h.Message.CreatedAt), h.Message.Role, messageText(&h.Message))
+				t.Row(h.Key.Agent, h.Key.Session, strconv.FormatInt(h.Message.Seq, 10), command.Age(h.Message.CreatedAt), h.Message.Role, messageText(&h.Message))
 				view := viewMessage(&h.Message)
 				view.Agent, view.Session = h.Key.Agent, h.Key.Session
 				items = append(items, view)
@@ -247,7 +256,7 @@ func (c *historySearchCmd) Run(ctx context.Context, a *app) error {
 				return items, "", nil
 			}
 		}
-		next, err = pageToken(q.Next)
+		next, err = command.PageToken(q.Next)
 		return items, next, err
 	})
 }
@@ -257,14 +266,14 @@ type historyExportCmd struct {
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 	agentFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run exports a session.
-func (c *historyExportCmd) Run(ctx context.Context, a *app) error {
+func (c *historyExportCmd) Run(ctx context.Context, a *command.Console) error {
 	toFile := c.Output != "" && c.Output != "-"
-	return c.with(ctx, a, false, func(k *kept) error {
-		key, err := k.session(ctx, &c.agentFlag, c.Session)
+	return c.With(ctx, false, func(k *command.Data) error {
+		key, err := sessionKey(ctx, k, &c.agentFlag, c.Session)
 		if err != nil {
 			return err
 		}
@@ -284,15 +293,15 @@ func (c *historyExportCmd) Run(ctx context.Context, a *app) error {
 			return nil
 		}
 		if !toFile {
-			return export(a.out.w)
+			return export(a.Out.W)
 		}
-		if err := replaceFile(c.Output, export); err != nil {
+		if err := command.ReplaceFile(c.Output, export); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeResult(map[string]any{"messages": n})
+		if a.JSON {
+			return a.WriteResult(map[string]any{"messages": n})
 		}
-		a.info("exported %s to %s", plural(int64(n), "message"), c.Output)
+		a.Info("exported %s to %s", command.Plural(int64(n), "message"), c.Output)
 		return nil
 	})
 }
@@ -300,34 +309,34 @@ func (c *historyExportCmd) Run(ctx context.Context, a *app) error {
 type historyClearCmd struct {
 	Sessions []string `arg:"" name:"session" help:"Sessions."`
 	agentFlag
-	confirmFlag
+	command.ConfirmFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run clears sessions. It continues after errors.
-func (c *historyClearCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(a); err != nil {
+func (c *historyClearCmd) Run(ctx context.Context, a *command.Console) error {
+	if err := c.Check(a); err != nil {
 		return err
 	}
-	return c.with(ctx, a, true, func(k *kept) error {
+	return c.With(ctx, true, func(k *command.Data) error {
 		describe := func(name string) (string, error) {
-			key, err := k.session(ctx, &c.agentFlag, name)
+			key, err := sessionKey(ctx, k, &c.agentFlag, name)
 			if err != nil {
 				return "", err
 			}
 			n, err := transcripts.In(k.Stores).Count(ctx, key)
-			return fmt.Sprintf("session %s of agent %s with %s", name, key.Agent, plural(n, "message")), err
+			return fmt.Sprintf("session %s of agent %s with %s", name, key.Agent, command.Plural(n, "message")), err
 		}
-		return c.delete(ctx, a, c.Sessions, describe, func(name string) error {
-			key, err := k.session(ctx, &c.agentFlag, name)
+		return c.Delete(ctx, a, c.Sessions, describe, func(name string) error {
+			key, err := sessionKey(ctx, k, &c.agentFlag, name)
 			if err == nil {
 				err = transcripts.In(k.Stores).Clear(ctx, key)
 			}
 			if err != nil {
 				return err
 			}
-			return a.done(map[string]any{"agent": key.Agent, "session": name}, "cleared "+name)
+			return a.Done(map[string]any{"agent": key.Agent, "session": name}, "cleared "+name)
 		})
 	})
 }

@@ -1,22 +1,28 @@
-package cli
+// Package vectorcmd has the command holdfast documents.
+package vectorcmd
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/summarize"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/rag"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
+
+//go:embed help.txt
+var help string
+
+// Command is the command of the contract.
+var Command = command.Command{Name: "documents", Help: "List, search, add, export and delete documents of an owner, in the store.", Details: help, New: func() any { return new(documentsCmd) }}
 
 // documentsCmd has the commands for documents.
 type documentsCmd struct {
@@ -33,8 +39,8 @@ type collectionFlag struct {
 	Collection string `short:"c" placeholder:"NAME" default:"default" help:"Collection of documents (default ${default})."`
 }
 
-func (f *collectionFlag) key(k *kept) vector.Key {
-	return vector.Key{Owner: k.owner, Collection: f.Collection}
+func (f *collectionFlag) key(k *command.Data) vector.Key {
+	return vector.Key{Owner: k.Owner, Collection: f.Collection}
 }
 
 // documentView is a document in the JSON output.
@@ -52,58 +58,58 @@ func viewDocument(d *vector.Document) documentView {
 }
 
 // withDocuments opens the stores and calls do with the store of documents.
-func (f *keptFlags) withDocuments(ctx context.Context, a *app, write bool, do func(k *kept) error) error {
-	return f.with(ctx, a, write, func(k *kept) error {
+func withDocuments(ctx context.Context, f *command.DataFlags, write bool, do func(k *command.Data) error) error {
+	return f.With(ctx, write, func(k *command.Data) error {
 		if documents.In(k.Stores) == nil {
-			return without("documents")
+			return command.Without("documents")
 		}
 		return do(k)
 	})
 }
 
 // collectionError adds the collection to the error of one that does not exist.
-func (k *kept) collectionError(name string, err error) error {
+func collectionError(k *command.Data, name string, err error) error {
 	if errors.Is(err, vector.ErrCollectionNotFound) {
-		return k.notFound("collection", name)
+		return k.NotFound("collection", name)
 	}
 	return err
 }
 
 // documentLister returns the documents as a vector.Lister.
-func (k *kept) documentLister() (vector.Lister, error) {
+func documentLister(k *command.Data) (vector.Lister, error) {
 	lister, ok := documents.In(k.Stores).(vector.Lister)
 	if !ok {
-		return nil, without("lists of documents")
+		return nil, command.Without("lists of documents")
 	}
 	return lister, nil
 }
 
 type documentsCollectionsCmd struct {
-	keptFlags
+	command.DataFlags
 }
 
 // Run lists collections.
-func (c *documentsCollectionsCmd) Run(ctx context.Context, a *app) error {
-	return c.withDocuments(ctx, a, false, func(k *kept) error {
-		all, err := documents.In(k.Stores).Collections(ctx, k.owner)
+func (c *documentsCollectionsCmd) Run(ctx context.Context, a *command.Console) error {
+	return withDocuments(ctx, &c.DataFlags, false, func(k *command.Data) error {
+		all, err := documents.In(k.Stores).Collections(ctx, k.Owner)
 		if err != nil {
 			return err
 		}
-		t := &table{a: a, what: "collections", member: "collections", columns: []column{{"COLLECTION", 30}, {"DOCUMENTS", -9}, {"DIMENSION", -9}, {"METRIC", 8}, {"EMBEDDER", 0}}}
-		t.fit()
+		t := command.NewTable(a, "collections", "COLLECTION:30", "DOCUMENTS:-9", "DIMENSION:-9", "METRIC:8", "EMBEDDER")
+		t.Fit()
 		views := make([]map[string]any, len(all))
 		for i := range all {
 			one := &all[i]
 			views[i] = map[string]any{"name": one.Name, "documents": one.Documents, "dimension": one.Dimension, "metric": one.Metric, "embedder": one.Embedder}
-			if !a.json {
-				t.row(one.Name, strconv.FormatInt(one.Documents, 10), strconv.Itoa(one.Dimension), string(one.Metric), one.Embedder)
+			if !a.JSON {
+				t.Row(one.Name, strconv.FormatInt(one.Documents, 10), strconv.Itoa(one.Dimension), string(one.Metric), one.Embedder)
 			}
 		}
 		switch {
-		case a.json:
-			return a.writeResult(map[string]any{"collections": views})
+		case a.JSON:
+			return a.WriteResult(map[string]any{"collections": views})
 		case len(all) == 0:
-			a.info("no collections")
+			a.Info("no collections")
 		}
 		return nil
 	})
@@ -111,39 +117,39 @@ func (c *documentsCollectionsCmd) Run(ctx context.Context, a *app) error {
 
 type documentsListCmd struct {
 	collectionFlag
-	pageFlags `group:"Pages:" set:"items=Documents" set:"item=document" set:"but="`
-	keptFlags
+	command.PageFlags `group:"Pages:" set:"items=Documents" set:"item=document" set:"but="`
+	command.DataFlags
 }
 
 // documentTable returns the table of documents.
-func documentTable(a *app) *table {
-	t := &table{a: a, what: "documents", member: "documents", columns: []column{{"ID", 36}, {"TEXT", 0}}}
-	t.fit()
+func documentTable(a *command.Console) *command.Table {
+	t := command.NewTable(a, "documents", "ID:36", "TEXT")
+	t.Fit()
 	return t
 }
 
 // Run lists documents.
-func (c *documentsListCmd) Run(ctx context.Context, a *app) error {
+func (c *documentsListCmd) Run(ctx context.Context, a *command.Console) error {
 	t := documentTable(a)
-	return c.pages(ctx, t, &c.pageFlags, func(k *kept, token string) (items []any, next string, err error) {
-		lister, err := k.documentLister()
+	return c.Pages(ctx, t, &c.PageFlags, func(k *command.Data, token string) (items []any, next string, err error) {
+		lister, err := documentLister(k)
 		if err != nil {
 			return nil, "", err
 		}
 		var after string
-		if err := fromPageToken(token, &after); err != nil {
+		if err := command.FromPageToken(token, &after); err != nil {
 			return nil, "", err
 		}
 		page, err := lister.List(ctx, c.key(k), vector.ListParams{After: after, Limit: c.Limit})
 		if err != nil {
-			return nil, "", k.collectionError(c.Collection, err)
+			return nil, "", collectionError(k, c.Collection, err)
 		}
 		for i := range page {
-			t.row(page[i].ID, page[i].Text)
+			t.Row(page[i].ID, page[i].Text)
 			items = append(items, viewDocument(&page[i]))
 		}
 		if len(page) == c.Limit {
-			next, err = pageToken(page[len(page)-1].ID)
+			next, err = command.PageToken(page[len(page)-1].ID)
 		}
 		return items, next, err
 	})
@@ -156,15 +162,15 @@ type documentsAddCmd struct {
 	URL   string   `name:"url" placeholder:"URL" help:"URL for citations."`
 	collectionFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run adds documents. It continues after errors.
-func (c *documentsAddCmd) Run(ctx context.Context, a *app) error {
+func (c *documentsAddCmd) Run(ctx context.Context, a *command.Console) error {
 	if len(c.Files) > 1 && (c.ID != "" || c.Title != "" || c.URL != "") {
-		return usagef("--id, --title and --url need a single file")
+		return command.Usagef("--id, --title and --url need a single file")
 	}
-	return c.withDocuments(ctx, a, true, func(k *kept) error {
+	return withDocuments(ctx, &c.DataFlags, true, func(k *command.Data) error {
 		index, err := rag.New(rag.In(documents.In(k.Stores), c.key(k)), rag.Config{})
 		if err != nil {
 			return err
@@ -176,11 +182,11 @@ func (c *documentsAddCmd) Run(ctx context.Context, a *app) error {
 				d.ID = filepath.Base(file)
 			}
 			n := 0
-			if d.Text, err = a.documentText(ctx, file); err == nil {
+			if d.Text, err = a.ReadText(ctx, file); err == nil {
 				n, err = index.Add(ctx, d)
 			}
 			if err == nil {
-				err = a.done(map[string]any{"id": d.ID, "chunks": n}, fmt.Sprintf("added %s (%s)", d.ID, plural(int64(n), "passage")))
+				err = a.Done(map[string]any{"id": d.ID, "chunks": n}, fmt.Sprintf("added %s (%s)", d.ID, command.Plural(int64(n), "passage")))
 			} else {
 				err = fmt.Errorf("%s: %w", file, err)
 			}
@@ -190,71 +196,41 @@ func (c *documentsAddCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// documentText returns the text of a file, or of stdin for "-".
-func (a *app) documentText(ctx context.Context, file string) (string, error) {
-	var data []byte
-	var err error
-	if file == "-" {
-		data, err = io.ReadAll(nonNilReader(a.stdin))
-	} else {
-		data, err = os.ReadFile(file) // named by the user
-	}
-	if err != nil {
-		return "", err
-	}
-	kind := mediaType(file, data[:min(len(data), 512)])
-	if kind == "text/markdown" {
-		kind = "text/plain" // with headings and tables
-	}
-	pages, err := a.parts.Reader.Pages(ctx, "", kind, data)
-	if errors.Is(err, summarize.ErrUnsupported) && a.parts.Reader.PDF == nil {
-		return "", &hintError{err, "the command " + fullBuild + " reads PDF too"}
-	}
-	if err != nil {
-		return "", err
-	}
-	texts := make([]string, len(pages))
-	for i, p := range pages {
-		texts[i] = p.Text
-	}
-	return strings.Join(texts, "\n\n"), nil
-}
-
 type documentsSearchCmd struct {
 	Query string `arg:"" help:"Text to search for, such as a question."`
 	Limit int    `short:"n" default:"5" help:"Maximum number of documents, at most 100."`
 	collectionFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run searches documents.
-func (c *documentsSearchCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 || c.Limit > maxPage {
-		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
+func (c *documentsSearchCmd) Run(ctx context.Context, a *command.Console) error {
+	if c.Limit < 1 || c.Limit > command.MaxPage {
+		return command.Usagef("--limit is %d, want 1 to %d", c.Limit, command.MaxPage)
 	}
-	return c.withDocuments(ctx, a, false, func(k *kept) error {
+	return withDocuments(ctx, &c.DataFlags, false, func(k *command.Data) error {
 		all, err := documents.In(k.Stores).Search(ctx, c.key(k), vector.SearchParams{Mode: vector.ModeHybrid, Queries: []vector.Query{{Text: c.Query}}, Limit: c.Limit})
 		if err != nil {
-			return k.collectionError(c.Collection, err)
+			return collectionError(k, c.Collection, err)
 		}
 		found := all[0]
-		if a.json {
+		if a.JSON {
 			views := make([]documentView, len(found.Hits))
 			for i := range found.Hits {
 				views[i] = viewDocument(&found.Hits[i].Document)
 				views[i].Score = &found.Hits[i].Score
 			}
-			return a.writeResult(map[string]any{"mode": found.Mode, "documents": views})
+			return a.WriteResult(map[string]any{"mode": found.Mode, "documents": views})
 		}
 		for i := range found.Hits {
 			h := &found.Hits[i]
-			a.out.line("%s  %s", a.out.bold(clean(h.ID)), a.out.dim(strconv.FormatFloat(h.Score, 'f', 2, 64)))
-			a.out.line("%s", clean(h.Text))
-			a.out.line("")
+			a.Out.Line("%s  %s", a.Out.Bold(command.Clean(h.ID)), a.Out.Dim(strconv.FormatFloat(h.Score, 'f', 2, 64)))
+			a.Out.Line("%s", command.Clean(h.Text))
+			a.Out.Line("")
 		}
 		if len(found.Hits) == 0 {
-			a.info("no documents match")
+			a.Info("no documents match")
 		}
 		return nil
 	})
@@ -264,29 +240,29 @@ type documentsDeleteCmd struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of documents, or of files that were added. Optional with --all."`
 	All bool     `help:"Delete the whole collection."`
 	collectionFlag
-	confirmFlag
+	command.ConfirmFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run deletes documents. It continues after errors.
-func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
+func (c *documentsDeleteCmd) Run(ctx context.Context, a *command.Console) error {
 	if c.All == (len(c.IDs) > 0) {
-		return usagef("want ids of documents or --all")
+		return command.Usagef("want ids of documents or --all")
 	}
-	if err := c.check(a); err != nil {
+	if err := c.Check(a); err != nil {
 		return err
 	}
-	return c.withDocuments(ctx, a, true, func(k *kept) error {
+	return withDocuments(ctx, &c.DataFlags, true, func(k *command.Data) error {
 		key := c.key(k)
 		if c.All {
 			which := "collection " + a2a.Quote(c.Collection)
-			return c.delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
+			return c.Delete(ctx, a, []string{which}, func(string) (string, error) { return which, nil }, func(string) error {
 				n, err := documents.In(k.Stores).DeleteCollection(ctx, key)
 				if err != nil {
 					return err
 				}
-				return a.done(map[string]any{"documents": n}, "deleted "+plural(int64(n), "document"))
+				return a.Done(map[string]any{"documents": n}, "deleted "+command.Plural(int64(n), "document"))
 			})
 		}
 		index, err := rag.New(rag.In(documents.In(k.Stores), key), rag.Config{})
@@ -297,13 +273,13 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 			found, err := documents.In(k.Stores).Get(ctx, key, []string{id, rag.ChunkID(id, 0)})
 			switch {
 			case err != nil:
-				return "", k.collectionError(c.Collection, err)
+				return "", collectionError(k, c.Collection, err)
 			case len(found) == 0:
-				return "", k.notFound("document", id)
+				return "", k.NotFound("document", id)
 			}
-			return fmt.Sprintf("document %s (%s)", id, oneLine(found[0].Text, factContentWidth)), nil
+			return fmt.Sprintf("document %s (%s)", id, command.OneLine(found[0].Text, 60)), nil
 		}
-		return c.delete(ctx, a, c.IDs, describe, func(id string) error {
+		return c.Delete(ctx, a, c.IDs, describe, func(id string) error {
 			if _, err := describe(id); err != nil {
 				return err
 			}
@@ -315,7 +291,7 @@ func (c *documentsDeleteCmd) Run(ctx context.Context, a *app) error {
 					return err
 				}
 			}
-			return a.done(map[string]any{"id": id}, "deleted "+id)
+			return a.Done(map[string]any{"id": id}, "deleted "+id)
 		})
 	})
 }
@@ -324,13 +300,13 @@ type documentsExportCmd struct {
 	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout. Only you can read it. An existing file is replaced after the export is complete."`
 	collectionFlag
 
-	keptFlags
+	command.DataFlags
 }
 
 // Run exports the documents of a collection.
-func (c *documentsExportCmd) Run(ctx context.Context, a *app) error {
-	return c.withDocuments(ctx, a, false, func(k *kept) error {
-		lister, err := k.documentLister()
+func (c *documentsExportCmd) Run(ctx context.Context, a *command.Console) error {
+	return withDocuments(ctx, &c.DataFlags, false, func(k *command.Data) error {
+		lister, err := documentLister(k)
 		if err != nil {
 			return err
 		}
@@ -338,10 +314,10 @@ func (c *documentsExportCmd) Run(ctx context.Context, a *app) error {
 		export := func(w io.Writer) error {
 			lines := json.NewEncoder(w)
 			lines.SetEscapeHTML(false)
-			for p := (vector.ListParams{Limit: maxPage}); ; {
+			for p := (vector.ListParams{Limit: command.MaxPage}); ; {
 				page, err := lister.List(ctx, c.key(k), p)
 				if err != nil || len(page) == 0 {
-					return k.collectionError(c.Collection, err)
+					return collectionError(k, c.Collection, err)
 				}
 				for i := range page {
 					p.After = page[i].ID
@@ -355,15 +331,15 @@ func (c *documentsExportCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		if c.Output == "" || c.Output == "-" {
-			return export(a.out.w)
+			return export(a.Out.W)
 		}
-		if err := replaceFile(c.Output, export); err != nil {
+		if err := command.ReplaceFile(c.Output, export); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeResult(map[string]any{"documents": n})
+		if a.JSON {
+			return a.WriteResult(map[string]any{"documents": n})
 		}
-		a.info("exported %s to %s", plural(int64(n), "document"), c.Output)
+		a.Info("exported %s to %s", command.Plural(int64(n), "document"), c.Output)
 		return nil
 	})
 }
