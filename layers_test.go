@@ -30,7 +30,7 @@ var layers = [][]string{
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"backend/internal", "internal/command", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
-	6:  {"store/memory/recall/recallsql"},
+	6:  {"internal/notes", "store/memory/recall/recallsql"},
 	7:  {"embedding", "rag", "store/blob/blobs", "store/blob/blobsql", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphsql", "store/graph/graphtest", "store/history/historysql", "store/history/historytest", "store/memory/memorysql", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	8:  {"backend", "internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
 	9:  {"engine", "internal/transfer"},

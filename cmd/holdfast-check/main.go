@@ -13,6 +13,6 @@ import (
 
 func main() {
 	parts := full.Parts()
-	parts.Suites = suites.Of
+	parts.Suites = suites.Of()
 	os.Exit(cli.Process(parts))
 }

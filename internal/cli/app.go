@@ -16,6 +16,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/command"
+	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // app executes one command.
@@ -28,7 +30,8 @@ type app struct {
 	set   settings
 	parts Parts
 
-	backends []backend         // for URLs of contracts
+	backends []backend // for URLs of contracts
+	kinds    []*contract.Kind
 	commands []command.Command // of contracts
 
 	// errorLog receives the error of the command if the command writes a JSON log, else nil.
@@ -41,7 +44,7 @@ type app struct {
 }
 
 func newApp(p Program) *app {
-	a := &app{name: "holdfast", parts: p.Parts, env: newEnvironment(p.Environ), backends: p.Parts.backends(), commands: contractCommands(), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
+	a := &app{name: "holdfast", parts: p.Parts, env: newEnvironment(p.Environ), backends: p.Parts.backends(), kinds: append(all.Kinds(), p.Parts.Kinds...), commands: append(contractCommands(), p.Parts.Commands...), set: settings{origins: map[string]origin{}}, hangups: make(chan struct{}, 1)}
 	if len(p.Args) > 0 {
 		a.name, a.args = callName(p.Args[0]), p.Args[1:]
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boardcmd"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/contract/all"
 	"github.com/holdfast-dev/holdfast/store/graph/graphcmd"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history/historycmd"
@@ -59,9 +58,9 @@ func contracts() []contractFlag {
 	}
 }
 
-// contractCommands returns the commands of contracts, in the order of the help.
+// contractCommands are the commands of Holdfast's contracts, in the order of the help.
 func contractCommands() []command.Command {
-	return []command.Command{blobcmd.Command, historycmd.Command, memorycmd.Command, vectorcmd.Command, graphcmd.Command, boardcmd.Command}
+	return []command.Command{historycmd.Command, memorycmd.Command, vectorcmd.Command, graphcmd.Command, blobcmd.Command, boardcmd.Command}
 }
 
 // contractStore is the store that the URL of a contract selects.
@@ -170,6 +169,7 @@ type openContractsParams struct {
 // openContracts opens the stores that the URLs of contracts select.
 func (s *storage) openContracts(ctx context.Context, a *app, p openContractsParams) (*openContracts, error) {
 	o := &openContracts{opened: make(map[string]OpenedContracts)}
+	o.Kinds = a.kinds
 	o.Pings = make(map[string]func(context.Context) error)
 	if s.embedder != nil {
 		o.Embedder = s.embedder
@@ -237,12 +237,12 @@ func (c *contractStore) connect(ctx context.Context, a *app, p *openContractsPar
 	if err != nil {
 		return OpenedContracts{}, err
 	}
-	return OpenedContracts{Stores: partsOf(st, p), Ping: st.Ping, Close: st.Close}, nil
+	return OpenedContracts{Stores: a.partsOf(st, p), Ping: st.Ping, Close: st.Close}, nil
 }
 
 // partsOf returns all parts of a store of tasks.
-func partsOf(st store.Store, p *openContractsParams) (parts []contract.Store) {
-	for _, kind := range all.Kinds() {
+func (a *app) partsOf(st store.Store, p *openContractsParams) (parts []contract.Store) {
+	for _, kind := range a.kinds {
 		if kind.Part == nil {
 			continue
 		}

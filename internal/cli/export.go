@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // exportCmd exports contexts to a file.
@@ -62,7 +61,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	if a.JSON && to != "stdout" {
 		return a.WriteResult(report)
 	}
-	a.Info("exported %s to %s", describeCounts(report.Document), to)
+	a.Info("exported %s to %s", a.describeCounts(report.Document), to)
 	for _, note := range report.Notes {
 		a.Info("%s %s", a.Err.Red("note:"), note)
 	}
@@ -111,13 +110,13 @@ func (c *exportCmd) explain(ctx context.Context, err error) error {
 }
 
 // describeCounts returns n as text.
-func describeCounts(n contract.Counts) string {
+func (a *app) describeCounts(n contract.Counts) string {
 	text := fmt.Sprintf("%s, %s, %s, %d feedback",
 		command.Plural(n[transfer.Contexts], "context"), command.Plural(n[transfer.Tasks], "task"), command.Plural(n[transfer.Events], "event"), n[transfer.Feedback])
 	if records := n[transfer.Records]; records > 0 {
 		text += ", " + command.Plural(records, "record")
 	}
-	for _, kind := range all.Kinds() {
+	for _, kind := range a.kinds {
 		for _, items := range command.DescribeItems(n, kind) {
 			text += ", " + items
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
-	"github.com/holdfast-dev/holdfast/store/contract/all"
 )
 
 // forgetCmd deletes all data of a principal.
@@ -54,7 +53,7 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 	}
 	if !a.JSON && (err == nil || !nothing) {
 		a.Out.Line("%s", a.Out.Bold("deleted of principal "+command.OneLine(string(c.Principal), 0)))
-		for _, name := range forgetNames() {
+		for _, name := range a.forgetNames() {
 			if rows[name] > 0 {
 				a.Out.Line("  %-13s  %d", words(name), rows[name])
 			}
@@ -76,9 +75,9 @@ func (c *forgetCmd) report(ctx context.Context, a *app, r engine.ForgetReport, e
 }
 
 // forgetNames returns the names of what a report of a deletion counts, in the order for people.
-func forgetNames() []string {
+func (a *app) forgetNames() []string {
 	names := []string{"canceled", engine.RemovedTasks, engine.RemovedContexts, engine.RemovedFeedback, engine.RemovedWebhooks, engine.RemovedRecords}
-	for _, kind := range all.Kinds() {
+	for _, kind := range a.kinds {
 		names = append(names, kind.Counts...)
 	}
 	return names

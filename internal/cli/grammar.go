@@ -60,11 +60,11 @@ func (g *grammar) commands(a *app) []topCommand {
 		{"version", "Show the version.", &g.Version},
 		{"help", "Explain a command, the exit codes or the environment.", &g.Help},
 	}
-	contracts := make([]topCommand, len(a.commands))
-	for i, c := range a.commands {
+	var contracts []topCommand
+	for _, c := range a.commands {
 		fields := c.New()
 		setStores(reflect.ValueOf(fields).Elem(), a)
-		contracts[i] = topCommand{c.Name, c.Help, fields}
+		contracts = append(contracts, topCommand{c.Name, c.Help, fields})
 	}
 	i := slices.IndexFunc(all, func(c topCommand) bool { return c.name == "config" })
 	return slices.Insert(all, i, contracts...)

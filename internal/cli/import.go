@@ -50,7 +50,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	contracts := keptIn(st, others)
 	report, err := transfer.Import(ctx, command.NonNilReader(in), st, transfer.ImportOptions{
-		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores, Files: blobs.In(contracts.Stores),
+		Owner: c.Owner, Unfinished: transfer.Unfinished(c.Unfinished), Contracts: contracts.Stores, Kinds: contracts.Kinds, Files: blobs.In(contracts.Stores),
 	})
 	if err = errors.Join(err, others.Close(), st.Close()); err != nil { // closed also when ctx is done
 		return c.explain(ctx, err)
@@ -64,9 +64,9 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 
 func (c *importCmd) report(a *app, r transfer.Report, to storage) {
 	if len(r.Written) == 0 {
-		a.Out.Line("nothing to do: everything exists already (%s)", describeCounts(r.Document))
+		a.Out.Line("nothing to do: everything exists already (%s)", a.describeCounts(r.Document))
 	} else {
-		a.Out.Line("imported %s", describeCounts(r.Written))
+		a.Out.Line("imported %s", a.describeCounts(r.Written))
 	}
 	place := c.Data
 	if to.url != "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
@@ -19,6 +20,9 @@ type Parts struct {
 	Reader summarize.Reader
 	// Stores open contracts on systems that have no tasks, by the kind of storage: redis and s3.
 	Stores map[string]StoreOpener
+	// Kinds and Commands are contracts of the build and their commands, after Holdfast's own.
+	Kinds    []*contract.Kind
+	Commands []command.Command
 	// Suites returns the conformance suites of a store.
 	Suites func(ctx context.Context, s StoreToCheck) ([]Suite, error)
 	// GRPC makes serve listen for gRPC too.

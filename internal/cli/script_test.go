@@ -21,25 +21,37 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/full"
 	"github.com/holdfast-dev/holdfast/internal/cli/suites"
+	"github.com/holdfast-dev/holdfast/internal/command"
+	"github.com/holdfast-dev/holdfast/internal/notes"
 	"github.com/holdfast-dev/holdfast/internal/testport"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"holdfast": func() {
+	program := func(parts func() cli.Parts) func() {
+		return func() {
 			os.Exit(cli.Main(context.Background(), cli.Program{
-				Parts: everything(), Args: cli.HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+				Parts: parts(), Args: cli.HideSecrets(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 			}))
-		},
-	})
+		}
+	}
+	testscript.Main(m, map[string]func(){"holdfast": program(everything), "holdfast-notes": program(withNotes)})
+}
+
+// withNotes has a contract that Holdfast does not know.
+func withNotes() cli.Parts {
+	parts := everything()
+	parts.Kinds, parts.Commands = []*contract.Kind{notes.Kind}, []command.Command{notes.Command}
+	parts.Suites = suites.Of(notes.Suite)
+	return parts
 }
 
 // everything has all parts that are in this module.
 func everything() cli.Parts {
 	parts := full.Parts()
-	parts.Suites = suites.Of
+	parts.Suites = suites.Of()
 	return parts
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/full"
 	"github.com/holdfast-dev/holdfast/store"
@@ -32,8 +31,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
-	"github.com/holdfast-dev/holdfast/store/vector"
-	kept "github.com/holdfast-dev/holdfast/store/vector/documents"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
 
@@ -43,14 +40,8 @@ type place struct {
 	cli.StoreToCheck
 	id string
 	n  atomic.Int64
-	// opened has where the stores and transcripts of tests are, to open them again.
+	// opened has the locations of the stores of tests, to open them again.
 	opened sync.Map
-}
-
-// openedStore is a store of a test and its location.
-type openedStore struct {
-	store.Store
-	at cli.StoreToCheck
 }
 
 // next returns a name that was not used before.
@@ -61,53 +52,47 @@ func suite(name string, tests func(t storetest.T)) cli.Suite {
 	return cli.Suite{Name: name, Run: func(ctx context.Context) cli.SuiteReport { return run(ctx, name, tests) }}
 }
 
-// Of returns the suites of a store. It fails if Redis or a bucket does not respond, or if a
-// directory does not exist.
-func Of(ctx context.Context, s cli.StoreToCheck) ([]cli.Suite, error) {
-	p := &place{StoreToCheck: s, id: strings.ToLower(rand.Text()[:12])}
-	switch p.Kind {
-	case "redis":
-		s, err := redis.Open(ctx, redis.Config{URL: p.URL})
-		if err != nil {
-			return nil, err
-		}
-		return p.redisSuites(), s.Close()
-	case "s3":
-		_, err := full.OpenS3(ctx, cli.OpenParams{URL: p.URL, Main: inmem.New()})
-		return []cli.Suite{suite("blobs", func(t storetest.T) { blobtest.RunOn(t, blobtest.Harness{Open: p.s3Blobs}) })}, err
-	case "sqlite":
-		if _, err := os.Stat(p.Dir); err != nil {
-			return nil, err
-		}
+// contracts are the suites of Holdfast's contracts.
+func contracts() []storetest.Suite {
+	return []storetest.Suite{
+		historytest.Suite, vectortest.Suite, graphtest.Suite, memorytest.LongTermSuite, memorytest.ShortTermSuite, boardtest.Suite, blobtest.Suite,
 	}
-	return p.suites(), nil
+}
+
+// Of returns a function for [cli.Parts] that returns the suites of a store: those of Holdfast's contracts, and more. It
+// fails if Redis or a bucket does not respond, or if a directory does not exist.
+func Of(more ...storetest.Suite) func(ctx context.Context, s cli.StoreToCheck) ([]cli.Suite, error) {
+	return func(ctx context.Context, s cli.StoreToCheck) ([]cli.Suite, error) {
+		p := &place{StoreToCheck: s, id: strings.ToLower(rand.Text()[:12])}
+		switch p.Kind {
+		case "redis":
+			s, err := redis.Open(ctx, redis.Config{URL: p.URL})
+			if err != nil {
+				return nil, err
+			}
+			return p.redisSuites(), s.Close()
+		case "s3":
+			_, err := full.OpenS3(ctx, cli.OpenParams{URL: p.URL, Main: inmem.New()})
+			return []cli.Suite{suite("blobs", func(t storetest.T) { blobtest.RunOn(t, blobtest.Harness{Open: p.s3Blobs}) })}, err
+		case "sqlite":
+			if _, err := os.Stat(p.Dir); err != nil {
+				return nil, err
+			}
+		}
+		return p.suites(append(contracts(), more...)), nil
+	}
 }
 
 // suites returns the suites of a store of tasks.
-func (p *place) suites() []cli.Suite {
-	durable := p.Kind != "memory"
+func (p *place) suites(contracts []storetest.Suite) (all []cli.Suite) {
 	h := storetest.Harness{Open: p.openStore}
-	transcripts := historytest.Harness{Open: p.history, OwnClock: true}
-	if durable {
-		h.Reopen, transcripts.Reopen = p.reopenStore, p.reopenHistory
+	if p.Kind != "memory" {
+		h.Reopen = p.reopenStore
 	}
-	documents := vectortest.Harness{Open: p.documents, Tasks: func(s vector.Store) store.Store {
-		opened, _ := p.opened.Load(s)
-		return opened.(openedStore).Store
-	}}
-	if durable {
-		documents.Reopen = p.reopenDocuments
+	for _, one := range append(contracts, storetest.Suite{Name: "tasks", Run: storetest.RunOn}) {
+		all = append(all, suite(one.Name, func(t storetest.T) { one.Run(t, h) }))
 	}
-	return []cli.Suite{
-		suite("history", func(t storetest.T) { historytest.RunOn(t, transcripts) }),
-		suite("documents", func(t storetest.T) { vectortest.RunOn(t, documents) }),
-		suite("graphs", func(t storetest.T) { graphtest.RunOn(t, graphtest.Of(h)) }),
-		suite("memory", func(t storetest.T) { memorytest.RunLongTermOn(t, memorytest.LongTermOf(h)) }),
-		suite("state", func(t storetest.T) { memorytest.RunShortTermOn(t, memorytest.ShortTermOverRecords(h)) }),
-		suite("boards", func(t storetest.T) { boardtest.RunOn(t, boardtest.OverRecords(h)) }),
-		suite("blobs", func(t storetest.T) { blobtest.RunOn(t, blobtest.Harness{Open: p.blobs}) }),
-		suite("tasks", func(t storetest.T) { storetest.RunOn(t, h) }),
-	}
+	return all
 }
 
 // openStore opens an empty store of tasks in a place of its own.
@@ -134,7 +119,7 @@ func (p *place) openAt(t storetest.T, at cli.StoreToCheck) store.Store {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	p.opened.Store(s, openedStore{s, at})
+	p.opened.Store(s, at)
 	return s
 }
 
@@ -151,11 +136,11 @@ func open(ctx context.Context, at cli.StoreToCheck) (store.Store, error) {
 
 // reopenStore closes a store and opens its data again.
 func (p *place) reopenStore(t storetest.T, s store.Store) store.Store {
-	opened, _ := p.opened.Load(s)
+	at, _ := p.opened.Load(s)
 	if err := s.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	return p.openAt(t, opened.(openedStore).at)
+	return p.openAt(t, at.(cli.StoreToCheck))
 }
 
 func (p *place) must(t storetest.T, err error) {
@@ -206,55 +191,6 @@ func dropGraph(ctx context.Context, cfg *pgx.ConnConfig, name string) error {
 	}
 	_, err = conn.Exec(ctx, "SELECT 1 FROM ag_catalog.drop_graph($1::text::name, true)", pgx.QueryExecModeExec, name)
 	return errors.Join(err, conn.Close(ctx))
-}
-
-func (p *place) history(t storetest.T, _ func() time.Time) history.Provider {
-	return p.historyOf(t, p.openStore(t))
-}
-
-// historyOf returns the transcripts of a store, which the test closes.
-func (p *place) historyOf(t storetest.T, s store.Store) history.Provider {
-	t.Cleanup(func() { p.must(t, s.Close()) })
-	h := s.(interface{ History() history.Provider }).History()
-	opened, _ := p.opened.Load(s)
-	p.opened.Store(h, opened)
-	return h
-}
-
-// reopenHistory closes the store of transcripts and opens its data again.
-func (p *place) reopenHistory(t storetest.T, h history.Provider, _ func() time.Time) history.Provider {
-	opened, _ := p.opened.Load(h)
-	return p.historyOf(t, p.reopenStore(t, opened.(openedStore).Store))
-}
-
-func (p *place) documents(t storetest.T, cfg vector.Config) vector.Store {
-	return p.documentsOf(t, p.openStore(t), cfg)
-}
-
-// documentsOf returns the documents of a store, which the test closes.
-func (p *place) documentsOf(t storetest.T, s store.Store, cfg vector.Config) vector.Store {
-	t.Cleanup(func() { p.must(t, s.Close()) })
-	documents := kept.In(engine.Contracts{Embedder: cfg.Embedder}.WithParts(s, nil).Stores)
-	if documents == nil {
-		t.Skipf("the store has no documents")
-	}
-	opened, _ := p.opened.Load(s)
-	p.opened.Store(documents, opened)
-	return documents
-}
-
-// reopenDocuments closes the store of documents and opens its data again.
-func (p *place) reopenDocuments(t storetest.T, s vector.Store, cfg vector.Config) vector.Store {
-	opened, _ := p.opened.Load(s)
-	return p.documentsOf(t, p.reopenStore(t, opened.(openedStore).Store), cfg)
-}
-
-func (p *place) blobs(t storetest.T, cfg blob.Config) blobtest.Store {
-	s := p.openStore(t)
-	t.Cleanup(func() { p.must(t, s.Close()) })
-	return s.(interface {
-		Blobs(cfg blob.Config) *blob.Blobs
-	}).Blobs(cfg)
 }
 
 // s3Blobs returns a store of blobs below a prefix of its own, with refs in the bucket or in memory.
