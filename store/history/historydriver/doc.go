@@ -3,7 +3,7 @@
 //
 // # Implementing a store
 //
-// A store implements history.Provider, and any of its optional interfaces. Its methods call
+// A store implements [history.Provider], and any of its optional interfaces. Its methods call
 // these functions, so that all stores accept the same params and return the same pages:
 //
 //   - Before it reads or writes, a method passes its params to the function for them, such as
@@ -11,7 +11,7 @@
 //   - Page reads messages without their bodies ([Outline]) and asks [PageSize] or [Fit] how many of
 //     them make up the page.
 //   - Prune asks [PruneSize] for the number of messages of its next batch.
-//   - Search passes history.Text of each body to the [Matcher] of [CompleteSearch].
+//   - Search passes [history.Text] of each body to the [Matcher] of [CompleteSearch].
 //   - Restore checks its params with [CheckRestore] and writes the [Batches] of messages.
 //
 // Run the suite of package historytest against the store.
