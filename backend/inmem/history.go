@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // historyStore has the transcripts of all owners, guarded by the lock of the database.
@@ -149,7 +150,7 @@ func (t *transcript) raiseFence(run string, fence int64) {
 
 // Append implements [history.Provider].
 func (h *historyStore) Append(ctx context.Context, k history.Key, p history.AppendParams) (history.AppendResult, error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckAppend(k, &p); err != nil {
 		return history.AppendResult{}, err
 	}
 	added := newHistoryMessages(&p)
@@ -227,7 +228,7 @@ func cloneIDs(ids []string) []string { return append([]string(nil), ids...) }
 
 // Clear implements [history.Provider].
 func (h *historyStore) Clear(ctx context.Context, k history.Key) error {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return err
 	}
 	defer h.mu.Unlock()
@@ -240,7 +241,7 @@ func (h *historyStore) Clear(ctx context.Context, k history.Key) error {
 
 // ClearRun implements [history.Provider].
 func (h *historyStore) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (int64, error) {
-	if err := history.CheckRun(k, run, fence); err != nil {
+	if err := historydriver.CheckRun(k, run, fence); err != nil {
 		return 0, err
 	}
 	defer h.mu.Unlock()
@@ -282,7 +283,7 @@ func (h *historyStore) clearRun(k history.Key, run string, fence int64) (int64, 
 
 // Expire implements [history.Provider].
 func (h *historyStore) Expire(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	if err := history.CheckExpire(limit); err != nil {
+	if err := historydriver.CheckExpire(limit); err != nil {
 		return 0, err
 	}
 	defer h.mu.Unlock()

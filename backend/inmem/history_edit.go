@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // drop removes the first n messages, or with a negative n the last ones.
@@ -24,7 +25,7 @@ func (t *transcript) drop(n int) (p history.Pruned) {
 
 // Rewind implements [history.Editor].
 func (h *historyStore) Rewind(ctx context.Context, k history.Key, seq int64) (removed int64, err error) {
-	if err := history.CheckRewind(k, seq); err != nil {
+	if err := historydriver.CheckRewind(k, seq); err != nil {
 		return 0, err
 	}
 	defer h.mu.Unlock()
@@ -39,7 +40,7 @@ func (h *historyStore) Rewind(ctx context.Context, k history.Key, seq int64) (re
 
 // Fork implements [history.Editor].
 func (h *historyStore) Fork(ctx context.Context, p history.ForkParams) (int64, error) {
-	if err := p.Check(); err != nil {
+	if err := historydriver.CheckFork(&p); err != nil {
 		return 0, err
 	}
 	defer h.mu.Unlock()
@@ -70,7 +71,7 @@ func (h *historyStore) Fork(ctx context.Context, p history.ForkParams) (int64, e
 
 // Prune implements [history.Pruner].
 func (h *historyStore) Prune(ctx context.Context, k history.Key, p history.Policy) (removed history.Pruned, err error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckPolicy(k, p); err != nil {
 		return removed, err
 	}
 	defer h.mu.Unlock()
@@ -79,7 +80,7 @@ func (h *historyStore) Prune(ctx context.Context, k history.Key, p history.Polic
 	}
 	t := h.transcript(k, h.now())
 	for t != nil {
-		n := history.PruneSize(outlines(window(t.messages, history.PruneRead, false)), history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
+		n := historydriver.PruneSize(outlines(window(t.messages, historydriver.PruneRead, false)), history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
 		if n == 0 {
 			break
 		}

@@ -5,14 +5,15 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // AppendEffect implements [history.Transactional].
 func (h *historyStore) AppendEffect(k history.Key, p history.AppendParams) (store.Effect, error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckAppend(k, &p); err != nil {
 		return nil, err
 	}
-	p = p.Copy()
+	p = historydriver.CopyAppend(p)
 	return h.effect(k, func() error {
 		_, err := h.append(k, &p, newHistoryMessages(&p))
 		return err
@@ -21,7 +22,7 @@ func (h *historyStore) AppendEffect(k history.Key, p history.AppendParams) (stor
 
 // ClearEffect implements [history.Transactional].
 func (h *historyStore) ClearEffect(k history.Key) (store.Effect, error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return nil, err
 	}
 	return h.effect(k, func() error {
@@ -32,7 +33,7 @@ func (h *historyStore) ClearEffect(k history.Key) (store.Effect, error) {
 
 // ClearRunEffect implements [history.Transactional].
 func (h *historyStore) ClearRunEffect(k history.Key, run string, fence int64) (store.Effect, error) {
-	if err := history.CheckRun(k, run, fence); err != nil {
+	if err := historydriver.CheckRun(k, run, fence); err != nil {
 		return nil, err
 	}
 	return h.effect(k, func() error {

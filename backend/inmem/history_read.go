@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // view calls f with a session, unless it does not exist. Stored messages do not change, so results
@@ -39,7 +40,7 @@ func (t *transcript) after(seq int64) int {
 
 // Messages implements [history.Provider].
 func (h *historyStore) Messages(ctx context.Context, k history.Key, limit, offset int) ([]history.Message, error) {
-	if err := history.CheckRange(k, limit, offset); err != nil {
+	if err := historydriver.CheckRange(k, limit, offset); err != nil {
 		return nil, err
 	}
 	var found []*historyMessage
@@ -55,7 +56,7 @@ func (h *historyStore) Messages(ctx context.Context, k history.Key, limit, offse
 
 // Page implements [history.Provider].
 func (h *historyStore) Page(ctx context.Context, k history.Key, q history.Query) (page history.Page, err error) {
-	if err := q.Complete(k); err != nil {
+	if err := historydriver.CompleteQuery(k, &q); err != nil {
 		return page, err
 	}
 	var found []*historyMessage
@@ -66,9 +67,9 @@ func (h *historyStore) Page(ctx context.Context, k history.Key, q history.Query)
 		}
 		n := 0
 		if !q.KeepToolPairs {
-			n = history.Fit(outlines(window(all, q.Limit, q.Newest)), q.Newest)
+			n = historydriver.Fit(outlines(window(all, q.Limit, q.Newest)), q.Newest)
 		} else {
-			n = history.PageSize(outlines(window(all, q.Limit+history.PageRead, q.Newest)), q.Limit, q.Newest)
+			n = historydriver.PageSize(outlines(window(all, q.Limit+historydriver.PageRead, q.Newest)), q.Limit, q.Newest)
 		}
 		page.More = n < len(all)
 		found = slices.Clone(window(all, n, q.Newest))
@@ -85,17 +86,17 @@ func window(all []*historyMessage, n int, newest bool) []*historyMessage {
 	return all[:n]
 }
 
-func outlines(messages []*historyMessage) []history.Outline {
-	all := make([]history.Outline, len(messages))
+func outlines(messages []*historyMessage) []historydriver.Outline {
+	all := make([]historydriver.Outline, len(messages))
 	for i, m := range messages {
-		all[i] = m.Outline()
+		all[i] = historydriver.OutlineOf(&m.Message)
 	}
 	return all
 }
 
 // Count implements [history.Provider].
 func (h *historyStore) Count(ctx context.Context, k history.Key) (n int64, err error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return 0, err
 	}
 	err = h.view(ctx, k, func(t *transcript) { n = t.Messages })
@@ -104,7 +105,7 @@ func (h *historyStore) Count(ctx context.Context, k history.Key) (n int64, err e
 
 // Session implements [history.SessionLister].
 func (h *historyStore) Session(ctx context.Context, k history.Key) (s history.Session, err error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return s, err
 	}
 	err = h.view(ctx, k, func(t *transcript) { s = t.Session })
@@ -116,7 +117,7 @@ func (h *historyStore) Session(ctx context.Context, k history.Key) (s history.Se
 
 // Sessions implements [history.SessionLister].
 func (h *historyStore) Sessions(ctx context.Context, q history.SessionQuery) (page history.SessionPage, err error) {
-	if err := q.Complete(); err != nil {
+	if err := historydriver.CompleteSessions(&q); err != nil {
 		return page, err
 	}
 	defer h.mu.RUnlock()
@@ -147,7 +148,7 @@ func (h *historyStore) Sessions(ctx context.Context, q history.SessionQuery) (pa
 
 // Search implements [history.Searcher].
 func (h *historyStore) Search(ctx context.Context, q history.SearchQuery) (page history.SearchPage, err error) {
-	match, err := q.Complete()
+	match, err := historydriver.CompleteSearch(&q)
 	if err != nil {
 		return page, err
 	}
@@ -155,7 +156,7 @@ func (h *historyStore) Search(ctx context.Context, q history.SearchQuery) (page 
 	if err := h.read(ctx); err != nil {
 		return page, err
 	}
-	scanned, size := 0, history.PageBytes(0)
+	scanned, size := 0, historydriver.PageBytes(0)
 	for _, t := range h.scope(&q, h.now()) {
 		found := t.messages
 		if n := q.Next; n != nil && n.Agent == t.Key.Agent && n.Session == t.Key.Session {

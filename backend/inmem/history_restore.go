@@ -5,13 +5,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 var _ history.Restorer = (*historyStore)(nil)
 
 // Restore implements [history.Restorer].
 func (h *historyStore) Restore(ctx context.Context, s history.Session, messages []history.Message) error {
-	if err := history.CheckRestore(&s, messages); err != nil {
+	if err := historydriver.CheckRestore(&s, messages); err != nil {
 		return err
 	}
 	defer h.mu.Unlock()

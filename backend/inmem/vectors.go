@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 )
 
@@ -44,7 +45,7 @@ type vectorCollection struct {
 
 	// The lock of state guards the following fields.
 	info vector.Collection
-	rows map[string]*vector.Row
+	rows map[string]*vectordriver.Row
 	// changed are the ids of the rows that the index must follow; busy reports that it follows other rows.
 	changed []string
 	busy    bool
@@ -118,8 +119,8 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 }
 
 // prepare returns a write with its embeddings.
-func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams) (*vector.Write, error) {
-	w, err := vector.NewWrite(k, p)
+func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams) (*vectordriver.Write, error) {
+	w, err := vectordriver.NewWrite(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (c *vectorCollection) description() *vector.Collection {
 
 // admit returns the collection of a write, which is new if it does not exist, or the reason to reject
 // the write. The caller holds the lock.
-func (s *vectorState) admit(w *vector.Write, replace bool) (*vectorCollection, error) {
+func (s *vectorState) admit(w *vectordriver.Write, replace bool) (*vectorCollection, error) {
 	c := s.collections[w.Key]
 	if c == nil {
 		info, err := w.Admit(nil)
@@ -157,7 +158,7 @@ func (s *vectorState) admit(w *vector.Write, replace bool) (*vectorCollection, e
 			return nil, err
 		}
 		index, err := vectors.NewIndex(&info, s.index)
-		return &vectorCollection{state: s, index: index, info: info, rows: make(map[string]*vector.Row)}, err
+		return &vectorCollection{state: s, index: index, info: info, rows: make(map[string]*vectordriver.Row)}, err
 	}
 	if _, err := w.Admit(&c.info); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (s *vectorState) admit(w *vector.Write, replace bool) (*vectorCollection, e
 }
 
 // put stores the documents of a write and returns how to undo it. The caller holds the lock.
-func (s *vectorState) put(w *vector.Write, replace bool) (undo func(), err error) {
+func (s *vectorState) put(w *vectordriver.Write, replace bool) (undo func(), err error) {
 	c, err := s.admit(w, replace)
 	if err != nil {
 		return nil, err
@@ -187,8 +188,8 @@ func (s *vectorState) put(w *vector.Write, replace bool) (undo func(), err error
 
 // change removes documents and stores others. It returns the number of removed ones and how to undo
 // the change. The caller holds the lock.
-func (c *vectorCollection) change(remove []string, rows []vector.Row) (removed int, undo func()) {
-	before := make(map[string]*vector.Row, len(remove)+len(rows))
+func (c *vectorCollection) change(remove []string, rows []vectordriver.Row) (removed int, undo func()) {
+	before := make(map[string]*vectordriver.Row, len(remove)+len(rows))
 	for _, id := range remove {
 		if r := c.rows[id]; r != nil {
 			before[id] = r
@@ -216,7 +217,7 @@ func (c *vectorCollection) change(remove []string, rows []vector.Row) (removed i
 }
 
 // indexWords lets the index of words follow the rows with the ids of changed. The caller holds the lock.
-func (c *vectorCollection) indexWords(changed map[string]*vector.Row) {
+func (c *vectorCollection) indexWords(changed map[string]*vectordriver.Row) {
 	for id := range changed {
 		if c.words != nil {
 			c.words = c.words.set(id, c.rows[id])
@@ -239,7 +240,7 @@ func (c *vectorCollection) follow() error {
 	defer c.follows.Unlock()
 	c.state.mu.Lock()
 	changed := c.changed
-	rows := make(map[string]*vector.Row, len(changed))
+	rows := make(map[string]*vectordriver.Row, len(changed))
 	for _, id := range changed {
 		rows[id] = c.rows[id]
 	}
@@ -267,7 +268,7 @@ func (c *vectorCollection) follow() error {
 
 // Get implements vector.Store.
 func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
-	k, err = vector.CheckIDs(k, ids)
+	k, err = vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +276,12 @@ func (s *vectorStore) Get(ctx context.Context, k vector.Key, ids []string) (all 
 	if err != nil {
 		return nil, err
 	}
-	err = c.Rows(ctx, ids, func(r *vector.Row) { all = append(all, r.Document(true)) })
+	err = c.Rows(ctx, ids, func(r *vectordriver.Row) { all = append(all, r.Document(true)) })
 	return all, err
 }
 
 // Rows implements vectors.Documents. It keeps the order of ids.
-func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *vector.Row)) error {
+func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *vectordriver.Row)) error {
 	c.state.mu.RLock()
 	defer c.state.mu.RUnlock()
 	for _, id := range ids {
@@ -293,7 +294,7 @@ func (c *vectorCollection) Rows(_ context.Context, ids []string, each func(r *ve
 
 // Delete implements vector.Store.
 func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (removed int, err error) {
-	k, err = vector.CheckIDs(k, ids)
+	k, err = vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return 0, err
 	}
@@ -309,7 +310,7 @@ func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (r
 
 // Search implements vector.Store.
 func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
-	k, p, err := p.Check(k)
+	k, p, err := vectordriver.CheckSearch(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +327,7 @@ func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchP
 
 // Collections implements vector.Store.
 func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
-	if err := vector.CheckOwner(owner); err != nil {
+	if err := vectordriver.CheckOwner(owner); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
@@ -345,7 +346,7 @@ func (s *vectorStore) Collections(ctx context.Context, owner string) (all []vect
 
 // DeleteCollection implements vector.Store.
 func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (int, error) {
-	k, err := k.Check()
+	k, err := vectordriver.CheckKey(k)
 	if err != nil {
 		return 0, err
 	}
@@ -354,7 +355,7 @@ func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (int, 
 
 // ForgetOwner implements vector.Forgetter.
 func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (int, error) {
-	if err := vector.CheckOwner(owner); err != nil {
+	if err := vectordriver.CheckOwner(owner); err != nil {
 		return 0, err
 	}
 	return s.remove(ctx, func(k vector.Key) bool { return k.Owner == owner })
@@ -378,7 +379,7 @@ func (s *vectorStore) remove(ctx context.Context, selected func(vector.Key) bool
 
 // List implements vector.Lister.
 func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
-	k, p, err = vector.CheckList(k, p)
+	k, p, err = vectordriver.CheckList(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -395,6 +396,6 @@ func (s *vectorStore) List(ctx context.Context, k vector.Key, p vector.ListParam
 	}
 	s.vectorState.mu.RUnlock()
 	slices.Sort(ids)
-	err = c.Rows(ctx, ids[:min(len(ids), p.Limit)], func(r *vector.Row) { all = append(all, r.Document(true)) })
+	err = c.Rows(ctx, ids[:min(len(ids), p.Limit)], func(r *vectordriver.Row) { all = append(all, r.Document(true)) })
 	return all, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // AddEffect implements vector.Transactional.
@@ -33,7 +34,7 @@ func (s *vectorStore) writeEffect(ctx context.Context, k vector.Key, p vector.Wr
 
 // DeleteEffect implements vector.Transactional.
 func (s *vectorStore) DeleteEffect(k vector.Key, ids []string) (store.Effect, error) {
-	k, err := vector.CheckIDs(k, ids)
+	k, err := vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return nil, err
 	}

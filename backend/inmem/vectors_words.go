@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
-	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // wordIndex has the words of the documents of a collection. Each version of a document has a number. The
 // lists keep the numbers of versions that were replaced or removed until there are more of them than of others.
 type wordIndex struct {
-	rows    []*vector.Row       // by number, nil if it was replaced or removed
+	rows    []*vectordriver.Row // by number, nil if it was replaced or removed
 	numbers map[string]uint32   // by id
 	byStem  map[string][]uint32 // rising
 	// byGram has the stems of words with a trigram.
@@ -24,7 +24,7 @@ type wordIndex struct {
 	words  map[string]bool
 }
 
-func newWordIndex(rows map[string]*vector.Row) *wordIndex {
+func newWordIndex(rows map[string]*vectordriver.Row) *wordIndex {
 	x := &wordIndex{numbers: make(map[string]uint32, len(rows)), byStem: make(map[string][]uint32), byGram: make(map[string][]string), words: make(map[string]bool)}
 	for _, id := range slices.Sorted(maps.Keys(rows)) {
 		x.add(rows[id])
@@ -33,7 +33,7 @@ func newWordIndex(rows map[string]*vector.Row) *wordIndex {
 }
 
 // set replaces the document with an id. r is nil if it was removed. It returns the index to use from now on.
-func (x *wordIndex) set(id string, r *vector.Row) *wordIndex {
+func (x *wordIndex) set(id string, r *vectordriver.Row) *wordIndex {
 	if n, ok := x.numbers[id]; ok {
 		x.rows[n] = nil
 		delete(x.numbers, id)
@@ -44,14 +44,14 @@ func (x *wordIndex) set(id string, r *vector.Row) *wordIndex {
 	if len(x.rows) < 2*len(x.numbers)+1000 {
 		return x
 	}
-	rows := make(map[string]*vector.Row, len(x.numbers))
+	rows := make(map[string]*vectordriver.Row, len(x.numbers))
 	for id, n := range x.numbers {
 		rows[id] = x.rows[n]
 	}
 	return newWordIndex(rows)
 }
 
-func (x *wordIndex) add(r *vector.Row) {
+func (x *wordIndex) add(r *vectordriver.Row) {
 	n := uint32(len(x.rows)) // the documents need more memory than there is before
 	x.rows, x.numbers[r.ID] = append(x.rows, r), n
 	text := recall.Analyze(r.Text).Indexed()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // DeleteCollection implements vector.Store.
 func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (removed int, err error) {
-	k, err = k.Check()
+	k, err = vectordriver.CheckKey(k)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +54,7 @@ func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err 
 // ForgetOwner implements vector.Forgetter. It also removes documents that other replicas wrote if this
 // store keeps none.
 func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed int, err error) {
-	if err := vector.CheckOwner(owner); err != nil {
+	if err := vectordriver.CheckOwner(owner); err != nil {
 		return 0, err
 	}
 	var names []string

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // AddEffect implements vector.Transactional.
@@ -48,7 +49,7 @@ func (w *documentWrite) admit(q sqlkit.Querier) error {
 
 // DeleteEffect implements vector.Transactional.
 func (s *vectorStore) DeleteEffect(k vector.Key, ids []string) (store.Effect, error) {
-	k, err := vector.CheckIDs(k, ids)
+	k, err := vectordriver.CheckIDs(k, ids)
 	if err == nil {
 		err = s.enabled()
 	}

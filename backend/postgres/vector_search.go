@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
@@ -32,7 +33,7 @@ const (
 
 // Search implements vector.Store.
 func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
-	k, p, err := p.Check(k)
+	k, p, err := vectordriver.CheckSearch(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ type vectorQuery struct {
 }
 
 type ranked struct {
-	row   *vector.Row
+	row   *vectordriver.Row
 	score float64
 }
 
@@ -90,7 +91,7 @@ func (s *vectorSearch) run(ctx context.Context) error {
 			return err
 		}
 		s.pending = slices.DeleteFunc(s.pending, func(q *vectorQuery) bool {
-			hits := vector.NewCollector(s.p)
+			hits := vectordriver.NewCollector(s.p)
 			for _, f := range q.found {
 				if !hits.Add(f.row, f.score, vector.Scores{}) {
 					break

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
@@ -60,7 +61,7 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 
 // documentWrite is a write with its embeddings.
 type documentWrite struct {
-	*vector.Write
+	*vectordriver.Write
 	indexes *vectorIndexes
 	replace bool
 	id      int64 // of the collection if it is new
@@ -68,7 +69,7 @@ type documentWrite struct {
 }
 
 func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) (*documentWrite, error) {
-	w, err := vector.NewWrite(k, p)
+	w, err := vectordriver.NewWrite(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (w *documentWrite) apply(tx sqlkit.Tx) error {
 		return err
 	}
 	rows := slices.Clone(w.Rows)
-	slices.SortFunc(rows, func(a, b vector.Row) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(rows, func(a, b vectordriver.Row) int { return cmp.Compare(a.ID, b.ID) })
 	added := -removed
 	for len(rows) > 0 {
 		inserted, err := w.store(tx, sqlInsertDocuments, c, &rows)
@@ -146,7 +147,7 @@ func (w *documentWrite) fits(c *collectionRow) error {
 
 // store runs a statement for documents, removes those that it has stored from rows, and returns their
 // number.
-func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows *[]vector.Row) (int64, error) {
+func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows *[]vectordriver.Row) (int64, error) {
 	if len(*rows) == 0 {
 		return 0, nil
 	}
@@ -163,7 +164,7 @@ func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows 
 		stored[r.Text(0)] = true
 		return nil
 	}, w.Key.Owner, c.id, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], columns[6])
-	*rows = slices.DeleteFunc(*rows, func(r vector.Row) bool { return stored[r.ID] })
+	*rows = slices.DeleteFunc(*rows, func(r vectordriver.Row) bool { return stored[r.ID] })
 	return int64(len(stored)), err
 }
 
@@ -185,7 +186,7 @@ func (x *vectorIndexes) count(tx sqlkit.Tx, k vector.Key, n int64) (large bool, 
 
 // Delete implements vector.Store.
 func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (removed int, err error) {
-	k, err = vector.CheckIDs(k, ids)
+	k, err = vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // History stores transcripts: package history documents its methods.
@@ -51,7 +52,7 @@ func (h *History) change(ctx context.Context, sc *script, k history.Key, extra [
 // Append implements [history.Provider]. If it fails with code unavailable, the messages may have
 // been appended.
 func (h *History) Append(ctx context.Context, k history.Key, p history.AppendParams) (result history.AppendResult, err error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckAppend(k, &p); err != nil {
 		return result, err
 	}
 	now := h.now()
@@ -131,7 +132,7 @@ func fenceText(fence int64) string {
 
 // Clear implements [history.Provider]. It is atomic.
 func (h *History) Clear(ctx context.Context, k history.Key) error {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return err
 	}
 	_, err := h.change(ctx, scriptClear, k, nil, h.now(), grace.Milliseconds())
@@ -140,7 +141,7 @@ func (h *History) Clear(ctx context.Context, k history.Key) error {
 
 // ClearRun implements [history.Provider].
 func (h *History) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (int64, error) {
-	if err := history.CheckRun(k, run, fence); err != nil {
+	if err := historydriver.CheckRun(k, run, fence); err != nil {
 		return 0, err
 	}
 	if fence > 0 { // it creates the session
@@ -170,7 +171,7 @@ func (h *History) remove(ctx context.Context, k history.Key, mode string, what a
 // Expire implements [history.Provider]. It removes nothing, because the server removes expired
 // sessions by itself.
 func (h *History) Expire(ctx context.Context, _ time.Time, limit int) (int, error) {
-	if err := history.CheckExpire(limit); err != nil {
+	if err := historydriver.CheckExpire(limit); err != nil {
 		return 0, err
 	}
 	return 0, ctx.Err()

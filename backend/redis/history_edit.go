@@ -7,11 +7,12 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // Rewind implements [history.Editor].
 func (h *History) Rewind(ctx context.Context, k history.Key, seq int64) (int64, error) {
-	if err := history.CheckRewind(k, seq); err != nil {
+	if err := historydriver.CheckRewind(k, seq); err != nil {
 		return 0, err
 	}
 	removed, err := h.remove(ctx, k, "after", seq, fenceText(0), "")
@@ -20,7 +21,7 @@ func (h *History) Rewind(ctx context.Context, k history.Key, seq int64) (int64, 
 
 // Prune implements [history.Pruner].
 func (h *History) Prune(ctx context.Context, k history.Key, p history.Policy) (removed history.Pruned, err error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckPolicy(k, p); err != nil {
 		return removed, err
 	}
 	for {
@@ -42,23 +43,23 @@ func (h *History) pruneBatch(ctx context.Context, k history.Key, p history.Polic
 	if err != nil || len(oldest) == 0 {
 		return batch, err
 	}
-	n := history.PruneSize(oldest, history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
+	n := historydriver.PruneSize(oldest, history.Pruned{Messages: t.Messages, Bytes: t.Bytes}, p)
 	if n == 0 {
 		return batch, nil
 	}
 	return h.remove(ctx, k, "until", seqs[n-1], fenceText(0), t.rev)
 }
 
-// oldest returns the outlines of the oldest messages that [history.PruneSize] needs and their sequences, with the
+// oldest returns the outlines of the oldest messages that [historydriver.PruneSize] needs and their sequences, with the
 // totals of the session.
-func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest []history.Outline, seqs []int64, err error) {
+func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest []historydriver.Outline, seqs []int64, err error) {
 	rev, count := "", readFirst
-	for len(oldest) < history.PruneRead {
+	for len(oldest) < historydriver.PruneRead {
 		after := int64(0)
 		if len(seqs) > 0 {
 			after = seqs[len(seqs)-1]
 		}
-		count = min(count, history.PruneRead-len(oldest))
+		count = min(count, historydriver.PruneRead-len(oldest))
 		var replies []any
 		var found bool
 		t, replies, found, err = h.readTotals(ctx, k, h.rangeOf(k, after, 0, count, false))
@@ -87,7 +88,7 @@ func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest [
 // Fork implements [history.Editor]. It first copies the messages to keys of their own, and then
 // renames these in one step. The server removes the keys of an interrupted call after a while.
 func (h *History) Fork(ctx context.Context, p history.ForkParams) (copied int64, err error) {
-	if err := p.Check(); err != nil {
+	if err := historydriver.CheckFork(&p); err != nil {
 		return 0, err
 	}
 	if err := h.index(ctx, p.To, h.now()); err != nil {

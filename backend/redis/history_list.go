@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // index ensures that the index has an entry for a session that is going to be changed.
@@ -60,7 +61,7 @@ func (h *History) load(ctx context.Context, owner, agent string, entries []entry
 // Sessions implements [history.SessionLister]. It reads the sessions that were written in the last
 // minutes, and those around the page.
 func (h *History) Sessions(ctx context.Context, q history.SessionQuery) (page history.SessionPage, err error) {
-	if err := q.Complete(); err != nil {
+	if err := historydriver.CompleteSessions(&q); err != nil {
 		return page, err
 	}
 	l := sessionList{h: h, q: q, found: make(map[history.Key]history.Session)}
@@ -149,7 +150,7 @@ func (l *sessionList) complete(at int64) bool {
 // Search implements [history.Searcher]. A search of several sessions reads the whole index of the
 // owner.
 func (h *History) Search(ctx context.Context, q history.SearchQuery) (page history.SearchPage, err error) {
-	match, err := q.Complete()
+	match, err := historydriver.CompleteSearch(&q)
 	if err != nil {
 		return page, err
 	}
@@ -157,7 +158,7 @@ func (h *History) Search(ctx context.Context, q history.SearchQuery) (page histo
 	if err != nil {
 		return page, wrapError(err, "search")
 	}
-	scanned, bodies := 0, history.PageBytes(0)
+	scanned, bodies := 0, historydriver.PageBytes(0)
 	for _, k := range scope {
 		before := int64(0)
 		if n := q.Next; n != nil && n.Agent == k.Agent && n.Session == k.Session {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // Limits of a command that reads messages of a session: the number of messages, a smaller number for the
@@ -99,7 +100,7 @@ func (h *History) rangeOf(k history.Key, after, before int64, limit int, newest 
 // Messages implements [history.Provider]. It reads large results in batches, and starts again if
 // messages are removed meanwhile.
 func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
-	if err := history.CheckRange(k, limit, offset); err != nil {
+	if err := historydriver.CheckRange(k, limit, offset); err != nil {
 		return nil, err
 	}
 	for err = errRevised; errors.Is(err, errRevised); {
@@ -164,7 +165,7 @@ func (h *History) readRange(ctx context.Context, k history.Key, limit, offset in
 // Page implements [history.Provider]. It reads large pages in batches, and starts again if messages
 // are removed meanwhile.
 func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (page history.Page, err error) {
-	if err := q.Complete(k); err != nil {
+	if err := historydriver.CompleteQuery(k, &q); err != nil {
 		return page, err
 	}
 	for err = errRevised; errors.Is(err, errRevised); {
@@ -182,8 +183,8 @@ type pageReader struct {
 	q history.Query
 
 	fitting  []history.Message
-	outlines []history.Outline
-	size     history.PageBytes
+	outlines []historydriver.Outline
+	size     historydriver.PageBytes
 	batch    int
 	rev      string
 	ended    bool
@@ -196,11 +197,11 @@ func (r *pageReader) page(ctx context.Context) (page history.Page, err error) {
 	}
 	n := min(r.q.Limit, len(r.fitting))
 	// Most pages need no messages beyond their limit.
-	if r.q.KeepToolPairs && n < len(r.outlines) && (!r.q.Newest || !history.Whole(r.ascending(n))) {
-		for r.more(n+history.PageRead) && err == nil {
-			err = r.read(ctx, n+history.PageRead)
+	if r.q.KeepToolPairs && n < len(r.outlines) && (!r.q.Newest || !historydriver.Whole(r.ascending(n))) {
+		for r.more(n+historydriver.PageRead) && err == nil {
+			err = r.read(ctx, n+historydriver.PageRead)
 		}
-		n = history.PageSize(r.ascending(len(r.outlines)), n, r.q.Newest)
+		n = historydriver.PageSize(r.ascending(len(r.outlines)), n, r.q.Newest)
 	}
 	if err != nil {
 		return page, err
@@ -216,7 +217,7 @@ func (r *pageReader) page(ctx context.Context) (page history.Page, err error) {
 func (r *pageReader) more(count int) bool { return len(r.outlines) < count && !r.ended }
 
 // ascending returns the outlines of the first n messages that were read, in ascending order.
-func (r *pageReader) ascending(n int) []history.Outline {
+func (r *pageReader) ascending(n int) []historydriver.Outline {
 	all := slices.Clone(r.outlines[:n])
 	if r.q.Newest {
 		slices.Reverse(all)
@@ -246,7 +247,7 @@ func (r *pageReader) read(ctx context.Context, count int) error {
 		if len(r.fitting) == len(r.outlines) && r.size.Add(len(m.Body)) {
 			r.fitting = append(r.fitting, *m)
 		}
-		r.outlines = append(r.outlines, m.Outline())
+		r.outlines = append(r.outlines, historydriver.OutlineOf(m))
 		if r.q.Newest {
 			r.q.Before = m.Seq
 		} else {
@@ -257,17 +258,17 @@ func (r *pageReader) read(ctx context.Context, count int) error {
 	return nil
 }
 
-func outlines(messages []history.Message) []history.Outline {
-	all := make([]history.Outline, len(messages))
+func outlines(messages []history.Message) []historydriver.Outline {
+	all := make([]historydriver.Outline, len(messages))
 	for i := range messages {
-		all[i] = messages[i].Outline()
+		all[i] = historydriver.OutlineOf(&messages[i])
 	}
 	return all
 }
 
 // Count implements [history.Provider].
 func (h *History) Count(ctx context.Context, k history.Key) (int64, error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return 0, err
 	}
 	t, _, found, err := h.readTotals(ctx, k)
@@ -279,7 +280,7 @@ func (h *History) Count(ctx context.Context, k history.Key) (int64, error) {
 
 // Session implements [history.SessionLister].
 func (h *History) Session(ctx context.Context, k history.Key) (history.Session, error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return history.Session{}, err
 	}
 	t, _, found, err := h.readTotals(ctx, k)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 var _ history.Restorer = (*History)(nil)
 
 // Restore implements [history.Restorer].
 func (h *History) Restore(ctx context.Context, s history.Session, messages []history.Message) error {
-	if err := history.CheckRestore(&s, messages); err != nil {
+	if err := historydriver.CheckRestore(&s, messages); err != nil {
 		return err
 	}
 	now, expires, size := h.now(), int64(0), 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectors"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
@@ -127,14 +128,14 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 
 // documentWrite is a write with its embeddings.
 type documentWrite struct {
-	*vector.Write
+	*vectordriver.Write
 	indexes *vectorIndexes
 	replace bool
 	id      int64 // of the collection if it is new
 }
 
 func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) (*documentWrite, error) {
-	w, err := vector.NewWrite(k, p)
+	w, err := vectordriver.NewWrite(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +239,7 @@ func (s *vectorIndexes) terms(owner string, collection int64) *vectorsql.Terms {
 
 // Delete implements vector.Store.
 func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (removed int, err error) {
-	k, err = vector.CheckIDs(k, ids)
+	k, err = vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return 0, err
 	}
@@ -266,7 +267,7 @@ func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (r
 
 // Search implements vector.Store.
 func (s *vectorStore) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
-	k, p, err := p.Check(k)
+	k, p, err := vectordriver.CheckSearch(k, p)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorsql"
 )
 
@@ -18,7 +19,7 @@ const deletePage = 500
 
 // DeleteCollection implements vector.Store.
 func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (int, error) {
-	k, err := k.Check()
+	k, err := vectordriver.CheckKey(k)
 	if err != nil {
 		return 0, err
 	}

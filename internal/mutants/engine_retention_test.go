@@ -114,7 +114,7 @@ var engineRetention = []mutant{
 	},
 	{
 		defect: "a document with exactly the least score is not found",
-		file:   "store/vector/results.go", old: "score < *c.p.MinScore", new: "score <= *c.p.MinScore",
+		file:   "store/vector/vectordriver/results.go", old: "score < *c.p.MinScore", new: "score <= *c.p.MinScore",
 		test: "TestMinScoreIncludesItsBound",
 	},
 }

@@ -1,5 +1,5 @@
 // Package history defines the contract for transcripts: the messages of sessions, in order.
-// The package does no I/O.
+// The package does no I/O. Authors of stores use package historydriver, too.
 //
 // # Concepts
 //

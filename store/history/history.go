@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -115,20 +114,6 @@ type AppendParams struct {
 	// TTL is the time after each append until the session expires. 0 keeps the TTL of the
 	// session; a new session has none. [NoTTL] removes it.
 	TTL time.Duration
-}
-
-// Copy returns params that share no memory with p that can change.
-func (p AppendParams) Copy() AppendParams {
-	if p.Expected != nil {
-		expected := *p.Expected
-		p.Expected = &expected
-	}
-	p.Messages = slices.Clone(p.Messages)
-	for i := range p.Messages {
-		m := &p.Messages[i]
-		m.Body, m.ToolCalls, m.ToolResults = slices.Clone(m.Body), slices.Clone(m.ToolCalls), slices.Clone(m.ToolResults)
-	}
-	return p
 }
 
 // AppendResult is the result of an append.

@@ -1,5 +1,6 @@
 // Package vector defines the contract for documents that are found by meaning: by the similarity of
 // their embeddings to the embedding of a query. The package does no I/O.
+// Authors of stores use package vectordriver, too.
 //
 // # Concepts
 //

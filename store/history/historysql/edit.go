@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // purgeRows is the number of messages that one transaction of Clear and Expire removes.
@@ -15,7 +16,7 @@ const purgeRows = 1000
 // Clear implements history.Provider. It makes the session invisible and then removes its rows in
 // batches.
 func (h *History) Clear(ctx context.Context, k history.Key) error {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return err
 	}
 	marked := int64(0)
@@ -61,7 +62,7 @@ func purgeBatch(tx sqlkit.Tx, k history.Key, now int64) (more bool, err error) {
 
 // Expire implements history.Provider.
 func (h *History) Expire(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	if err := history.CheckExpire(limit); err != nil {
+	if err := historydriver.CheckExpire(limit); err != nil {
 		return 0, err
 	}
 	var due []history.Key
@@ -87,7 +88,7 @@ func (h *History) Expire(ctx context.Context, now time.Time, limit int) (removed
 // ClearRun implements history.Provider. A fence creates the session, because it must outlive the
 // call.
 func (h *History) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (removed int64, err error) {
-	if err := history.CheckRun(k, run, fence); err != nil {
+	if err := historydriver.CheckRun(k, run, fence); err != nil {
 		return 0, err
 	}
 	err = h.unexpired(ctx, k, func(now int64) error {
@@ -150,7 +151,7 @@ func createSession(tx sqlkit.Tx, k history.Key, ttl time.Duration, now int64) er
 
 // Rewind implements history.Editor.
 func (h *History) Rewind(ctx context.Context, k history.Key, seq int64) (removed int64, err error) {
-	if err := history.CheckRewind(k, seq); err != nil {
+	if err := historydriver.CheckRewind(k, seq); err != nil {
 		return 0, err
 	}
 	err = h.db.Write(ctx, func(tx sqlkit.Tx) error {
@@ -188,7 +189,7 @@ func remove(tx sqlkit.Tx, k history.Key, text string, value any) (p history.Prun
 
 // Prune implements history.Pruner.
 func (h *History) Prune(ctx context.Context, k history.Key, p history.Policy) (removed history.Pruned, err error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckPolicy(k, p); err != nil {
 		return removed, err
 	}
 	for {
@@ -206,11 +207,11 @@ func (h *History) pruneBatch(ctx context.Context, k history.Key, p history.Polic
 		batch = history.Pruned{}
 		now := h.now().UnixMilli()
 		return edit(tx, k, now, func(s lockedSession) error {
-			oldest, err := queryOutlines(tx, sqlHistoryOldestOutlines, args(k, now, 0, int64(maxSeq), history.PruneRead)...)
+			oldest, err := queryOutlines(tx, sqlHistoryOldestOutlines, args(k, now, 0, int64(maxSeq), historydriver.PruneRead)...)
 			if err != nil {
 				return err
 			}
-			if n := history.PruneSize(oldest, history.Pruned{Messages: s.Messages, Bytes: s.Bytes}, p); n > 0 {
+			if n := historydriver.PruneSize(oldest, history.Pruned{Messages: s.Messages, Bytes: s.Bytes}, p); n > 0 {
 				batch, err = remove(tx, k, sqlHistoryDropUntil, oldest[n-1].Seq)
 			}
 			return err
@@ -224,7 +225,7 @@ func (h *History) pruneBatch(ctx context.Context, k history.Key, p history.Polic
 
 // Fork implements history.Editor.
 func (h *History) Fork(ctx context.Context, p history.ForkParams) (copied int64, err error) {
-	if err := p.Check(); err != nil {
+	if err := historydriver.CheckFork(&p); err != nil {
 		return 0, err
 	}
 	err = h.unexpired(ctx, p.To, func(now int64) error {

@@ -7,14 +7,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // AppendEffect implements history.Transactional.
 func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Effect, error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckAppend(k, &p); err != nil {
 		return nil, err
 	}
-	p = p.Copy()
+	p = historydriver.CopyAppend(p)
 	rows := messageRows(&p)
 	return h.effect(k, func(tx sqlkit.Tx, now int64) error {
 		if p.IdempotencyKey != "" {
@@ -35,7 +36,7 @@ func (h *History) AppendEffect(k history.Key, p history.AppendParams) (store.Eff
 
 // ClearEffect implements history.Transactional.
 func (h *History) ClearEffect(k history.Key) (store.Effect, error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return nil, err
 	}
 	return sqlkit.NewEffect(h.db, func(tx sqlkit.Tx) error {
@@ -46,7 +47,7 @@ func (h *History) ClearEffect(k history.Key) (store.Effect, error) {
 
 // ClearRunEffect implements history.Transactional.
 func (h *History) ClearRunEffect(k history.Key, run string, fence int64) (store.Effect, error) {
-	if err := history.CheckRun(k, run, fence); err != nil {
+	if err := historydriver.CheckRun(k, run, fence); err != nil {
 		return nil, err
 	}
 	return h.effect(k, func(tx sqlkit.Tx, now int64) error {

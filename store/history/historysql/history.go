@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // History stores transcripts: package history documents its methods. A session is a row with
@@ -46,7 +47,7 @@ func args(k history.Key, more ...any) []any {
 
 // Append implements history.Provider.
 func (h *History) Append(ctx context.Context, k history.Key, p history.AppendParams) (history.AppendResult, error) {
-	if err := p.Check(k); err != nil {
+	if err := historydriver.CheckAppend(k, &p); err != nil {
 		return history.AppendResult{}, err
 	}
 	rows := messageRows(&p)

@@ -9,11 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // Messages implements history.Provider.
 func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
-	if err := history.CheckRange(k, limit, offset); err != nil {
+	if err := historydriver.CheckRange(k, limit, offset); err != nil {
 		return nil, err
 	}
 	most := int64(limit)
@@ -29,7 +30,7 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 
 // fit returns the number of messages that fit into a page.
 func fit(messages []history.Message) int {
-	var size history.PageBytes
+	var size historydriver.PageBytes
 	for i := range messages {
 		if !size.Add(len(messages[i].Body)) {
 			return i
@@ -40,7 +41,7 @@ func fit(messages []history.Message) int {
 
 // Page implements history.Provider.
 func (h *History) Page(ctx context.Context, k history.Key, q history.Query) (page history.Page, err error) {
-	if err := q.Complete(k); err != nil {
+	if err := historydriver.CompleteQuery(k, &q); err != nil {
 		return page, err
 	}
 	err = h.db.Read(ctx, func(on sqlkit.Querier) (err error) {
@@ -60,14 +61,14 @@ func readPage(on sqlkit.Querier, k history.Key, q history.Query, now int64) (pag
 	}
 	if q.KeepToolPairs {
 		// The outlines determine the size of the page.
-		all, err := queryOutlines(on, outlines, args(k, now, q.After, q.Before, q.Limit+history.PageRead)...)
+		all, err := queryOutlines(on, outlines, args(k, now, q.After, q.Before, q.Limit+historydriver.PageRead)...)
 		if err != nil {
 			return page, err
 		}
 		if q.Newest {
 			slices.Reverse(all)
 		}
-		q.Limit = history.PageSize(all, q.Limit, q.Newest)
+		q.Limit = historydriver.PageSize(all, q.Limit, q.Newest)
 	}
 	page.Messages, err = queryMessages(on, text, args(k, now, q.After, q.Before, q.Limit+1, history.MaxPageBytes)...)
 	n := min(q.Limit, fit(page.Messages))
@@ -81,7 +82,7 @@ func readPage(on sqlkit.Querier, k history.Key, q history.Query, now int64) (pag
 
 // Count implements history.Provider.
 func (h *History) Count(ctx context.Context, k history.Key) (n int64, err error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return 0, err
 	}
 	err = h.db.Read(ctx, func(q sqlkit.Querier) error {
@@ -94,7 +95,7 @@ func (h *History) Count(ctx context.Context, k history.Key) (n int64, err error)
 
 // Session implements history.SessionLister.
 func (h *History) Session(ctx context.Context, k history.Key) (s history.Session, err error) {
-	if err := k.Check(); err != nil {
+	if err := historydriver.CheckKey(k); err != nil {
 		return s, err
 	}
 	found := false
@@ -110,7 +111,7 @@ func (h *History) Session(ctx context.Context, k history.Key) (s history.Session
 
 // Sessions implements history.SessionLister.
 func (h *History) Sessions(ctx context.Context, q history.SessionQuery) (page history.SessionPage, err error) {
-	if err := q.Complete(); err != nil {
+	if err := historydriver.CompleteSessions(&q); err != nil {
 		return page, err
 	}
 	text, after := sqlHistorySessions, history.SessionCursor{UpdatedAt: time.UnixMilli(maxSeq)}
@@ -137,7 +138,7 @@ func (h *History) Sessions(ctx context.Context, q history.SessionQuery) (page hi
 
 // Search implements history.Searcher.
 func (h *History) Search(ctx context.Context, q history.SearchQuery) (page history.SearchPage, err error) {
-	match, err := q.Complete()
+	match, err := historydriver.CompleteSearch(&q)
 	if err != nil {
 		return page, err
 	}
@@ -157,7 +158,7 @@ var afterNames = strings.Repeat("\U0010ffff", history.MaxName/4+1)
 
 type search struct {
 	history.SearchQuery
-	match *history.Matcher
+	match *historydriver.Matcher
 	now   int64
 }
 
@@ -174,7 +175,7 @@ func (s *search) run(on sqlkit.Querier) (page history.SearchPage, err error) {
 		text, at.Session = sqlHistorySearchSession, s.Session
 	}
 	pattern := "%" + s.match.Contained() + "%" // without special characters
-	var size history.PageBytes
+	var size historydriver.PageBytes
 	for scanned := 0; scanned < history.SearchScan; scanned += searchBatch {
 		n, full := 0, false
 		err := on.Query(text, func(r sqlkit.Row) error {
@@ -221,9 +222,9 @@ func queryMessages(q sqlkit.Querier, text string, values ...any) (messages []his
 	return messages, err
 }
 
-func queryOutlines(q sqlkit.Querier, text string, values ...any) (outlines []history.Outline, err error) {
+func queryOutlines(q sqlkit.Querier, text string, values ...any) (outlines []historydriver.Outline, err error) {
 	err = q.Query(text, func(r sqlkit.Row) (err error) {
-		o := history.Outline{Seq: r.Int(0), CreatedAt: sqlkit.Time(r.Int(1)), Bytes: r.Int(4)}
+		o := historydriver.Outline{Seq: r.Int(0), CreatedAt: sqlkit.Time(r.Int(1)), Bytes: r.Int(4)}
 		o.ToolCalls, o.ToolResults, err = scanIDs(r, 2)
 		outlines = append(outlines, o)
 		return err

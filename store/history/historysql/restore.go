@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 var _ history.Restorer = (*History)(nil)
@@ -18,7 +19,7 @@ const sqlHistoryRestore = `UPDATE {s}.history_sessions SET last_seq = $4::bigint
 
 // Restore implements history.Restorer.
 func (h *History) Restore(ctx context.Context, s history.Session, messages []history.Message) error {
-	if err := history.CheckRestore(&s, messages); err != nil {
+	if err := historydriver.CheckRestore(&s, messages); err != nil {
 		return err
 	}
 	return h.unexpired(ctx, s.Key, func(now int64) error {
@@ -52,7 +53,7 @@ func restore(tx sqlkit.Tx, s *history.Session, messages []history.Message, now i
 	if n == 0 {
 		return &history.ConflictError{Expected: first - 1}
 	}
-	return history.Batches(messages, func(part []history.Message) error {
+	return historydriver.Batches(messages, func(part []history.Message) error {
 		p := history.AppendParams{Run: part[0].Run, Messages: part}
 		return insertMessages(tx, s.Key, &p, messageRows(&p), history.AppendResult{First: part[0].Seq, Last: part[len(part)-1].Seq}, now)
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -139,14 +140,14 @@ func (m *mutant) Append(ctx context.Context, k history.Key, p history.AppendPara
 	if m.ignoresContexts {
 		ctx = context.Background()
 	}
-	err := p.Check(k)
+	err := historydriver.CheckAppend(k, &p)
 	change(m.key, &k, err)
 	change(m.append, &p, err)
 	return m.model.Append(ctx, k, p)
 }
 
 func (m *mutant) Messages(ctx context.Context, k history.Key, limit, offset int) ([]history.Message, error) {
-	change(m.key, &k, k.Check())
+	change(m.key, &k, historydriver.CheckKey(k))
 	all, err := m.model.Messages(ctx, k, limit, offset)
 	if m.shared != nil && err == nil {
 		if len(m.shared[k]) != len(all) {
@@ -158,12 +159,12 @@ func (m *mutant) Messages(ctx context.Context, k history.Key, limit, offset int)
 }
 
 func (m *mutant) Count(ctx context.Context, k history.Key) (int64, error) {
-	change(m.key, &k, k.Check())
+	change(m.key, &k, historydriver.CheckKey(k))
 	return m.model.Count(ctx, k)
 }
 
 func (m *mutant) Page(ctx context.Context, k history.Key, q history.Query) (history.Page, error) {
-	err := q.Complete(k)
+	err := historydriver.CompleteQuery(k, &q)
 	change(m.key, &k, err)
 	change(m.query, &q, err)
 	q.Limit = min(q.Limit, history.MaxPage)
@@ -177,15 +178,15 @@ func (m *mutant) Page(ctx context.Context, k history.Key, q history.Query) (hist
 }
 
 func (m *mutant) Clear(ctx context.Context, k history.Key) error {
-	change(m.key, &k, k.Check())
-	if m.keeps && ctx.Err() == nil && k.Check() == nil {
+	change(m.key, &k, historydriver.CheckKey(k))
+	if m.keeps && ctx.Err() == nil && historydriver.CheckKey(k) == nil {
 		return nil
 	}
 	return m.model.Clear(ctx, k)
 }
 
 func (m *mutant) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (int64, error) {
-	err := history.CheckRun(k, run, fence)
+	err := historydriver.CheckRun(k, run, fence)
 	change(m.key, &k, err)
 	if m.unfenced {
 		fence = min(fence, 0)
@@ -213,22 +214,22 @@ func (m *mutant) Rewind(ctx context.Context, k history.Key, seq int64) (int64, e
 }
 
 func (m *mutant) Fork(ctx context.Context, p history.ForkParams) (int64, error) {
-	change(m.fork, &p, p.Check())
+	change(m.fork, &p, historydriver.CheckFork(&p))
 	return m.model.Fork(ctx, p)
 }
 
 func (m *mutant) Prune(ctx context.Context, k history.Key, p history.Policy) (history.Pruned, error) {
-	change(m.policy, &p, p.Check(k))
+	change(m.policy, &p, historydriver.CheckPolicy(k, p))
 	return m.model.Prune(ctx, k, p)
 }
 
 func (m *mutant) Search(ctx context.Context, q history.SearchQuery) (history.SearchPage, error) {
-	_, err := q.Complete()
+	_, err := historydriver.CompleteSearch(&q)
 	change(m.search, &q, err)
 	return m.model.Search(ctx, q)
 }
 
 func (m *mutant) Sessions(ctx context.Context, q history.SessionQuery) (history.SessionPage, error) {
-	change(m.list, &q, q.Complete())
+	change(m.list, &q, historydriver.CompleteSessions(&q))
 	return m.model.Sessions(ctx, q)
 }

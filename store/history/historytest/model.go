@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // model is a simple implementation of all interfaces of package history. It shares no code with
@@ -62,7 +63,7 @@ func (m *model) newest(k history.Key) (newest int64) {
 }
 
 func (m *model) Append(ctx context.Context, k history.Key, p history.AppendParams) (history.AppendResult, error) {
-	if err := cmp.Or(ctx.Err(), p.Check(k)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckAppend(k, &p)); err != nil {
 		return history.AppendResult{}, err
 	}
 	m.mu.Lock()
@@ -127,7 +128,7 @@ func (m *model) matching(k history.Key, match func(history.Message) bool) (found
 func all(history.Message) bool { return true }
 
 func (m *model) Messages(ctx context.Context, k history.Key, limit, offset int) ([]history.Message, error) {
-	if err := cmp.Or(ctx.Err(), history.CheckRange(k, limit, offset)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckRange(k, limit, offset)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -148,7 +149,7 @@ func bytesOf(messages []history.Message) (n int) {
 }
 
 func (m *model) Page(ctx context.Context, k history.Key, q history.Query) (history.Page, error) {
-	if err := cmp.Or(ctx.Err(), q.Complete(k)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CompleteQuery(k, &q)); err != nil {
 		return history.Page{}, err
 	}
 	m.mu.Lock()
@@ -222,7 +223,7 @@ func (m *model) Count(ctx context.Context, k history.Key) (int64, error) {
 }
 
 func (m *model) Clear(ctx context.Context, k history.Key) error {
-	if err := cmp.Or(ctx.Err(), k.Check()); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckKey(k)); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -244,7 +245,7 @@ func (m *model) drop(k history.Key, match func(history.Message) bool) (p history
 }
 
 func (m *model) ClearRun(ctx context.Context, k history.Key, run string, fence int64) (int64, error) {
-	if err := cmp.Or(ctx.Err(), history.CheckRun(k, run, fence)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckRun(k, run, fence)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -259,7 +260,7 @@ func (m *model) ClearRun(ctx context.Context, k history.Key, run string, fence i
 }
 
 func (m *model) Expire(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	if err := cmp.Or(ctx.Err(), history.CheckExpire(limit)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckExpire(limit)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -274,7 +275,7 @@ func (m *model) Expire(ctx context.Context, now time.Time, limit int) (removed i
 }
 
 func (m *model) Rewind(ctx context.Context, k history.Key, seq int64) (int64, error) {
-	if err := cmp.Or(ctx.Err(), history.CheckRewind(k, seq)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckRewind(k, seq)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -283,7 +284,7 @@ func (m *model) Rewind(ctx context.Context, k history.Key, seq int64) (int64, er
 }
 
 func (m *model) Fork(ctx context.Context, p history.ForkParams) (int64, error) {
-	if err := cmp.Or(ctx.Err(), p.Check()); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckFork(&p)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -311,7 +312,7 @@ func (m *model) Fork(ctx context.Context, p history.ForkParams) (int64, error) {
 // Prune removes the largest number of oldest messages of which each is to be removed, and that
 // splits no pair.
 func (m *model) Prune(ctx context.Context, k history.Key, p history.Policy) (history.Pruned, error) {
-	if err := cmp.Or(ctx.Err(), p.Check(k)); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckPolicy(k, p)); err != nil {
 		return history.Pruned{}, err
 	}
 	m.mu.Lock()

@@ -10,10 +10,11 @@ import (
 	"unicode"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 func (m *model) Session(ctx context.Context, k history.Key) (history.Session, error) {
-	if err := cmp.Or(ctx.Err(), k.Check()); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CheckKey(k)); err != nil {
 		return history.Session{}, err
 	}
 	m.mu.Lock()
@@ -32,7 +33,7 @@ func (m *model) Session(ctx context.Context, k history.Key) (history.Session, er
 }
 
 func (m *model) Sessions(ctx context.Context, q history.SessionQuery) (page history.SessionPage, err error) {
-	if err := cmp.Or(ctx.Err(), q.Complete()); err != nil {
+	if err := cmp.Or(ctx.Err(), historydriver.CompleteSessions(&q)); err != nil {
 		return page, err
 	}
 	for k := range m.keys(q.Owner, q.Agent, "") {
@@ -73,7 +74,7 @@ func compareSessions(a, b *history.Session) int {
 
 // Search reads all messages of the scope.
 func (m *model) Search(ctx context.Context, q history.SearchQuery) (page history.SearchPage, err error) {
-	if _, err := q.Complete(); cmp.Or(ctx.Err(), err) != nil {
+	if _, err := historydriver.CompleteSearch(&q); cmp.Or(ctx.Err(), err) != nil {
 		return page, cmp.Or(ctx.Err(), err)
 	}
 	for k := range m.keys(q.Owner, q.Agent, q.Session) {

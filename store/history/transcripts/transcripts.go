@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // Kind is the contract of transcripts.
@@ -102,7 +103,7 @@ func keyOf(s contract.Session) history.Key {
 // ClearSession implements [contract.Clearer].
 func (t *transcripts) ClearSession(ctx context.Context, s contract.Session) error {
 	k := keyOf(s)
-	if k.Check() != nil {
+	if historydriver.CheckKey(k) != nil {
 		return nil // no transcript has this key
 	}
 	return t.Clear(ctx, k)
@@ -113,7 +114,7 @@ func (t *transcripts) ClearSession(ctx context.Context, s contract.Session) erro
 // cleared with a fence.
 func (t *transcripts) RemoveTask(ctx context.Context, r *contract.Removal) error {
 	k := keyOf(r.Session)
-	if k.Check() != nil {
+	if historydriver.CheckKey(k) != nil {
 		return nil
 	}
 	n, err := t.Count(ctx, k)

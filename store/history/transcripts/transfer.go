@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 const (
@@ -128,7 +129,7 @@ func (s *scanner) Scan(typ string, raw []byte) (any, error) {
 			return nil, err
 		}
 		s.session, s.last = l.session(s.owner), 0
-		return s.session, s.session.Key.Check()
+		return s.session, historydriver.CheckKey(s.session.Key)
 	}
 	var l messageLine
 	if err := wire.Unmarshal(raw, &l); err != nil {
@@ -139,7 +140,7 @@ func (s *scanner) Scan(typ string, raw []byte) (any, error) {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "message %d follows message %d", m.Seq, s.last)
 	}
 	s.last = m.Seq
-	return m, history.CheckRestore(&s.session, []history.Message{m})
+	return m, historydriver.CheckRestore(&s.session, []history.Message{m})
 }
 
 func (*scanner) End() error { return nil }
@@ -263,7 +264,7 @@ func (m *importer) Flush(ctx context.Context) error {
 // appendAll adds messages to a session of a store that assigns their sequences.
 func (m *importer) appendAll(ctx context.Context, messages []history.Message) error {
 	renumbered := false
-	err := history.Batches(messages, func(part []history.Message) error {
+	err := historydriver.Batches(messages, func(part []history.Message) error {
 		ttl := m.session.TTL()
 		if ttl == 0 {
 			ttl = history.NoTTL

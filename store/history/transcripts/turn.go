@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 )
 
 // Transcript is the transcript of a turn's session: messages as JSON that the agent keeps, such as
@@ -70,7 +71,7 @@ func (s *Transcript) Append(ctx context.Context, messages ...history.Message) er
 	if ttl == 0 {
 		ttl = history.NoTTL
 	}
-	p := history.AppendParams{Messages: messages, Run: s.t.TaskID(), TTL: ttl}.Copy()
+	p := historydriver.CopyAppend(history.AppendParams{Messages: messages, Run: s.t.TaskID(), TTL: ttl})
 	for i := range p.Messages {
 		if m := &p.Messages[i]; m.CreatedAt.IsZero() {
 			m.CreatedAt = store.Time(s.t.Now())

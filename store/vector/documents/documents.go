@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // Kind is the contract of documents.
@@ -166,7 +167,7 @@ func (s *scanner) Scan(_ string, raw []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := vector.NewWrite(vector.Key{Owner: s.owner, Collection: l.Collection}, d.write(d.Document))
+	w, err := vectordriver.NewWrite(vector.Key{Owner: s.owner, Collection: l.Collection}, d.write(d.Document))
 	if err == nil {
 		_, err = w.Admit(nil)
 	}

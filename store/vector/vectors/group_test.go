@@ -11,15 +11,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // documents are documents in memory. It counts those that were read.
 type documents struct {
-	byID map[string]*vector.Row
+	byID map[string]*vectordriver.Row
 	read int
 }
 
-func (d *documents) Rows(_ context.Context, ids []string, each func(r *vector.Row)) error {
+func (d *documents) Rows(_ context.Context, ids []string, each func(r *vectordriver.Row)) error {
 	for _, id := range ids {
 		d.read++
 		each(d.byID[id])
@@ -37,10 +38,10 @@ func newCollection(t *testing.T, n int, group func(i int) int) (*Collection, *do
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &documents{byID: make(map[string]*vector.Row)}
+	d := &documents{byID: make(map[string]*vectordriver.Row)}
 	var items []ann.Item
 	for i := range n {
-		r := &vector.Row{ID: fmt.Sprintf("%06d", i), Metadata: fmt.Sprintf(`{"g":%d}`, group(i)), Embedding: []float32{float32(i), 0}}
+		r := &vectordriver.Row{ID: fmt.Sprintf("%06d", i), Metadata: fmt.Sprintf(`{"g":%d}`, group(i)), Embedding: []float32{float32(i), 0}}
 		d.byID[r.ID] = r
 		items = append(items, Item(r))
 	}
@@ -53,7 +54,7 @@ func newCollection(t *testing.T, n int, group func(i int) int) (*Collection, *do
 func groups(t *testing.T, c *Collection, p vector.SearchParams) vector.Results {
 	t.Helper()
 	p.Queries, p.GroupBy = []vector.Query{{Embedding: []float32{0, 0}}}, "g"
-	_, p, err := p.Check(vector.Key{Owner: "owner"})
+	_, p, err := vectordriver.CheckSearch(vector.Key{Owner: "owner"}, p)
 	if err != nil {
 		t.Fatal(err)
 	}

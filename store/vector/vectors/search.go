@@ -14,12 +14,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/ann"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // Documents reads the documents of a collection.
 type Documents interface {
 	// Rows calls each with the documents with the given ids that exist.
-	Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error
+	Rows(ctx context.Context, ids []string, each func(r *vectordriver.Row)) error
 	// Words returns the index of the words of the documents that a filter selects.
 	Words(ctx context.Context, f filter.Filter) recall.Index
 }
@@ -51,7 +52,7 @@ func configure(c *vector.Collection, cfg ann.Config) ann.Config {
 }
 
 // Item returns a document as an item of an index. The index owns its embedding.
-func Item(r *vector.Row) ann.Item {
+func Item(r *vectordriver.Row) ann.Item {
 	return ann.Item{ID: r.ID, Vector: r.Embedding, Attr: jsonobject.Decode(r.Metadata)}
 }
 
@@ -61,7 +62,7 @@ type Nearest func(ctx context.Context, embeddings [][]float32, p *vector.SearchP
 // Search runs the queries of p, which was checked, in a collection. It calls nearest once for all queries that are
 // only compared by their embeddings.
 func Search(ctx context.Context, e vector.Embedder, c *vector.Collection, d Documents, p *vector.SearchParams, nearest Nearest) ([]vector.Results, error) {
-	plans, err := vector.Plans(ctx, e, c, p)
+	plans, err := vectordriver.Plans(ctx, e, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 	if p.GroupBy != "" && !p.Exact {
 		most = max(vector.MaxGrouped, q.Limit)
 	}
-	rows := make(map[string]*vector.Row, q.Limit)
+	rows := make(map[string]*vectordriver.Row, q.Limit)
 	for {
 		found, err := c.Index.Search(ctx, q)
 		if err != nil {
@@ -138,7 +139,7 @@ func (c *Collection) semantic(ctx context.Context, embedding []float32, p *vecto
 		if err := readRows(ctx, c.Documents, ids, rows); err != nil {
 			return err
 		}
-		hits := vector.NewCollector(p)
+		hits := vectordriver.NewCollector(p)
 		for _, f := range found {
 			if r := rows[f.ID]; r != nil && !hits.Add(r, f.Score, vector.Scores{}) {
 				break

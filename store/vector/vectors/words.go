@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 // TextSearch is a search by words, and by the embedding of a text if Near is set.
@@ -25,7 +26,7 @@ func (s *TextSearch) Run(ctx context.Context, p *vector.SearchParams) ([]vector.
 	if s.Near != nil {
 		plan.Embedding = new(memory.Embedding) // Near has it
 	}
-	rows := make(map[string]*vector.Row)
+	rows := make(map[string]*vectordriver.Row)
 	for limit := firstLimit(p); ; limit *= 4 {
 		found, err := recall.SearchFacts(ix, memory.SearchParams{Query: s.Text, Limit: limit, Filter: p.Filter}, plan)
 		if err != nil {
@@ -38,7 +39,7 @@ func (s *TextSearch) Run(ctx context.Context, p *vector.SearchParams) ([]vector.
 		if err := readRows(ctx, s.Documents, ids, rows); err != nil {
 			return nil, err
 		}
-		hits := vector.NewCollector(p)
+		hits := vectordriver.NewCollector(p)
 		for _, m := range found.Facts {
 			r, parts := rows[m.ID], vector.Scores{Lexical: m.Scores.Lexical, Trigram: m.Scores.Trigram, Semantic: m.Scores.Semantic}
 			if r != nil && !hits.Add(r, m.Score, parts) {
@@ -72,7 +73,7 @@ func (x *textIndex) Nearest(_ memory.Embedding, n int) (found []recall.Near, pen
 }
 
 // readRows adds the documents that rows lacks.
-func readRows(ctx context.Context, from Documents, ids []string, rows map[string]*vector.Row) error {
+func readRows(ctx context.Context, from Documents, ids []string, rows map[string]*vectordriver.Row) error {
 	var missing []string
 	for _, id := range ids {
 		if rows[id] == nil {
@@ -82,5 +83,5 @@ func readRows(ctx context.Context, from Documents, ids []string, rows map[string
 	if len(missing) == 0 {
 		return nil
 	}
-	return from.Rows(ctx, missing, func(r *vector.Row) { rows[r.ID] = r })
+	return from.Rows(ctx, missing, func(r *vectordriver.Row) { rows[r.ID] = r })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 const (
@@ -45,8 +46,8 @@ func Columns(embedding string) string {
 }
 
 // Scan returns the document of a row with the columns of DocumentColumns.
-func (d *Documents) Scan(r sqlkit.Row) *vector.Row {
-	return &vector.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: d.decode(r.Bytes(4))}
+func (d *Documents) Scan(r sqlkit.Row) *vectordriver.Row {
+	return &vectordriver.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: d.decode(r.Bytes(4))}
 }
 
 // ScanCollection returns the collection of a row that starts with name, metric, dimension, embedder and documents.
@@ -56,7 +57,7 @@ func ScanCollection(r sqlkit.Row) vector.Collection {
 
 // Collections implements vector.Store.
 func (d *Documents) Collections(ctx context.Context, owner string) (all []vector.Collection, err error) {
-	if err := vector.CheckOwner(owner); err != nil {
+	if err := vectordriver.CheckOwner(owner); err != nil {
 		return nil, err
 	}
 	if err := d.ready(); err != nil {
@@ -74,7 +75,7 @@ func (d *Documents) Collections(ctx context.Context, owner string) (all []vector
 
 // Get implements vector.Store.
 func (d *Documents) Get(ctx context.Context, k vector.Key, ids []string) (all []vector.Document, err error) {
-	k, err = vector.CheckIDs(k, ids)
+	k, err = vectordriver.CheckIDs(k, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +83,8 @@ func (d *Documents) Get(ctx context.Context, k vector.Key, ids []string) (all []
 	if err != nil {
 		return nil, err
 	}
-	rows := make(map[string]*vector.Row, len(ids))
-	if err := d.In(k.Owner, id, 0).Rows(ctx, ids, func(r *vector.Row) { rows[r.ID] = r }); err != nil {
+	rows := make(map[string]*vectordriver.Row, len(ids))
+	if err := d.In(k.Owner, id, 0).Rows(ctx, ids, func(r *vectordriver.Row) { rows[r.ID] = r }); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
@@ -96,7 +97,7 @@ func (d *Documents) Get(ctx context.Context, k vector.Key, ids []string) (all []
 
 // List implements vector.Lister.
 func (d *Documents) List(ctx context.Context, k vector.Key, p vector.ListParams) (all []vector.Document, err error) {
-	k, p, err = vector.CheckList(k, p)
+	k, p, err = vectordriver.CheckList(k, p)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ type CollectionDocuments struct {
 }
 
 // Rows implements vectors.Documents.
-func (c *CollectionDocuments) Rows(ctx context.Context, ids []string, each func(r *vector.Row)) error {
+func (c *CollectionDocuments) Rows(ctx context.Context, ids []string, each func(r *vectordriver.Row)) error {
 	return c.db.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(c.read, func(r sqlkit.Row) error {
 			each(c.Scan(r))

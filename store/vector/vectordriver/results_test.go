@@ -1,9 +1,10 @@
-package vector_test
+package vectordriver_test
 
 import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store/vector"
+	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
 )
 
 func TestMinScoreIncludesItsBound(t *testing.T) {
@@ -11,8 +12,8 @@ func TestMinScoreIncludesItsBound(t *testing.T) {
 	least := 0.5
 	p := vector.SearchParams{Limit: 10, MinScore: &least}
 	for score, want := range map[float64]int{0.75: 1, 0.5: 1, 0.25: 0} {
-		c := vector.NewCollector(&p)
-		c.Add(new(vector.Row), score, vector.Scores{})
+		c := vectordriver.NewCollector(&p)
+		c.Add(new(vectordriver.Row), score, vector.Scores{})
 		if got := len(c.Hits()); got != want {
 			t.Errorf("Add(score %g) with a least score of %g = %d hits, want %d", score, least, got, want)
 		}

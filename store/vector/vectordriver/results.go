@@ -1,47 +1,29 @@
-package vector
+package vectordriver
 
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
-
-// Score returns the score of an embedding for a query; see [Metric]. Both have the same dimension.
-func (m Metric) Score(query, embedding []float32) float64 {
-	var dot, a, b, squares float64
-	for i := range query {
-		x, y := float64(query[i]), float64(embedding[i])
-		dot, a, b, squares = dot+x*y, a+x*x, b+y*y, squares+(x-y)*(x-y)
-	}
-	switch m {
-	case Dot:
-		return dot
-	case L2:
-		return 1 / (1 + math.Sqrt(squares))
-	default:
-		// Rounded, so that vectors of the same direction have the same score.
-		return max(-1, min(1, float64(float32(dot/math.Sqrt(a*b)))))
-	}
-}
 
 // Collector applies the params of a search to documents in the order of their ranks.
 type Collector struct {
-	p      *SearchParams
+	p      *vector.SearchParams
 	groups map[string]bool
 	skip   int
-	hits   []Hit
+	hits   []vector.Hit
 	full   bool
 }
 
 // NewCollector returns a collector for one query. p was checked.
-func NewCollector(p *SearchParams) *Collector {
+func NewCollector(p *vector.SearchParams) *Collector {
 	return &Collector{p: p, groups: make(map[string]bool), skip: p.Offset}
 }
 
 // Add adds the next document and reports whether the search needs more.
-func (c *Collector) Add(r *Row, score float64, parts Scores) bool {
+func (c *Collector) Add(r *Row, score float64, parts vector.Scores) bool {
 	if c.full {
 		return false
 	}
@@ -49,7 +31,7 @@ func (c *Collector) Add(r *Row, score float64, parts Scores) bool {
 		c.full = true
 		return false
 	}
-	h := Hit{Document: r.Document(c.p.IncludeEmbedding), Score: score, Scores: parts}
+	h := vector.Hit{Document: r.Document(c.p.IncludeEmbedding), Score: score, Scores: parts}
 	if !c.p.Filter.Match(h.Metadata) {
 		return true
 	}
@@ -74,7 +56,7 @@ func (c *Collector) Add(r *Row, score float64, parts Scores) bool {
 func (c *Collector) Full() bool { return c.full }
 
 // Hits returns the documents to return.
-func (c *Collector) Hits() []Hit { return c.hits }
+func (c *Collector) Hits() []vector.Hit { return c.hits }
 
 // groupOf returns the group of a scalar member, or "" if there is none.
 func groupOf(metadata map[string]any, path string) string {

@@ -1,10 +1,10 @@
-package history
+package historydriver
 
-import "time"
+import (
+	"time"
 
-// MaxToolSpan is the maximum number of messages from a tool call to its result. Messages that are
-// further apart are not kept together.
-const MaxToolSpan = 128
+	"github.com/holdfast-dev/holdfast/store/history"
+)
 
 // Outline is a message without its content.
 type Outline struct {
@@ -15,8 +15,8 @@ type Outline struct {
 	ToolCalls, ToolResults []string
 }
 
-// Outline returns the outline of a message.
-func (m *Message) Outline() Outline {
+// OutlineOf returns the outline of a message.
+func OutlineOf(m *history.Message) Outline {
 	return Outline{m.Seq, m.CreatedAt, int64(len(m.Body)), m.ToolCalls, m.ToolResults}
 }
 
@@ -24,9 +24,9 @@ func (m *Message) Outline() Outline {
 type PageBytes int64
 
 // Add adds a body. It returns false and adds nothing if the page has another one and would exceed
-// [MaxPageBytes].
+// [history.MaxPageBytes].
 func (b *PageBytes) Add(size int) bool {
-	if *b > 0 && int64(*b)+int64(size) > MaxPageBytes {
+	if *b > 0 && int64(*b)+int64(size) > history.MaxPageBytes {
 		return false
 	}
 	*b += PageBytes(size)
@@ -50,7 +50,7 @@ func Fit(messages []Outline, newest bool) int {
 }
 
 // PageRead is the number of messages beyond the limit that [PageSize] needs.
-const PageRead = 2 * MaxToolSpan
+const PageRead = 2 * history.MaxToolSpan
 
 // PageSize returns the number of messages of a page that consists of whole groups of tool calls
 // and results. messages are consecutive and in ascending order. The page starts with the first of
@@ -77,7 +77,7 @@ func PageSize(messages []Outline, limit int, newest bool) int {
 	}
 	end := len(messages)
 	if end == limit+PageRead {
-		end = limit + MaxToolSpan // a group that ends here continues in no other message
+		end = limit + history.MaxToolSpan // a group that ends here continues in no other message
 	}
 	for size := limit + 1; size <= min(end, fit); size++ {
 		if cut[at(size)] {
@@ -109,12 +109,12 @@ func Whole(messages []Outline) bool {
 const pruneBatch = 1000
 
 // PruneRead is the number of the oldest messages that [PruneSize] needs.
-const PruneRead = pruneBatch + MaxToolSpan
+const PruneRead = pruneBatch + history.MaxToolSpan
 
 // PruneSize returns the number of messages that the next batch of Prune removes, 0 if the session
 // complies with the policy. oldest are up to [PruneRead] of its messages, oldest first; all has the
 // totals of the session.
-func PruneSize(oldest []Outline, all Pruned, p Policy) int {
+func PruneSize(oldest []Outline, all history.Pruned, p history.Policy) int {
 	size := 0
 	for ; size < min(len(oldest), pruneBatch); size++ {
 		exceeded := p.MaxMessages > 0 && all.Messages > p.MaxMessages || p.MaxBytes > 0 && all.Bytes > p.MaxBytes ||
@@ -144,7 +144,7 @@ func cuts(messages []Outline) []bool {
 	free := make([]bool, len(messages)+1)
 	for i := range messages {
 		for _, id := range messages[i].ToolResults {
-			if call, ok := calls[id]; ok && i-call <= MaxToolSpan {
+			if call, ok := calls[id]; ok && i-call <= history.MaxToolSpan {
 				starts[call+1]++
 				starts[i+1]--
 			}

@@ -1,4 +1,4 @@
-package vector
+package vectordriver
 
 import (
 	"bytes"
@@ -13,33 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
-)
-
-// Limits. Sizes are in bytes.
-const (
-	// MaxName limits owners, collections, ids and names of embedders.
-	MaxName   = 512
-	MaxText   = 256 << 10
-	MaxBlocks = 1 << 20
-	// MaxMetadata and MaxMetadataDepth limit the JSON of the metadata of a document, and its nested
-	// objects and arrays.
-	MaxMetadata      = 64 << 10
-	MaxMetadataDepth = 32
-	MaxDimension     = 4096
-	// MaxWrite and MaxWriteBytes limit the documents of a write, and the bytes of their texts,
-	// blocks and metadata.
-	MaxWrite      = 1000
-	MaxWriteBytes = 16 << 20
-	// MaxIDs limits the ids of Get and Delete.
-	MaxIDs     = 1000
-	MaxQueries = 64
-	// DefaultLimit and MaxLimit are numbers of documents.
-	DefaultLimit = 5
-	MaxLimit     = 1000
-	MaxOffset    = 10_000
-	// MaxGrouped is the number of documents of which a search with GroupBy returns groups. It is 4
-	// times the limit and the offset if that is more.
-	MaxGrouped = 16_384
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Norms of embeddings. Beyond them, float32 has too few digits or none.
@@ -67,7 +41,7 @@ func checkName(field, name string) error {
 	if name == "" {
 		return invalid("%s: must not be empty", field)
 	}
-	if rule := textRule(name, MaxName); rule != "" {
+	if rule := textRule(name, vector.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -76,10 +50,10 @@ func checkName(field, name string) error {
 // CheckOwner returns an error if an owner is not valid.
 func CheckOwner(owner string) error { return checkName("owner", owner) }
 
-// Check returns the key with its default, or an error.
-func (k Key) Check() (Key, error) {
+// CheckKey returns the key with its default, or an error.
+func CheckKey(k vector.Key) (vector.Key, error) {
 	if k.Collection == "" {
-		k.Collection = DefaultCollection
+		k.Collection = vector.DefaultCollection
 	}
 	if err := CheckOwner(k.Owner); err != nil {
 		return k, err
@@ -87,12 +61,12 @@ func (k Key) Check() (Key, error) {
 	return k, checkName("collection", k.Collection)
 }
 
-// CheckIDs returns the key with its default, or an error if it or one of up to [MaxIDs] ids is not
+// CheckIDs returns the key with its default, or an error if it or one of up to [vector.MaxIDs] ids is not
 // valid.
-func CheckIDs(k Key, ids []string) (Key, error) {
-	k, err := k.Check()
-	if err == nil && len(ids) > MaxIDs {
-		err = invalid("ids: are %d, limit is %d", len(ids), MaxIDs)
+func CheckIDs(k vector.Key, ids []string) (vector.Key, error) {
+	k, err := CheckKey(k)
+	if err == nil && len(ids) > vector.MaxIDs {
+		err = invalid("ids: are %d, limit is %d", len(ids), vector.MaxIDs)
 	}
 	for i := 0; i < len(ids) && err == nil; i++ {
 		err = checkName(fmt.Sprintf("ids[%d]", i), ids[i])
@@ -101,12 +75,12 @@ func CheckIDs(k Key, ids []string) (Key, error) {
 }
 
 // CheckList returns the key and the params with their defaults, or an error.
-func CheckList(k Key, p ListParams) (Key, ListParams, error) {
-	k, err := k.Check()
+func CheckList(k vector.Key, p vector.ListParams) (vector.Key, vector.ListParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
-	if rule := textRule(p.After, MaxName); rule != "" {
+	if rule := textRule(p.After, vector.MaxName); rule != "" {
 		return k, p, invalid("after: %s", rule)
 	}
 	p.Limit, err = checkLimit(p.Limit)
@@ -116,17 +90,17 @@ func CheckList(k Key, p ListParams) (Key, ListParams, error) {
 func checkLimit(limit int) (int, error) {
 	switch {
 	case limit == 0:
-		return DefaultLimit, nil
-	case limit < 0 || limit > MaxLimit:
-		return 0, invalid("limit: is %d, want 1 to %d", limit, MaxLimit)
+		return vector.DefaultLimit, nil
+	case limit < 0 || limit > vector.MaxLimit:
+		return 0, invalid("limit: is %d, want 1 to %d", limit, vector.MaxLimit)
 	}
 	return limit, nil
 }
 
 // checkEmbedding checks what does not depend on the collection.
 func checkEmbedding(field string, v []float32) error {
-	if len(v) == 0 || len(v) > MaxDimension {
-		return invalid("%s: has %d components, want 1 to %d", field, len(v), MaxDimension)
+	if len(v) == 0 || len(v) > vector.MaxDimension {
+		return invalid("%s: has %d components, want 1 to %d", field, len(v), vector.MaxDimension)
 	}
 	for i, c := range v {
 		if math.IsNaN(float64(c)) || math.IsInf(float64(c), 0) {
@@ -140,8 +114,8 @@ func checkEmbedding(field string, v []float32) error {
 }
 
 // checkMetric checks an embedding for a metric.
-func checkMetric(field string, v []float32, m Metric) error {
-	if m == Cosine && norm(v) < minNorm {
+func checkMetric(field string, v []float32, m vector.Metric) error {
+	if m == vector.Cosine && norm(v) < minNorm {
 		return invalid("%s: is the zero vector, which has no direction; metric cosine needs one", field)
 	}
 	return nil
@@ -155,19 +129,19 @@ func norm(v []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// Check returns the key and the params with their defaults, or an error.
-func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
-	k, err := k.Check()
+// CheckSearch returns the key and the params with their defaults, or an error.
+func CheckSearch(k vector.Key, p vector.SearchParams) (vector.Key, vector.SearchParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
 	switch {
-	case len(p.Queries) == 0 || len(p.Queries) > MaxQueries:
-		return k, p, invalid("queries: are %d, want 1 to %d", len(p.Queries), MaxQueries)
-	case !slices.Contains([]Mode{"", ModeSemantic, ModeLexical, ModeHybrid}, p.Mode):
+	case len(p.Queries) == 0 || len(p.Queries) > vector.MaxQueries:
+		return k, p, invalid("queries: are %d, want 1 to %d", len(p.Queries), vector.MaxQueries)
+	case !slices.Contains([]vector.Mode{"", vector.ModeSemantic, vector.ModeLexical, vector.ModeHybrid}, p.Mode):
 		return k, p, invalid("mode: %s is unknown, want semantic, lexical or hybrid", a2a.Quote(string(p.Mode)))
-	case p.Offset < 0 || p.Offset > MaxOffset:
-		return k, p, invalid("offset: is %d, want 0 to %d", p.Offset, MaxOffset)
+	case p.Offset < 0 || p.Offset > vector.MaxOffset:
+		return k, p, invalid("offset: is %d, want 0 to %d", p.Offset, vector.MaxOffset)
 	case p.MinScore != nil && math.IsNaN(*p.MinScore):
 		return k, p, invalid("minScore: must be a number")
 	}
@@ -175,7 +149,7 @@ func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
 		return k, p, err
 	}
 	for i, q := range p.Queries {
-		if err := q.check(fmt.Sprintf("queries[%d]", i), p.Mode); err != nil {
+		if err := checkQuery(fmt.Sprintf("queries[%d]", i), p.Mode, q); err != nil {
 			return k, p, err
 		}
 	}
@@ -188,16 +162,16 @@ func (p SearchParams) Check(k Key) (Key, SearchParams, error) {
 	return k, p, err
 }
 
-func (q Query) check(field string, mode Mode) error {
+func checkQuery(field string, mode vector.Mode, q vector.Query) error {
 	switch {
-	case q.Text == "" && q.Embedding == nil, q.Text != "" && q.Embedding != nil && mode != ModeHybrid:
+	case q.Text == "" && q.Embedding == nil, q.Text != "" && q.Embedding != nil && mode != vector.ModeHybrid:
 		return invalid("%s: needs either an embedding or a text", field)
 	case q.Embedding != nil:
 		if err := checkEmbedding(field+".embedding", q.Embedding); err != nil {
 			return err
 		}
 	}
-	if rule := textRule(q.Text, MaxText); rule != "" {
+	if rule := textRule(q.Text, vector.MaxText); rule != "" {
 		return invalid("%s.text: %s", field, rule)
 	}
 	return nil
@@ -218,16 +192,16 @@ func filterError(field string, err error) error {
 }
 
 // checkDocument checks a document and returns it as stored.
-func checkDocument(d *Document) (Row, error) {
+func checkDocument(d *vector.Document) (Row, error) {
 	r := Row{ID: d.ID, Text: d.Text, Blocks: string(d.Blocks), Embedding: d.Embedding}
-	if rule := textRule(d.ID, MaxName); rule != "" {
+	if rule := textRule(d.ID, vector.MaxName); rule != "" {
 		return r, invalid("id: %s", rule)
 	}
-	if rule := textRule(d.Text, MaxText); rule != "" {
+	if rule := textRule(d.Text, vector.MaxText); rule != "" {
 		return r, invalid("text: %s", rule)
 	}
-	if len(d.Blocks) > MaxBlocks {
-		return r, invalid("blocks: has %d bytes, limit is %d", len(d.Blocks), MaxBlocks)
+	if len(d.Blocks) > vector.MaxBlocks {
+		return r, invalid("blocks: has %d bytes, limit is %d", len(d.Blocks), vector.MaxBlocks)
 	}
 	if d.Blocks != nil && (!utf8.Valid(d.Blocks) || !json.Valid(d.Blocks) || bytes.TrimLeft(d.Blocks, " \t\r\n")[0] != '[') {
 		return r, invalid("blocks: must be a JSON array in UTF-8")
@@ -238,7 +212,7 @@ func checkDocument(d *Document) (Row, error) {
 		}
 	}
 	var err error
-	if r.Metadata, err = jsonobject.Encode(d.Metadata, MaxMetadata, MaxMetadataDepth); err != nil {
+	if r.Metadata, err = jsonobject.Encode(d.Metadata, vector.MaxMetadata, vector.MaxMetadataDepth); err != nil {
 		return r, invalid("metadata: %v", err)
 	}
 	return r, nil

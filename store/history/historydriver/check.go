@@ -1,4 +1,4 @@
-package history
+package historydriver
 
 import (
 	"encoding/json"
@@ -8,27 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-)
-
-// Limits. Sizes are in bytes.
-const (
-	// MaxName limits owners, agents, sessions, runs, idempotency keys and ids of tool calls.
-	MaxName = 512
-	MaxRole = 64
-	MaxBody = 1 << 20
-	// MaxToolIDs limits the tool calls and the tool results of a message.
-	MaxToolIDs = 128
-	// MaxAppend and MaxAppendBytes limit the messages of one append.
-	MaxAppend      = 1000
-	MaxAppendBytes = 8 << 20
-	// DefaultPage and MaxPage are numbers of results per page.
-	DefaultPage = 100
-	MaxPage     = 1000
-	// MaxPageBytes limits the bodies of a page in total. A page ends before the message that exceeds
-	// it, and reports that more follow.
-	MaxPageBytes = 8 << 20
-	// MaxTTL limits the time until a session expires.
-	MaxTTL = 100 * 365 * 24 * time.Hour
+	"github.com/holdfast-dev/holdfast/store/history"
 )
 
 func invalid(format string, args ...any) error {
@@ -47,7 +27,7 @@ func nameRule(name string, limit int) string {
 }
 
 func checkOptional(field, name string) error {
-	if rule := nameRule(name, MaxName); rule != "" {
+	if rule := nameRule(name, history.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -60,8 +40,8 @@ func checkName(field, name string) error {
 	return checkOptional(field, name)
 }
 
-// Check returns an error if k is not a valid key.
-func (k Key) Check() error {
+// CheckKey returns an error if k is not a valid key.
+func CheckKey(k history.Key) error {
 	if err := checkName("owner", k.Owner); err != nil {
 		return err
 	}
@@ -71,9 +51,9 @@ func (k Key) Check() error {
 	return checkName("session", k.Session)
 }
 
-// Check returns an error if the key or the params are invalid.
-func (p *AppendParams) Check(k Key) error {
-	if err := k.Check(); err != nil {
+// CheckAppend returns an error if the key or the params are invalid.
+func CheckAppend(k history.Key, p *history.AppendParams) error {
+	if err := CheckKey(k); err != nil {
 		return err
 	}
 	if err := checkOptional("run", p.Run); err != nil {
@@ -89,34 +69,34 @@ func (p *AppendParams) Check(k Key) error {
 		return invalid("fence: needs a run")
 	case p.Expected != nil && *p.Expected < 0:
 		return invalid("expected sequence: is %d, want at least 0", *p.Expected)
-	case p.TTL < NoTTL || p.TTL > 0 && p.TTL < time.Millisecond || p.TTL > MaxTTL:
-		return invalid("TTL: is %v, want 1ms to %v", p.TTL, MaxTTL)
-	case len(p.Messages) == 0 || len(p.Messages) > MaxAppend:
-		return invalid("messages: are %d, want 1 to %d", len(p.Messages), MaxAppend)
+	case p.TTL < history.NoTTL || p.TTL > 0 && p.TTL < time.Millisecond || p.TTL > history.MaxTTL:
+		return invalid("TTL: is %v, want 1ms to %v", p.TTL, history.MaxTTL)
+	case len(p.Messages) == 0 || len(p.Messages) > history.MaxAppend:
+		return invalid("messages: are %d, want 1 to %d", len(p.Messages), history.MaxAppend)
 	}
 	total := 0
 	for i := range p.Messages {
-		if err := p.Messages[i].check(i); err != nil {
+		if err := checkMessage(i, &p.Messages[i]); err != nil {
 			return err
 		}
-		if total += len(p.Messages[i].Body); total > MaxAppendBytes {
-			return invalid("messages: bodies have more than %d bytes in total", MaxAppendBytes)
+		if total += len(p.Messages[i].Body); total > history.MaxAppendBytes {
+			return invalid("messages: bodies have more than %d bytes in total", history.MaxAppendBytes)
 		}
 	}
 	return nil
 }
 
-// check checks message i of an append.
-func (m *Message) check(i int) error {
+// checkMessage checks message i of an append.
+func checkMessage(i int, m *history.Message) error {
 	switch {
-	case len(m.Body) > MaxBody:
-		return invalid("message %d: body: has %d bytes, limit is %d", i, len(m.Body), MaxBody)
+	case len(m.Body) > history.MaxBody:
+		return invalid("message %d: body: has %d bytes, limit is %d", i, len(m.Body), history.MaxBody)
 	case !utf8.Valid(m.Body) || !json.Valid(m.Body):
 		return invalid("message %d: body: must be JSON in UTF-8", i)
 	case !m.CreatedAt.IsZero() && (m.CreatedAt.Year() < 1 || m.CreatedAt.Year() > 9999):
 		return invalid("message %d: creation time: year must be 1 to 9999", i)
 	}
-	if rule := nameRule(m.Role, MaxRole); rule != "" {
+	if rule := nameRule(m.Role, history.MaxRole); rule != "" {
 		return invalid("message %d: role: %s", i, rule)
 	}
 	if rule := idsRule(m.ToolCalls); rule != "" {
@@ -130,14 +110,14 @@ func (m *Message) check(i int) error {
 
 // idsRule returns the rule that ids of tool calls break, or "".
 func idsRule(ids []string) string {
-	if len(ids) > MaxToolIDs {
-		return fmt.Sprintf("are %d ids, limit is %d", len(ids), MaxToolIDs)
+	if len(ids) > history.MaxToolIDs {
+		return fmt.Sprintf("are %d ids, limit is %d", len(ids), history.MaxToolIDs)
 	}
 	for _, id := range ids {
 		if id == "" {
 			return "an id must not be empty"
 		}
-		if rule := nameRule(id, MaxName); rule != "" {
+		if rule := nameRule(id, history.MaxName); rule != "" {
 			return "an id " + rule
 		}
 	}
@@ -145,8 +125,8 @@ func idsRule(ids []string) string {
 }
 
 // CheckRun returns an error if the params of ClearRun are invalid.
-func CheckRun(k Key, run string, fence int64) error {
-	if err := k.Check(); err != nil {
+func CheckRun(k history.Key, run string, fence int64) error {
+	if err := CheckKey(k); err != nil {
 		return err
 	}
 	if fence < 0 {
@@ -156,14 +136,14 @@ func CheckRun(k Key, run string, fence int64) error {
 }
 
 // CheckRange returns an error if the params of Messages are invalid.
-func CheckRange(k Key, limit, offset int) error {
+func CheckRange(k history.Key, limit, offset int) error {
 	switch {
 	case limit < 0:
 		return invalid("limit: is %d, want at least 0", limit)
 	case offset < 0:
 		return invalid("offset: is %d, want at least 0", offset)
 	}
-	return k.Check()
+	return CheckKey(k)
 }
 
 // CheckExpire returns an error if the limit of Expire is invalid.
@@ -175,40 +155,40 @@ func CheckExpire(limit int) error {
 }
 
 // CheckRewind returns an error if the params of Rewind are invalid.
-func CheckRewind(k Key, seq int64) error {
+func CheckRewind(k history.Key, seq int64) error {
 	if seq < 0 {
 		return invalid("sequence: is %d, want at least 0", seq)
 	}
-	return k.Check()
+	return CheckKey(k)
 }
 
-// Complete checks a query and sets its default limit.
-func (q *Query) Complete(k Key) error {
+// CompleteQuery checks a query and sets its default limit.
+func CompleteQuery(k history.Key, q *history.Query) error {
 	if q.After < 0 || q.Before < 0 {
 		return invalid("cursor: is %d, want at least 0", min(q.After, q.Before))
 	}
 	if err := completeLimit(&q.Limit); err != nil {
 		return err
 	}
-	return k.Check()
+	return CheckKey(k)
 }
 
 func completeLimit(limit *int) error {
-	if *limit < 0 || *limit > MaxPage {
-		return invalid("limit: is %d, want 0 to %d", *limit, MaxPage)
+	if *limit < 0 || *limit > history.MaxPage {
+		return invalid("limit: is %d, want 0 to %d", *limit, history.MaxPage)
 	}
 	if *limit == 0 {
-		*limit = DefaultPage
+		*limit = history.DefaultPage
 	}
 	return nil
 }
 
-// Check returns an error if the params are invalid.
-func (p *ForkParams) Check() error {
-	if err := p.From.Check(); err != nil {
+// CheckFork returns an error if the params are invalid.
+func CheckFork(p *history.ForkParams) error {
+	if err := CheckKey(p.From); err != nil {
 		return err
 	}
-	if err := p.To.Check(); err != nil {
+	if err := CheckKey(p.To); err != nil {
 		return err
 	}
 	switch {
@@ -216,25 +196,25 @@ func (p *ForkParams) Check() error {
 		return invalid("fork: the new session must have the same owner")
 	case p.Through < 0:
 		return invalid("fork: last sequence is %d, want at least 0", p.Through)
-	case p.TTL < 0 || p.TTL > 0 && p.TTL < time.Millisecond || p.TTL > MaxTTL:
-		return invalid("TTL: is %v, want 0 or 1ms to %v", p.TTL, MaxTTL)
+	case p.TTL < 0 || p.TTL > 0 && p.TTL < time.Millisecond || p.TTL > history.MaxTTL:
+		return invalid("TTL: is %v, want 0 or 1ms to %v", p.TTL, history.MaxTTL)
 	}
 	return nil
 }
 
-// Check returns an error if the key or the policy is invalid.
-func (p Policy) Check(k Key) error {
+// CheckPolicy returns an error if the key or the policy is invalid.
+func CheckPolicy(k history.Key, p history.Policy) error {
 	if p.MaxMessages < 0 || p.MaxBytes < 0 {
 		return invalid("policy: limits are %d messages and %d bytes, want at least 0", p.MaxMessages, p.MaxBytes)
 	}
 	if p.MaxMessages == 0 && p.MaxBytes == 0 && p.CreatedBefore.IsZero() {
 		return invalid("policy: sets no limit")
 	}
-	return k.Check()
+	return CheckKey(k)
 }
 
-// Complete checks a query and sets its default limit.
-func (q *SessionQuery) Complete() error {
+// CompleteSessions checks a query and sets its default limit.
+func CompleteSessions(q *history.SessionQuery) error {
 	if err := completeLimit(&q.Limit); err != nil {
 		return err
 	}
@@ -257,8 +237,8 @@ func checkCursor(agent, session string) error {
 	return checkOptional("cursor: session", session)
 }
 
-// Complete checks a query, sets its default limit, and returns its matcher.
-func (q *SearchQuery) Complete() (*Matcher, error) {
+// CompleteSearch checks a query, sets its default limit, and returns its matcher.
+func CompleteSearch(q *history.SearchQuery) (*Matcher, error) {
 	if err := completeLimit(&q.Limit); err != nil {
 		return nil, err
 	}
@@ -280,4 +260,41 @@ func (q *SearchQuery) Complete() (*Matcher, error) {
 		}
 	}
 	return newMatcher(q.Text, q.Words)
+}
+
+// maxRestoredSeq is the greatest sequence of a restored message. Later ones have room for appends
+// before a double cannot represent them.
+const maxRestoredSeq = 1 << 52
+
+// CheckRestore returns an error if the params of Restore are invalid.
+func CheckRestore(s *history.Session, messages []history.Message) error {
+	p := history.AppendParams{Messages: messages}
+	if err := CheckAppend(s.Key, &p); err != nil {
+		return err
+	}
+	last := int64(0)
+	for i := range messages {
+		m := &messages[i]
+		switch {
+		case m.Seq <= last:
+			return invalid("message %d: sequence: is %d, want more than %d", i, m.Seq, last)
+		case m.Seq > maxRestoredSeq:
+			return invalid("message %d: sequence: is %d, limit is %d", i, m.Seq, maxRestoredSeq)
+		case m.CreatedAt.IsZero():
+			return invalid("message %d: creation time: is required", i)
+		}
+		if err := checkOptional("run", m.Run); err != nil {
+			return err
+		}
+		last = m.Seq
+	}
+	switch {
+	case s.CreatedAt.IsZero() || s.UpdatedAt.Before(s.CreatedAt):
+		return invalid("session: times: want a creation time, and an update time that is not before it")
+	case s.UpdatedAt.Year() > 9999 || s.ExpiresAt.Year() > 9999:
+		return invalid("session: times: must be before the year 10000")
+	case !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(s.UpdatedAt):
+		return invalid("session: expiry: must be after the update time")
+	}
+	return nil
 }

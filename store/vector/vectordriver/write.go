@@ -1,4 +1,4 @@
-package vector
+package vectordriver
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
+	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Row is a document as backends store it.
@@ -23,8 +24,8 @@ type Row struct {
 }
 
 // Document returns a copy of the row for a caller.
-func (r *Row) Document(includeEmbedding bool) Document {
-	d := Document{ID: r.ID, Text: r.Text, Metadata: jsonobject.Decode(r.Metadata)}
+func (r *Row) Document(includeEmbedding bool) vector.Document {
+	d := vector.Document{ID: r.ID, Text: r.Text, Metadata: jsonobject.Decode(r.Metadata)}
 	if r.Blocks != "" {
 		d.Blocks = json.RawMessage(r.Blocks)
 	}
@@ -36,12 +37,12 @@ func (r *Row) Document(includeEmbedding bool) Document {
 
 // Write is a write that is valid apart from what depends on the collection.
 type Write struct {
-	Key  Key
+	Key  vector.Key
 	Rows []Row
 	// Remove are the ids of the documents to remove before.
 	Remove []string
 	// metric and embedder come from the params.
-	metric   Metric
+	metric   vector.Metric
 	embedder string
 	missing  []int // rows without an embedding, which the store computes unless the collection is lexical
 }
@@ -56,18 +57,18 @@ func (w *Write) IDs() []string {
 }
 
 // NewWrite checks the params of a write, copies its documents and chooses ids for those without.
-func NewWrite(k Key, p WriteParams) (*Write, error) {
-	k, err := k.Check()
+func NewWrite(k vector.Key, p vector.WriteParams) (*Write, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case len(p.Documents) == 0 || len(p.Documents) > MaxWrite:
-		return nil, invalid("documents: are %d, want 1 to %d", len(p.Documents), MaxWrite)
-	case !slices.Contains([]Metric{"", Cosine, Dot, L2}, p.Metric):
+	case len(p.Documents) == 0 || len(p.Documents) > vector.MaxWrite:
+		return nil, invalid("documents: are %d, want 1 to %d", len(p.Documents), vector.MaxWrite)
+	case !slices.Contains([]vector.Metric{"", vector.Cosine, vector.Dot, vector.L2}, p.Metric):
 		return nil, invalid("metric: %s is unknown", a2a.Quote(string(p.Metric)))
 	}
-	if rule := textRule(p.Embedder, MaxName); rule != "" {
+	if rule := textRule(p.Embedder, vector.MaxName); rule != "" {
 		return nil, invalid("embedder: %s", rule)
 	}
 	w := &Write{Key: k, metric: p.Metric, embedder: p.Embedder}
@@ -81,8 +82,8 @@ func NewWrite(k Key, p WriteParams) (*Write, error) {
 		if err != nil {
 			return nil, invalid("documents[%d].%s", i, strings.TrimPrefix(err.Error(), "vector: "))
 		}
-		if total += len(r.Text) + len(r.Blocks) + len(r.Metadata); total > MaxWriteBytes {
-			return nil, invalid("documents: have more than %d bytes in total", MaxWriteBytes)
+		if total += len(r.Text) + len(r.Blocks) + len(r.Metadata); total > vector.MaxWriteBytes {
+			return nil, invalid("documents: have more than %d bytes in total", vector.MaxWriteBytes)
 		}
 		if r.ID == "" {
 			r.ID = rand.Text()
@@ -106,12 +107,12 @@ func NewWrite(k Key, p WriteParams) (*Write, error) {
 
 // Embed computes the embeddings that documents of the write lack. c is the collection, nil if it does
 // not exist. It does nothing without an embedder, and for a lexical collection.
-func (w *Write) Embed(ctx context.Context, e Embedder, c *Collection) error {
+func (w *Write) Embed(ctx context.Context, e vector.Embedder, c *vector.Collection) error {
 	if e == nil || len(w.missing) == 0 || c != nil && c.Dimension == 0 {
 		return nil
 	}
 	if w.embedder != "" && w.embedder != e.Name() {
-		return &MismatchError{w.Key.Collection, "embedder", e.Name(), w.embedder}
+		return mismatch(w.Key.Collection, "embedder", e.Name(), w.embedder)
 	}
 	texts := make([]string, len(w.missing))
 	for i, n := range w.missing {
@@ -131,7 +132,7 @@ func (w *Write) Embed(ctx context.Context, e Embedder, c *Collection) error {
 }
 
 // embed calls an embedder and checks its result.
-func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error) {
+func embed(ctx context.Context, e vector.Embedder, texts []string) ([][]float32, error) {
 	embeddings, err := e.Embed(ctx, texts)
 	var coded *a2a.Error
 	switch {
@@ -141,11 +142,11 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 		err = a2a.Errorf(a2a.CodeUnavailable, "returned %d embeddings for %d texts", len(embeddings), len(texts))
 	}
 	if err != nil {
-		return nil, &EmbedderError{e.Name(), err}
+		return nil, &vector.EmbedderError{Embedder: e.Name(), Err: err}
 	}
 	for i, v := range embeddings {
 		if err := checkEmbedding("embedding", v); err != nil {
-			return nil, &EmbedderError{e.Name(), a2a.Errorf(a2a.CodeUnavailable, "text %d: %s", i, strings.TrimPrefix(err.Error(), "vector: "))}
+			return nil, &vector.EmbedderError{Embedder: e.Name(), Err: a2a.Errorf(a2a.CodeUnavailable, "text %d: %s", i, strings.TrimPrefix(err.Error(), "vector: "))}
 		}
 		embeddings[i] = slices.Clone(v)
 	}
@@ -153,21 +154,21 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 }
 
 // Admit returns the collection after the write, apart from the number of documents. c is the
-// collection before it, nil if it does not exist. It returns an error, such as a [MismatchError], if
-// the write does not fit the collection.
-func (w *Write) Admit(c *Collection) (Collection, error) {
-	result := Collection{Name: w.Key.Collection, Metric: w.metric, Embedder: w.embedder, Dimension: len(w.Rows[0].Embedding)}
+// collection before it, nil if it does not exist. It returns an error, such as a [vector.MismatchError],
+// if the write does not fit the collection.
+func (w *Write) Admit(c *vector.Collection) (vector.Collection, error) {
+	result := vector.Collection{Name: w.Key.Collection, Metric: w.metric, Embedder: w.embedder, Dimension: len(w.Rows[0].Embedding)}
 	if c != nil {
 		result = *c
 		if w.metric != "" && w.metric != c.Metric {
-			return result, &MismatchError{c.Name, "metric", string(w.metric), string(c.Metric)}
+			return result, mismatch(c.Name, "metric", string(w.metric), string(c.Metric))
 		}
 		if w.embedder != "" && w.embedder != c.Embedder && c.Dimension > 0 {
-			return result, &MismatchError{c.Name, "embedder", w.embedder, c.Embedder}
+			return result, mismatch(c.Name, "embedder", w.embedder, c.Embedder)
 		}
 	}
 	if result.Metric == "" {
-		result.Metric = Cosine
+		result.Metric = vector.Cosine
 	}
 	if result.Dimension == 0 {
 		result.Embedder = ""
@@ -184,50 +185,54 @@ func (w *Write) Admit(c *Collection) (Collection, error) {
 	return result, nil
 }
 
-func dimensionError(c *Collection, n int) error {
-	return &MismatchError{c.Name, "dimension", strconv.Itoa(n), strconv.Itoa(c.Dimension)}
+func mismatch(collection, field, value, want string) error {
+	return &vector.MismatchError{Collection: collection, Field: field, Value: value, Want: want}
+}
+
+func dimensionError(c *vector.Collection, n int) error {
+	return mismatch(c.Name, "dimension", strconv.Itoa(n), strconv.Itoa(c.Dimension))
 }
 
 // Plan is how a query is run.
 type Plan struct {
-	Mode Mode
-	// Embedding is the embedding of the query, nil if Mode is [ModeLexical].
+	Mode vector.Mode
+	// Embedding is the embedding of the query, nil if Mode is [vector.ModeLexical].
 	Embedding []float32
-	// Fallback is as in [Results].
+	// Fallback is as in [vector.Results].
 	Fallback string
 }
 
-// Plans returns the plans of the queries of a search in a collection. It returns a [MismatchError] if a query does
-// not fit the collection. p was checked.
-func Plans(ctx context.Context, e Embedder, c *Collection, p *SearchParams) ([]Plan, error) {
+// Plans returns the plans of the queries of a search in a collection. It returns a [vector.MismatchError]
+// if a query does not fit the collection. p was checked.
+func Plans(ctx context.Context, e vector.Embedder, c *vector.Collection, p *vector.SearchParams) ([]Plan, error) {
 	plans := make([]Plan, len(p.Queries))
 	var texts []string
 	var of []int
 	for i, q := range p.Queries {
-		plans[i].Mode = ModeSemantic
-		if p.Mode == ModeHybrid && q.Text != "" {
-			plans[i].Mode = ModeHybrid
+		plans[i].Mode = vector.ModeSemantic
+		if p.Mode == vector.ModeHybrid && q.Text != "" {
+			plans[i].Mode = vector.ModeHybrid
 		}
 		switch {
 		case q.Embedding != nil:
 			plans[i].Embedding = slices.Clone(q.Embedding)
-		case e != nil && c.Dimension > 0 && p.Mode != ModeLexical:
+		case e != nil && c.Dimension > 0 && p.Mode != vector.ModeLexical:
 			texts, of = append(texts, q.Text), append(of, i)
 		default:
-			plans[i].Mode = ModeLexical
+			plans[i].Mode = vector.ModeLexical
 		}
 	}
 	if len(texts) > 0 {
 		if e.Name() != c.Embedder {
-			return nil, &MismatchError{c.Name, "embedder", e.Name(), c.Embedder}
+			return nil, mismatch(c.Name, "embedder", e.Name(), c.Embedder)
 		}
 		found, err := embed(ctx, e, texts)
-		if err != nil && (p.Mode != ModeHybrid || ctx.Err() != nil) {
+		if err != nil && (p.Mode != vector.ModeHybrid || ctx.Err() != nil) {
 			return nil, err
 		}
 		for i, n := range of {
 			if err != nil {
-				plans[n] = Plan{Mode: ModeLexical, Fallback: err.Error()}
+				plans[n] = Plan{Mode: vector.ModeLexical, Fallback: err.Error()}
 			} else {
 				plans[n].Embedding = found[i]
 			}
