@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func claimTests() []test {
@@ -468,9 +469,7 @@ func backlogCounts(f *fixture) {
 func queuedCounts(f *fixture) {
 	want := func(owner string, limit, n int) {
 		f.Helper()
-		if got, err := f.s.Queued(f.ctx, owner, limit); err != nil || got != n {
-			f.Errorf("Queued(%q, %d) = %d, %v, want %d", owner, limit, got, err, n)
-		}
+		suite.Call(f.s.Queued(f.ctx, owner, limit)).Want(f, n, "Queued(%q, %d)", owner, limit)
 	}
 	want(owner, 10, 0)
 	f.create(store.Key{Owner: otherOwner, ID: "t1"}, at(0))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func contextRaceTests() []test {
@@ -29,7 +30,7 @@ func raceSaveContext(f *fixture) {
 	f.saveContext(newContext("c1", 0))
 	for version := range int64(3) {
 		var won atomic.Int64
-		runConcurrently(raceGoroutines/2, func(i int) {
+		suite.Concurrently(raceGoroutines/2, func(i int) {
 			c := fullContext(owner, "c1", i)
 			c.Name = fmt.Sprint("name ", version, " ", i)
 			change := contextWithKey(store.ContextChange{Context: c, Version: version + 1}, c.Name, i)
@@ -57,7 +58,7 @@ func raceSaveContext(f *fixture) {
 
 func raceCreateContext(f *fixture) {
 	var won atomic.Int64
-	runConcurrently(raceGoroutines/2, func(i int) {
+	suite.Concurrently(raceGoroutines/2, func(i int) {
 		c := newContext("c1", i)
 		c.Context.Name = fmt.Sprint("name ", i)
 		switch _, err := f.trySaveContext(c); {
@@ -76,7 +77,7 @@ func raceImplicitContext(f *fixture) {
 	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
 		var saved atomic.Bool
-		runConcurrently(3, func(i int) {
+		suite.Concurrently(3, func(i int) {
 			if i > 0 {
 				if r := f.tryCommit(newTask(key(fmt.Sprint(id, "-", i)), id, at(7))); r.Err != nil {
 					f.Errorf("Commit() = %v, want nil", r.Err)
@@ -110,7 +111,7 @@ func raceParents(f *fixture) {
 			changes = append(changes, withParent(f.context(owner, id), names[(i+1)%len(names)]))
 		}
 		var won atomic.Int64
-		runConcurrently(len(changes), func(i int) {
+		suite.Concurrently(len(changes), func(i int) {
 			switch _, err := f.trySaveContext(changes[i]); {
 			case err == nil:
 				won.Add(1)
@@ -131,7 +132,7 @@ func raceArchive(f *fixture) {
 		archive.RequireFinished = true
 		var made atomic.Int64
 		var archived atomic.Bool
-		runConcurrently(4, func(i int) {
+		suite.Concurrently(4, func(i int) {
 			if i == 0 {
 				_, err := f.trySaveContext(archive)
 				archived.Store(err == nil)
@@ -157,7 +158,7 @@ func raceArchive(f *fixture) {
 func raceDeleteContext(f *fixture) {
 	keys := f.createFullContext(owner, "c1", 20)
 	unrelated := f.createFullContext(owner, "c2", 2)
-	runConcurrently(8, func(i int) {
+	suite.Concurrently(8, func(i int) {
 		for range len(keys) + 2 {
 			more, err := f.s.DeleteContext(f.ctx, owner, "c1", 1+i%3)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -183,13 +184,11 @@ func raceDeleteCreate(f *fixture) {
 	f.deleteContextBatch("c1", 1)
 	var done atomic.Bool
 	made := make([][]store.Key, 4)
-	runConcurrently(5, func(i int) {
+	suite.Concurrently(5, func(i int) {
 		if i == 4 {
 			defer done.Store(true)
-			for more, err := true, error(nil); more; {
-				if more, err = f.s.DeleteContext(f.ctx, owner, "c1", 1); err != nil {
-					f.Errorf("DeleteContext() = %v, want nil", err)
-				}
+			for more := true; more; {
+				more = suite.Call(f.s.DeleteContext(f.ctx, owner, "c1", 1)).Check(f, "DeleteContext()")
 			}
 			return
 		}
@@ -230,7 +229,7 @@ func raceDeleteBusy(f *fixture) {
 		old := f.createFullContext(owner, id, 1)
 		k := key("new in " + id)
 		var created, deleted atomic.Bool
-		runConcurrently(2, func(i int) {
+		suite.Concurrently(2, func(i int) {
 			if i == 0 {
 				r := f.tryCommit(newTask(k, id, at(9)))
 				created.Store(r.Err == nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func saveTests() []test {
@@ -296,10 +297,7 @@ func saveKey(f *fixture) {
 	theirs := contextWithKey(newContext("c1", 0), "create", 1)
 	theirs.Context.Key.Owner, theirs.Idempotency.Owner = otherOwner, otherOwner
 	f.saveContext(theirs)
-	n, err := f.s.ExpireIdempotency(f.ctx, at(2), 10)
-	if err != nil || n != 2 {
-		f.Errorf("ExpireIdempotency() = %d, %v, want 2", n, err)
-	}
+	suite.Call(f.s.ExpireIdempotency(f.ctx, at(2), 10)).Want(f, 2, "ExpireIdempotency()")
 	f.saveContext(contextWithKey(newContext("c2", 0), "create", 9))
 }
 

@@ -1,10 +1,9 @@
 package storetest
 
 import (
-	"errors"
-
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func isolationTests() []test {
@@ -40,12 +39,8 @@ func isolationAbsent(f *fixture) {
 	if page := f.contexts(store.ContextQuery{Owner: otherOwner}); len(page.Contexts) != 0 || page.Total != 0 {
 		f.Errorf("Contexts() = %+v, want nothing", page)
 	}
-	if _, err := f.trySaveContext(store.ContextChange{Context: fullContext(otherOwner, "c1", 2), Version: 1}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("SaveContext() = %v, want ErrNotFound", err)
-	}
-	if more, err := f.s.DeleteContext(f.ctx, otherOwner, "c1", 9); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("DeleteContext() = %t, %v, want ErrNotFound", more, err)
-	}
+	suite.Call(f.trySaveContext(store.ContextChange{Context: fullContext(otherOwner, "c1", 2), Version: 1})).Fails(f, store.ErrNotFound, "SaveContext()")
+	suite.Call(f.s.DeleteContext(f.ctx, otherOwner, "c1", 9)).Fails(f, store.ErrNotFound, "DeleteContext()")
 	for _, q := range []store.Query{{}, {ContextID: "c1"}, {States: []a2a.TaskState{a2a.StateWorking}}} {
 		q.Owner, q.Limit, q.Total = otherOwner, 10, true
 		if page := f.list(q); len(page.Tasks) != 0 || page.Total != 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // TestSuiteCatchesBrokenStores breaks the model in one way at a time and checks that a test of
@@ -47,7 +48,7 @@ func shortestFirst(t *testing.T) []test {
 		for _, test := range g.tests {
 			test.name = g.name + ": " + test.name
 			var n atomic.Int64
-			run := NewRecorder(t.Context())
+			run := suite.NewRecorder(t.Context())
 			h := Harness{Tasks: mutantTasks, Open: func(T) store.Store {
 				return Faulty(newModel(), func(Call) Fault { n.Add(1); return Pass })
 			}}
@@ -73,7 +74,7 @@ func firstFailure(t *testing.T, tests []test, mutate func(*mutant)) string {
 		mutate(m)
 		return m
 	}}
-	run := NewRecorder(t.Context())
+	run := suite.NewRecorder(t.Context())
 	for _, test := range tests {
 		if !run.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
 			return test.name

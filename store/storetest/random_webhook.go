@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Random calls about webhooks.
@@ -237,10 +238,7 @@ func (r *randomRun) listLanes() {
 		q.States = append(q.States, rapid.SampledFrom([]store.LaneState{store.LaneActive, store.LaneParked, store.LaneDisabled}).Draw(r.t, "lane state"))
 	}
 	for {
-		want, err := r.want.Lanes(r.ctx, q)
-		if err != nil {
-			r.t.Fatalf("Lanes() of the model = %v", err)
-		}
+		want := suite.Call(r.want.Lanes(r.ctx, q)).Must(r.t, "Lanes() of the model")
 		compareCalls(r, fmt.Sprintf("Lanes(%+v)", q), func(s store.Store) (store.LanePage, error) { return s.Lanes(r.ctx, q) })
 		if !want.More {
 			return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Random calls about contexts and feedback.
@@ -99,10 +100,7 @@ func (r *randomRun) listContexts() {
 		q.Offset = r.pick("offset", 4)
 	}
 	for {
-		want, err := r.want.Contexts(r.ctx, q)
-		if err != nil {
-			r.t.Fatalf("Contexts() of the model = %v", err)
-		}
+		want := suite.Call(r.want.Contexts(r.ctx, q)).Must(r.t, "Contexts() of the model")
 		compareCalls(r, fmt.Sprintf("Contexts(%+v)", q), func(s store.Store) (store.ContextPage, error) { return s.Contexts(r.ctx, q) })
 		if q.Cursor, q.Offset = want.Next, 0; q.Cursor == nil {
 			return
@@ -173,10 +171,7 @@ func (r *randomRun) listFeedback() {
 		q.TaskID = r.key().ID
 	}
 	for {
-		want, err := r.want.Feedback(r.ctx, q)
-		if err != nil {
-			r.t.Fatalf("Feedback() of the model = %v", err)
-		}
+		want := suite.Call(r.want.Feedback(r.ctx, q)).Must(r.t, "Feedback() of the model")
 		compareCalls(r, fmt.Sprintf("Feedback(%+v)", q), func(s store.Store) (store.FeedbackPage, error) { return s.Feedback(r.ctx, q) })
 		if q.Cursor = want.Next; q.Cursor == nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func renewTests() []test {
@@ -92,11 +93,7 @@ func renewNothing(f *fixture) {
 // renew extends leases and returns the keys of the lost ones.
 func (f *fixture) renew(until time.Time, leases ...store.HeldLease) []store.Key {
 	f.Helper()
-	lost, err := f.s.Renew(f.ctx, until, leases)
-	if err != nil {
-		f.Fatalf("Renew() = %v, want no error", err)
-	}
-	return lost
+	return suite.Call(f.s.Renew(f.ctx, until, leases)).Must(f, "Renew()")
 }
 
 func heldLease(k store.Key, worker string, fence int64) store.HeldLease {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // timePrecision passes times with nanoseconds and a time zone.
@@ -14,9 +15,7 @@ func timePrecision(f *fixture) {
 	c := withKey(newTask(k, "c1", precise), "key", precise)
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: precise}
 	f.commit(c)
-	if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: precise}); err != nil {
-		f.Fatalf("AddFeedback() = %v", err)
-	}
+	suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: precise})).Must(f, "AddFeedback()")
 	feedback := f.feedbackOf(k)
 	if len(feedback) != 1 {
 		f.Fatalf("Feedback() = %v, want 1", feedback)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func valueTests() []test {
@@ -92,10 +93,7 @@ func valueIDs(f *fixture) {
 		end := changeUnder(k, id, 1, statusEvent(at(200), a2a.StateWorking))
 		end.Queue = idle()
 		f.commit(end)
-		more, err := f.s.DeleteContext(f.ctx, id, id, 9)
-		if err != nil || more {
-			f.Errorf("DeleteContext(%q) = %t, %v, want nil", id, more, err)
-		}
+		suite.Call(f.s.DeleteContext(f.ctx, id, id, 9)).Want(f, false, "DeleteContext(%q)", id)
 		f.wantNoTask(k)
 		f.wantNoContext(id, id)
 	}

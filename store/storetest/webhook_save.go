@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookSaveTests() []test {
@@ -60,9 +61,7 @@ func webhookOfAbsentTask(f *fixture) {
 		}
 		f.wantNoLane(k, "p")
 		f.wantNoWebhook(k, "p", 9)
-		if _, err := f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(9)); !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("ReplayWebhook() of %s = %v, want ErrNotFound", taskName(k), err)
-		}
+		suite.Call(f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(9))).Fails(f, store.ErrNotFound, "ReplayWebhook() of %s", taskName(k))
 	}
 	f.equal("Lanes()", f.lanes(store.LaneQuery{}), store.LanePage{})
 	f.equal("WebhookBacklog()", f.webhookBacklog(), store.WebhookBacklog{})
@@ -192,10 +191,7 @@ func webhookTimes(f *fixture) {
 	f.commit(c)
 	saved := testWebhook(k, "saved")
 	saved.CreatedAt = precise(3)
-	got, err := f.s.SaveWebhook(f.ctx, saved, cursorAt(0), precise(4))
-	if err != nil {
-		f.Fatalf("SaveWebhook() = %v", err)
-	}
+	got := suite.Call(f.s.SaveWebhook(f.ctx, saved, cursorAt(0), precise(4))).Must(f, "SaveWebhook()")
 	p := laneClaim(worker, 9, 9)
 	p.Until = precise(99)
 	claimed := f.claimLanes(p)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // broken is a store with a defect: it changes params or results.
@@ -239,22 +240,15 @@ func swap(w *graph.Walk) {
 
 func TestSuiteDetectsDefects(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			graphtest.RunOn(r, graphtest.Harness{Calls: 100, Short: true, Open: func(t storetest.T, now func() time.Time) graph.Store {
-				s := inmem.New()
-				t.Cleanup(func() { s.Close() })
-				b := mutant
-				b.Complete = s.Graph(now)
-				return &b
-			}})
-			if len(r.Failures()) == 0 {
-				t.Error("the suite passes")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, b broken) {
+		graphtest.RunOn(t, graphtest.Harness{Calls: 100, Short: true, Open: func(t storetest.T, now func() time.Time) graph.Store {
+			s := inmem.New()
+			t.Cleanup(func() { s.Close() })
+			b := b
+			b.Complete = s.Graph(now)
+			return &b
+		}})
+	})
 }
 
 func floats(r *graph.CypherResult) {

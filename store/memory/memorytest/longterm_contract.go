@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func diffOf(want, got any) string { return cmp.Diff(want, got) }
@@ -73,9 +74,7 @@ func testSaveWithKey(f *longTermFixture) {
 	}
 	f.mustFind(memory.SearchParams{Query: "office"}, "The office is in Rome.")
 	f.mustFind(memory.SearchParams{Query: "paris"})
-	if deleted, err := f.s.Delete(f.ctx(), f.in, first); !deleted || err != nil {
-		f.Errorf("Delete() = %t, %v", deleted, err)
-	}
+	suite.Call(f.s.Delete(f.ctx(), f.in, first)).Want(f, true, "Delete()")
 	if third := f.save("The office is in Oslo.", memory.SaveParams{Key: "office"}); third == first {
 		f.Errorf("Save() after Delete returned the id of the deleted fact")
 	}
@@ -184,12 +183,10 @@ func testInvalidParams(f *longTermFixture) {
 		"metadata    ": {Metadata: map[string]any{"x": func() {}}},
 	}
 	for name, p := range saves {
-		_, err := f.s.Save(f.ctx(), f.in, "content", p)
-		f.mustReject("Save", name, err)
+		f.mustReject("Save", name, suite.Err(f.s.Save(f.ctx(), f.in, "content", p)))
 	}
 	for name, content := range map[string]string{"content": " \n", "content ": long(memory.MaxContent + 1), "content  ": "a\xff", "content   ": "a\x00"} {
-		_, err := f.s.Save(f.ctx(), f.in, content, memory.SaveParams{})
-		f.mustReject("Save", name, err)
+		f.mustReject("Save", name, suite.Err(f.s.Save(f.ctx(), f.in, content, memory.SaveParams{})))
 	}
 	scopes := map[string]memory.Scope{
 		"owner": {Agent: "a"}, "agent": {Owner: "o"}, "agent ": {Owner: "o", Agent: "\xff"}, "owner ": {Owner: long(memory.MaxScopePart + 1), Agent: "a"},
@@ -208,8 +205,7 @@ func testInvalidParams(f *longTermFixture) {
 	for name, p := range map[string]memory.SearchParams{
 		"query": {Query: long(memory.MaxQuery + 1)}, "query ": {Query: "a\x00"}, "mode": {Mode: "magic"}, "minScore": {MinScore: 1.1}, "recencyHalfLife": {RecencyHalfLife: -1},
 	} {
-		_, err := f.s.Search(f.ctx(), f.in, p)
-		f.mustReject("Search", name, err)
+		f.mustReject("Search", name, suite.Err(f.s.Search(f.ctx(), f.in, p)))
 	}
 	f.mustFind(memory.SearchParams{})
 }
@@ -279,23 +275,15 @@ func testOtherScopes(f *longTermFixture) {
 		f.in = other
 		f.mustFind(memory.SearchParams{Query: "Pune"})
 		f.mustFind(memory.SearchParams{})
-		if _, err := f.s.Get(f.ctx(), other, id); !errors.Is(err, memory.ErrFactNotFound) {
-			f.Errorf("Get() in scope %+v = %v, want %v", other, err, memory.ErrFactNotFound)
-		}
-		if deleted, err := f.s.Delete(f.ctx(), other, id); deleted || err != nil {
-			f.Errorf("Delete() in scope %+v = %t, %v, want false", other, deleted, err)
-		}
+		suite.Call(f.s.Get(f.ctx(), other, id)).Fails(f, memory.ErrFactNotFound, "Get() in scope %+v", other)
+		suite.Call(f.s.Delete(f.ctx(), other, id)).Want(f, false, "Delete() in scope %+v", other)
 		if saved := f.save("Other.", memory.SaveParams{Key: "home"}); saved == id {
 			f.Errorf("Save() in scope %+v replaced the fact of another scope", other)
 		}
 		if e, ok := f.s.(memory.Editor); ok {
-			if _, err := e.Update(f.ctx(), other, id, memory.UpdateParams{Content: "x"}); !errors.Is(err, memory.ErrFactNotFound) {
-				f.Errorf("Update() in scope %+v = %v, want %v", other, err, memory.ErrFactNotFound)
-			}
+			suite.Call(e.Update(f.ctx(), other, id, memory.UpdateParams{Content: "x"})).Fails(f, memory.ErrFactNotFound, "Update() in scope %+v", other)
 		}
-		if n, err := f.s.Clear(f.ctx(), other); n != 1 || err != nil {
-			f.Errorf("Clear() = %d, %v, want 1", n, err)
-		}
+		suite.Call(f.s.Clear(f.ctx(), other)).Want(f, 1, "Clear()")
 	}
 	f.in = own
 	f.mustFind(memory.SearchParams{}, "Ravi lives in Pune.")
@@ -339,7 +327,7 @@ func longTermDurability() []longTermTest {
 		for _, q := range queries {
 			want = append(want, f.search(q))
 		}
-		f.s = f.h.Reopen(f.T, f.s, memory.LongTermConfig{Now: f.clock.now, Embedder: model})
+		f.s = f.h.Reopen(f.T, f.s, memory.LongTermConfig{Now: f.clock.Now, Embedder: model})
 		for i, q := range queries {
 			if diff := diffOf(want[i], f.search(q)); diff != "" || len(want[i]) == 0 {
 				f.Errorf("Search(%q) after reopen found %d facts (-want +got):\n%s", q.Query, len(want[i]), diff)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermEntities() []longTermTest {
@@ -34,9 +35,7 @@ func longTermEntities() []longTermTest {
 			}
 			f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Eve"}})
 			for _, p := range []memory.UpdateParams{{Content: "other"}, {Entities: []string{"Bob"}}, {Entities: []string{}}} {
-				if _, err := editor.Update(f.ctx(), f.in, id, p); err != nil {
-					f.Fatalf("Update() = %v", err)
-				}
+				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
 			}
 			all, err := historian.History(f.ctx(), f.in, id)
 			if err != nil || len(all) != 5 {
@@ -61,8 +60,7 @@ func longTermEntities() []longTermTest {
 			for field, names := range map[string][]string{
 				"entities": many, "entities[1]": {"a", ""}, "entities[0]": {" ?!"}, "entities[0] ": {"a\x00"}, "entities[0]  ": {"\xff"}, "entities[0]   ": {strings.Repeat("x", memory.MaxEntity+1)},
 			} {
-				_, err := f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})
-				f.mustReject("Save", field, err)
+				f.mustReject("Save", field, suite.Err(f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})))
 			}
 			f.save("content", memory.SaveParams{Entities: many[1:]})
 			f.mustFind(memory.SearchParams{Query: "7", Mode: memory.ModeGraph}, "content")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 var allModes = []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid, ""}
@@ -144,12 +145,10 @@ func testFusion(f *longTermFixture) {
 func testConditionsBeforeRanks(f *longTermFixture) {
 	f.embed()
 	const better, selected = 150, 5
-	start := f.clock.now()
+	start := f.clock.Now()
 	save := func(text string, p memory.SaveParams) {
 		p.Entities = []string{"tea"}
-		if _, err := f.s.Save(f.ctx(), f.in, text, p); err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
+		suite.Call(f.s.Save(f.ctx(), f.in, text, p)).Must(f, "Save()")
 	}
 	inner := f.in
 	for i := range better {
@@ -166,7 +165,7 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 			f.in = inner
 		}
 	}
-	f.clock.add(time.Minute)
+	f.clock.Add(time.Minute)
 	for i := range selected {
 		save(fmt.Sprintf("tea or juice %d%s", i, pad(10)), memory.SaveParams{})
 	}
@@ -196,9 +195,9 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 
 func testRecency(f *longTermFixture) {
 	old := f.save("tea", memory.SaveParams{})
-	f.clock.add(time.Hour - time.Second)
+	f.clock.Add(time.Hour - time.Second)
 	f.save("tea in the new kitchen", memory.SaveParams{})
-	f.clock.add(-time.Second)
+	f.clock.Add(-time.Second)
 	if found := f.search(memory.SearchParams{Query: "tea"}); len(found) != 2 || found[0].ID != old || found[0].Scores.Recency != 0 {
 		f.Errorf("Search() without half-life = %+v, want the shorter fact first", found)
 	}

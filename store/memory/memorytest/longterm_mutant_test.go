@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // broken is a store with a defect: it changes parameters or results.
@@ -207,18 +208,11 @@ func breakStore(b broken, s *inmem.Store, cfg memory.LongTermConfig) *broken {
 
 func TestLongTermSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			memorytest.RunLongTermOn(r, memorytest.LongTermHarness{Steps: 100, Open: func(_ storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
-				return breakStore(mutant, inmem.New(), cfg)
-			}, Reconfigure: func(_ storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
-				return breakStore(mutant, s.(*broken).store, cfg)
-			}})
-			if !r.Failed() {
-				t.Error("no test of the suite failed")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, mutant broken) {
+		memorytest.RunLongTermOn(t, memorytest.LongTermHarness{Steps: 100, Open: func(_ storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
+			return breakStore(mutant, inmem.New(), cfg)
+		}, Reconfigure: func(_ storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
+			return breakStore(mutant, s.(*broken).store, cfg)
+		}})
+	})
 }

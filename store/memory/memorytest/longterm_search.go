@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermSearch() []longTermTest {
@@ -130,13 +131,10 @@ func testEmptyQuery(f *longTermFixture) {
 func testEqualScores(f *longTermFixture) {
 	var want []string
 	for i := range 12 {
-		id, err := f.s.Save(f.ctx(), f.in, "the same text", memory.SaveParams{})
-		if err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
+		id := suite.Call(f.s.Save(f.ctx(), f.in, "the same text", memory.SaveParams{})).Must(f, "Save()")
 		want = append([]string{id}, want...)
 		if i%3 == 2 {
-			f.clock.add(time.Millisecond)
+			f.clock.Add(time.Millisecond)
 		}
 	}
 	for _, query := range []string{"", "same text", "samme"} {
@@ -174,8 +172,7 @@ func longTermFilters() []longTermTest {
 				deep = filter.Not(deep)
 			}
 			for _, x := range []filter.Filter{deep, {Op: "like", Path: "a"}, filter.Eq("", 1), filter.Eq("a", []any{}), filter.Gt("a", true), filter.StartsWith("a..b", "x")} {
-				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})
-				f.mustReject("Search", "filter", err)
+				f.mustReject("Search", "filter", suite.Err(f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})))
 			}
 		}},
 	}
@@ -213,10 +210,8 @@ func testSelectiveFilter(f *longTermFixture) {
 		if i < selected {
 			text, metadata = "tea"+pad(50), map[string]any{"rare": true}
 		}
-		if _, err := f.s.Save(f.ctx(), f.in, text, memory.SaveParams{Metadata: metadata}); err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
-		f.clock.add(time.Second)
+		suite.Call(f.s.Save(f.ctx(), f.in, text, memory.SaveParams{Metadata: metadata})).Must(f, "Save()")
+		f.clock.Add(time.Second)
 	}
 	for _, query := range []string{"", "tea", "teaa"} {
 		if found := f.search(memory.SearchParams{Query: query, Filter: filter.Eq("rare", true), Limit: 50}); len(found) != selected {

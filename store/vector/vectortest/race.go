@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -23,7 +24,7 @@ func raceTests() []test {
 
 func testAddRace(f *fixture) {
 	var added atomic.Int64
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint("own", i), 1, 1), document("same", 1, float32(i))}})
 		switch {
 		case err == nil:
@@ -42,7 +43,7 @@ func testAddRace(f *fixture) {
 
 func testFirstWriteRace(f *fixture) {
 	var written atomic.Int64
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i), make([]float32, 1+i%4)...)}, Metric: vector.L2})
 		switch {
 		case err == nil:
@@ -58,12 +59,9 @@ func testFirstWriteRace(f *fixture) {
 }
 
 func testUpsertRace(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 5 {
-			_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i, n), 1, float32(i)), document(fmt.Sprint("shared", n), 1, float32(i))}})
-			if err != nil {
-				f.Errorf("Upsert() = %v", err)
-			}
+			suite.Call(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i, n), 1, float32(i)), document(fmt.Sprint("shared", n), 1, float32(i))}})).Check(f, "Upsert()")
 		}
 	})
 	hits := f.search(vector.SearchParams{Limit: vector.MaxLimit, IncludeEmbedding: true}, 1, 1)
@@ -75,16 +73,12 @@ func testUpsertRace(f *fixture) {
 func testSearchRace(f *fixture) {
 	f.upsert(circle(50)...)
 	p := vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}}, Filter: filter.Eq("even", true), Limit: 20, IncludeEmbedding: true}
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 4 {
 			if i%4 == 0 {
 				d := circle(100)[50+(i+n)%50]
-				if _, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d}}); err != nil {
-					f.Errorf("Upsert() = %v", err)
-				}
-				if _, err := f.s.Delete(f.ctx, f.k, []string{circle(100)[50+(i+n+7)%50].ID}); err != nil {
-					f.Errorf("Delete() = %v", err)
-				}
+				suite.Call(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d}})).Check(f, "Upsert()")
+				suite.Call(f.s.Delete(f.ctx, f.k, []string{circle(100)[50+(i+n+7)%50].ID})).Check(f, "Delete()")
 				continue
 			}
 			all, err := f.s.Search(f.ctx, f.k, p)
@@ -102,11 +96,9 @@ func testSearchRace(f *fixture) {
 }
 
 func testRemovalRace(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		if i%8 == 0 {
-			if _, err := f.s.DeleteCollection(f.ctx, f.k); err != nil {
-				f.Errorf("DeleteCollection() = %v", err)
-			}
+			suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Check(f, "DeleteCollection()")
 			return
 		}
 		f.upsert(document(fmt.Sprint(i), 1, float32(i)))
