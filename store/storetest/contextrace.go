@@ -29,21 +29,15 @@ const raceRounds = 15
 func raceSaveContext(f *fixture) {
 	f.saveContext(newContext("c1", 0))
 	for version := range int64(3) {
-		var won atomic.Int64
-		suite.Concurrently(raceGoroutines/2, func(i int) {
+		won := suite.Winners(f, raceGoroutines/2, store.ErrConflict, func(i int) error {
 			c := fullContext(owner, "c1", i)
 			c.Name = fmt.Sprint("name ", version, " ", i)
 			change := contextWithKey(store.ContextChange{Context: c, Version: version + 1}, c.Name, i)
-			switch _, err := f.trySaveContext(change); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrConflict):
-				f.Errorf("SaveContext() = %v, want ErrConflict", err)
-			}
+			return suite.Err(f.trySaveContext(change))
 		})
 		got := f.context(owner, "c1")
-		if won.Load() != 1 || got.Version != version+2 {
-			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won.Load(), raceGoroutines/2, got.Version, version+2)
+		if won != 1 || got.Version != version+2 {
+			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won, raceGoroutines/2, got.Version, version+2)
 		}
 		for i := range raceGoroutines / 2 {
 			k := fmt.Sprint("name ", version, " ", i)
@@ -57,19 +51,13 @@ func raceSaveContext(f *fixture) {
 }
 
 func raceCreateContext(f *fixture) {
-	var won atomic.Int64
-	suite.Concurrently(raceGoroutines/2, func(i int) {
+	won := suite.Winners(f, raceGoroutines/2, store.ErrExists, func(i int) error {
 		c := newContext("c1", i)
 		c.Context.Name = fmt.Sprint("name ", i)
-		switch _, err := f.trySaveContext(c); {
-		case err == nil:
-			won.Add(1)
-		case !errors.Is(err, store.ErrExists):
-			f.Errorf("SaveContext() = %v, want ErrExists", err)
-		}
+		return suite.Err(f.trySaveContext(c))
 	})
-	if got := f.context(owner, "c1"); won.Load() != 1 || fmt.Sprint("name ", got.CreatedAt.Sub(start).Milliseconds()) != got.Name {
-		f.Errorf("%d of %d created the context %+v, want 1 whole", won.Load(), raceGoroutines/2, got)
+	if got := f.context(owner, "c1"); won != 1 || fmt.Sprint("name ", got.CreatedAt.Sub(start).Milliseconds()) != got.Name {
+		f.Errorf("%d of %d created the context %+v, want 1 whole", won, raceGoroutines/2, got)
 	}
 }
 
@@ -110,17 +98,11 @@ func raceParents(f *fixture) {
 		for i, id := range names { // each context gets the next one as its parent
 			changes = append(changes, withParent(f.context(owner, id), names[(i+1)%len(names)]))
 		}
-		var won atomic.Int64
-		suite.Concurrently(len(changes), func(i int) {
-			switch _, err := f.trySaveContext(changes[i]); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrParentCycle):
-				f.Errorf("SaveContext() = %v, want ErrParentCycle", err)
-			}
+		won := suite.Winners(f, len(changes), store.ErrParentCycle, func(i int) error {
+			return suite.Err(f.trySaveContext(changes[i]))
 		})
-		if won.Load() != 2 {
-			f.Errorf("%d of 3 contexts are within the next, want 2", won.Load())
+		if won != 2 {
+			f.Errorf("%d of 3 contexts are within the next, want 2", won)
 		}
 	}
 }

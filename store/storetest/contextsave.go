@@ -315,9 +315,7 @@ func saveRequireFinished(f *fixture) {
 			f.commit(changeAt(k, 2, statusEvent(at(2), a2a.StateFailed)))
 			change.Version = 2
 		}
-		if got := f.saveContext(change).Status; got != a2a.ContextArchived {
-			f.Errorf("SaveContext() with RequireFinished and a task in state %s = %s, want archived", s, got)
-		}
+		suite.Equal(f, f.saveContext(change).Status, a2a.ContextArchived, "SaveContext() with RequireFinished and a task in state %s", s)
 	}
 }
 

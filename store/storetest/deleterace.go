@@ -23,16 +23,10 @@ func raceDeleteTask(f *fixture) {
 	for round := range raceRounds {
 		k := key(fmt.Sprint("t", round))
 		f.createFullTask(k, "c1", round)
-		var won atomic.Int64
-		suite.Concurrently(4, func(i int) {
-			switch _, err := f.s.DeleteTask(f.ctx, k, i%2 == 0); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrNotFound):
-				f.Errorf("DeleteTask() = %v, want nil or ErrNotFound", err)
-			}
+		won := suite.Winners(f, 4, store.ErrNotFound, func(i int) error {
+			return suite.Err(f.s.DeleteTask(f.ctx, k, i%2 == 0))
 		})
-		f.equal("successful deletions", won.Load(), int64(1))
+		f.equal("successful deletions", won, int64(1))
 		f.wantTaskGone(k)
 	}
 	f.equal("Context().TaskCount", f.context(owner, "c1").TaskCount, 0)

@@ -150,12 +150,8 @@ func recordPerOwner(f *fixture) {
 	f.wantNoRecord(otherOwner, "key")
 	theirs := store.Key{Owner: otherOwner, ID: "t9"}
 	f.commit(withKey(newTask(theirs, "c1", at(0)), "key", at(0)))
-	if got := f.record(otherOwner, "key").TaskID; got != "t9" {
-		f.Errorf("Idempotency().TaskID = %q, want t9", got)
-	}
-	if got := f.record(owner, "key").TaskID; got != "t1" {
-		f.Errorf("Idempotency().TaskID = %q, want t1", got)
-	}
+	suite.Equal(f, f.record(otherOwner, "key").TaskID, "t9", "Idempotency().TaskID")
+	suite.Equal(f, f.record(owner, "key").TaskID, "t1", "Idempotency().TaskID")
 }
 
 func recordExpiry(f *fixture) {

@@ -28,9 +28,7 @@ func isolationAbsent(f *fixture) {
 	f.wantNoRecord(otherOwner, "key")
 	f.wantNoContext(otherOwner, "c1")
 	f.equal("Steps()", f.steps(theirs, 1), []store.Step{})
-	if versions, err := f.s.Versions(f.ctx, []store.Key{theirs}); err != nil || len(versions) != 0 {
-		f.Errorf("Versions() = %v, %v, want nothing", versions, err)
-	}
+	suite.Call(f.s.Versions(f.ctx, []store.Key{theirs})).Empty(f, "Versions()")
 	f.wantRejected(store.ErrNotFound, changeAt(theirs, 2, statusEvent(at(2), a2a.StateCanceled)))
 	f.wantRejected(store.ErrNotFound, changeUnder(theirs, worker, 1, statusEvent(at(2), a2a.StateCanceled)))
 	f.equal("Renew()", f.renew(at(9), heldLease(theirs, worker, 1)), []store.Key{theirs})
@@ -72,9 +70,7 @@ func isolationSameIDs(f *fixture) {
 		if got := f.list(store.Query{Owner: k.Owner, ContextID: "c1", Limit: 5, Total: true}); len(got.Tasks) != 1 || got.Tasks[0].Key != k || got.Total != 1 {
 			f.Errorf("Tasks() of %q = %+v, want its own task", k.Owner, got)
 		}
-		if got := f.record(k.Owner, "key").Owner; got != k.Owner {
-			f.Errorf("Idempotency().Owner = %q, want %q", got, k.Owner)
-		}
+		suite.Equal(f, f.record(k.Owner, "key").Owner, k.Owner, "Idempotency().Owner")
 	}
 	f.equal("versions", []int64{f.task(mine).Seq, f.task(theirs).Seq}, []int64{2, 1})
 	got := f.claim(claimAt(worker, at(10), 1))

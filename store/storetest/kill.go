@@ -229,9 +229,7 @@ func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]in
 // checkComplete checks that a task made by commitAndReport contains all parts of each change.
 func (f *fixture) checkComplete(task *store.Task) {
 	f.Helper()
-	if partial := incompleteChange(task); partial != "" {
-		f.Errorf("Task(%s) = %s", taskName(task.Key), partial)
-	}
+	suite.Equal(f, incompleteChange(task), "", "Task(%s)", taskName(task.Key))
 	log := f.events(task.Key)
 	for i, e := range log {
 		if e.Seq != int64(i+1) {

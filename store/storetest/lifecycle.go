@@ -122,9 +122,7 @@ func closedStore(f *fixture) {
 	for method, call := range calls(f.ctx, f.s) {
 		suite.Do(call()).Fails(f, store.ErrClosed, "%s() of a closed store", method)
 	}
-	if got := f.s.Info(); got != info {
-		f.Errorf("Info() of a closed store = %+v, want %+v", got, info)
-	}
+	suite.Equal(f, f.s.Info(), info, "Info() of a closed store")
 }
 
 func closedTwice(f *fixture) {

@@ -183,9 +183,7 @@ func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.R
 	}
 	changes = slices.Clone(changes)
 	for i := range changes {
-		if m.change != nil {
-			m.change(&changes[i])
-		}
+		suite.Mutate(m.change, &changes[i])
 		if len(changes[i].Records) > 0 {
 			changes[i].Records = m.mutateRecords(changes[i].Key.Owner, changes[i].Records)
 		}
@@ -223,9 +221,7 @@ func (m *mutant) Task(ctx context.Context, k store.Key, opts store.TaskOptions) 
 }
 
 func (m *mutant) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
-	if m.query != nil {
-		m.query(&q)
-	}
+	suite.Mutate(m.query, &q)
 	return m.Store.Tasks(ctx, q)
 }
 
@@ -243,9 +239,7 @@ func (m *mutant) Versions(ctx context.Context, keys []store.Key) (map[store.Key]
 }
 
 func (m *mutant) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	if m.claim != nil {
-		m.claim(&p)
-	}
+	suite.Mutate(m.claim, &p)
 	return m.Store.Claim(ctx, p)
 }
 

@@ -37,19 +37,13 @@ func (f *fixture) tryCommit(c store.Change) store.Result {
 }
 
 func raceCreate(f *fixture) {
-	var won atomic.Int64
-	suite.Concurrently(raceGoroutines, func(i int) {
+	won := suite.Winners(f, raceGoroutines, store.ErrExists, func(i int) error {
 		c := newTask(key("t1"), fmt.Sprint("c", i), at(i))
 		c.Events = append(c.Events, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
-		switch r := f.tryCommit(c); {
-		case r.Err == nil:
-			won.Add(1)
-		case !errors.Is(r.Err, store.ErrExists):
-			f.Errorf("Commit() = %v, want ErrExists", r.Err)
-		}
+		return f.tryCommit(c).Err
 	})
-	if won.Load() != 1 {
-		f.Errorf("%d of %d created the task, want 1", won.Load(), raceGoroutines)
+	if won != 1 {
+		f.Errorf("%d of %d created the task, want 1", won, raceGoroutines)
 	}
 	t := f.task(key("t1"))
 	if want := "c" + t.Status.Message.ID[1:]; t.ContextID != want || t.Seq != 2 {
@@ -251,9 +245,7 @@ func raceReaders(f *fixture) {
 					f.Errorf("Task() = %v", err)
 					return
 				}
-				if partial := incompleteChange(t); partial != "" {
-					f.Errorf("Task() = %s", partial)
-				}
+				suite.Equal(f, incompleteChange(t), "", "Task()")
 				if t.Seq < last {
 					f.Errorf("Task().Seq = %d after %d", t.Seq, last)
 				}
@@ -266,9 +258,7 @@ func raceReaders(f *fixture) {
 					f.Errorf("Tasks() = %v, %v, want the task", page, err)
 					return
 				}
-				if partial := incompleteChange(page.Tasks[0]); partial != "" {
-					f.Errorf("Tasks() = %s", partial)
-				}
+				suite.Equal(f, incompleteChange(page.Tasks[0]), "", "Tasks()")
 			}
 		case 4:
 			for !done.Load() {
@@ -311,9 +301,7 @@ func raceList(f *fixture) {
 					f.Errorf("Tasks() lists %v before %v", a, b)
 				}
 			}
-			if len(page.Tasks) != n {
-				f.Errorf("Tasks() during changes = %d tasks, want %d", len(page.Tasks), n)
-			}
+			suite.Equal(f, len(page.Tasks), n, "Tasks() during changes")
 			if page.Total != n {
 				f.Errorf("Tasks() during changes = total %d, want %d", page.Total, n)
 			}

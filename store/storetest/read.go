@@ -176,9 +176,7 @@ func readVersions(f *fixture) {
 	done.Queue = idle()
 	f.commit(done)
 	check("after the end", first, second, theirs)
-	if got, err := f.s.Versions(f.ctx, nil); err != nil || len(got) != 0 {
-		f.Errorf("Versions() of no task = %v, %v, want nothing", got, err)
-	}
+	suite.Call(f.s.Versions(f.ctx, nil)).Empty(f, "Versions() of no task")
 }
 
 // sampleLog returns a log with every kind of event.

@@ -27,9 +27,7 @@ func renewExtends(f *fixture) {
 	if got := f.task(k).Queue.Lease.Until; !got.Equal(at(100_000)) {
 		f.Errorf("Task().Queue.Lease.Until = %v, want %v", got, at(100_000))
 	}
-	if got := f.claim(claimAt(otherWorker, at(99_999), 1)); len(got) != 0 {
-		f.Errorf("Claim() of a renewed lease = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(99_999), 1))), "Claim() of a renewed lease")
 	f.equal("Claim() after the renewed lease", ids(f.claim(claimAt(otherWorker, at(100_000), 1))), []string{"t1"})
 }
 
@@ -38,9 +36,7 @@ func renewLate(f *fixture) {
 	f.create(k, at(0))
 	f.claim(claimAt(worker, at(0), 1))
 	f.renew(at(200_000), heldLease(k, worker, 1))
-	if got := f.claim(claimAt(otherWorker, at(150_000), 1)); len(got) != 0 {
-		f.Errorf("Claim() of a lease renewed late = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(150_000), 1))), "Claim() of a lease renewed late")
 }
 
 func renewLost(f *fixture) {
@@ -85,9 +81,7 @@ func renewIsQuiet(f *fixture) {
 }
 
 func renewNothing(f *fixture) {
-	if got := f.renew(at(1)); len(got) != 0 {
-		f.Errorf("Renew() of nothing = %v, want nothing", got)
-	}
+	suite.Empty(f, f.renew(at(1)), "Renew() of nothing")
 }
 
 // renew extends leases and returns the keys of the lost ones.

@@ -195,10 +195,7 @@ func deleteTaskUndelivered(f *fixture) {
 	f.commit(c)
 	for _, ms := range []int{1000, 2000} { // one lane after the other
 		f.wantDeleteTaskRejected(store.ErrUndelivered, k, false)
-		lanes := f.claimLanes(laneClaim(worker, ms, 1))
-		if len(lanes) != 1 {
-			f.Fatalf("ClaimLanes() = %d lanes, want 1", len(lanes))
-		}
+		lanes := suite.Len(f, f.claimLanes(laneClaim(worker, ms, 1)), 1, "ClaimLanes()")
 		l := lanes[0]
 		f.ack(ackDelivered(l, len(l.Events), ms))
 	}

@@ -16,20 +16,14 @@ func timePrecision(f *fixture) {
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: precise}
 	f.commit(c)
 	suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: precise})).Must(f, "AddFeedback()")
-	feedback := f.feedbackOf(k)
-	if len(feedback) != 1 {
-		f.Fatalf("Feedback() = %v, want 1", feedback)
-	}
+	feedback := suite.Len(f, f.feedbackOf(k), 1, "Feedback()")
 	t, ctx := f.task(k), f.context(owner, "c1")
 	saved := fullContext(owner, "c2", 0)
 	saved.CreatedAt, saved.UpdatedAt = precise, precise
 	saved = f.saveContext(store.ContextChange{Context: saved, Create: true})
 	claimed := claimAt(worker, precise, 1)
 	claimed.Event = statusEvent(precise, a2a.StateWorking)
-	leased := f.claim(claimed)
-	if len(leased) != 1 {
-		f.Fatalf("Claim() = %d tasks, want 1", len(leased))
-	}
+	leased := suite.Len(f, f.claim(claimed), 1, "Claim()")
 	for _, got := range []struct {
 		label string
 		got   time.Time

@@ -82,9 +82,7 @@ func valueIDs(f *fixture) {
 		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, MaxTaskIDs: 1}).Contexts, []store.Context{implicitContext(id, id, i, id)})
 		f.equal("FeedbackSummary()", f.summary(id).Count(), 1)
 		f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
-		if got := f.record(id, id).TaskID; got != id {
-			f.Errorf("Idempotency().TaskID = %q, want %q", got, id)
-		}
+		suite.Equal(f, f.record(id, id).TaskID, id, "Idempotency().TaskID")
 		c := fullContext(id, id, i)
 		c.ReferenceIDs, c.Tags = []string{id}, []string{id}
 		f.saveContext(store.ContextChange{Context: c.Copy(), Version: 1})

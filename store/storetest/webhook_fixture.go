@@ -138,10 +138,7 @@ func (f *fixture) claimLanes(p store.LaneClaim) []store.ClaimedLane {
 // claimLane claims the only due lane.
 func (f *fixture) claimLane(worker string, ms int) store.ClaimedLane {
 	f.Helper()
-	lanes := f.claimLanes(laneClaim(worker, ms, 9))
-	if len(lanes) != 1 {
-		f.Fatalf("ClaimLanes() at %d ms = %v, want 1 lane", ms, laneNames(lanes))
-	}
+	lanes := suite.Len(f, f.claimLanes(laneClaim(worker, ms, 9)), 1, "ClaimLanes() at %d ms", ms)
 	return lanes[0]
 }
 

@@ -178,9 +178,7 @@ func raceDeleteWebhook(f *fixture) {
 				leases, err = f.s.AckLanes(f.ctx, ackDeadLetters(l, 1, 20))
 				lost = len(leases) > 0
 			}
-			if err != nil {
-				f.Errorf("call %d = %v, want nil", i, err)
-			}
+			suite.Equal(f, err, nil, "call %d", i)
 		})
 		if busy != lost {
 			f.Errorf("DeleteWebhook() = busy %t, AckLanes() lost: %t, want equal values", busy, lost)

@@ -52,6 +52,14 @@ func (o Outcome[V]) Fails(t Reporter, want error, call string, args ...any) {
 	}
 }
 
+// Empty fails the test unless the call returned a slice or a map without elements, and no error.
+func (o Outcome[V]) Empty(t Reporter, call string, args ...any) {
+	t.Helper()
+	if o.Err != nil || reflect.ValueOf(o.Value).Len() != 0 {
+		t.Errorf("%s = %+v, %v, want nothing", fmt.Sprintf(call, args...), o.Value, o.Err)
+	}
+}
+
 // Done is what a call without a value returned.
 type Done struct{ err error }
 
@@ -84,3 +92,28 @@ func (d Done) Fails(t Reporter, want error, call string, args ...any) {
 
 // Err returns the error of a call with a value.
 func Err[V any](_ V, err error) error { return err }
+
+// Equal fails the test unless two values are equal.
+func Equal[V any](t Reporter, got, want V, what string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s = %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// Empty fails the test if a call returned elements.
+func Empty[E any](t Reporter, all []E, call string, args ...any) {
+	t.Helper()
+	if len(all) != 0 {
+		t.Errorf("%s = %+v, want nothing", fmt.Sprintf(call, args...), all)
+	}
+}
+
+// Len returns the elements that a call returned, or ends the test if their number is not n.
+func Len[E any](t Reporter, all []E, n int, call string, args ...any) []E {
+	t.Helper()
+	if len(all) != n {
+		t.Fatalf("%s has %d elements, want %d: %+v", fmt.Sprintf(call, args...), len(all), n, all)
+	}
+	return all
+}

@@ -146,10 +146,7 @@ func (f *fixture) put(data []byte, change ...func(p *blob.PutParams)) blob.Info 
 }
 
 // read returns the content of a blob of the first owner.
-func (f *fixture) read(ref string) []byte {
-	f.Helper()
-	return f.readRange(ref, 0, -1)
-}
+func (f *fixture) read(ref string) []byte { f.Helper(); return f.readRange(ref, 0, -1) }
 
 func (f *fixture) readRange(ref string, offset, length int64) []byte {
 	f.Helper()

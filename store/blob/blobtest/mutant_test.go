@@ -27,9 +27,7 @@ func newStore(cfg blob.Config, breakStore func(*mutant)) Store {
 	if cfg.Inline == 0 {
 		cfg.Inline = 128 * kib
 	}
-	if m.config != nil {
-		m.config(&cfg)
-	}
+	suite.Mutate(m.config, &cfg)
 	refs := inmem.New().BlobRefs()
 	if m.refs != nil {
 		refs = m.refs(refs)
@@ -57,9 +55,7 @@ type mutant struct {
 }
 
 func (m *mutant) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blob.Info, error) {
-	if m.put != nil {
-		m.put(&p)
-	}
+	suite.Mutate(m.put, &p)
 	info, err := m.Blobs.Put(ctx, r, p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,9 +133,7 @@ func (m *mutant) Touch(ctx context.Context, owner, ref string, ttl time.Duration
 }
 
 func (m *mutant) List(ctx context.Context, p blob.ListParams) (blob.Page, error) {
-	if m.list != nil {
-		m.list(&p)
-	}
+	suite.Mutate(m.list, &p)
 	return m.Blobs.List(ctx, p)
 }
 

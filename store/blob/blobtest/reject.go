@@ -217,15 +217,11 @@ func canceled(f *fixture) {
 	cancel()
 	_, putErr := f.s.Put(ctx, bytes.NewReader(content(2, large)), blob.PutParams{Owner: owner})
 	_, _, openErr := f.s.Open(ctx, owner, ref)
-	_, statErr := f.s.Stat(ctx, owner, ref)
-	_, touchErr := f.s.Touch(ctx, owner, ref, 0)
-	_, listErr := f.s.List(ctx, blob.ListParams{Owner: owner})
-	_, usageErr := f.s.Usage(ctx, owner)
-	_, sweepErr := f.s.Sweep(ctx, f.time(), 1)
 	for name, err := range map[string]error{
-		"Put": putErr, "Open": openErr, "Stat": statErr, "Touch": touchErr, "List": listErr, "Usage": usageErr, "Sweep": sweepErr,
-		"Delete": f.s.Delete(ctx, owner, ref), "Pin": f.s.Pin(ctx, owner, ref, "h"), "Unpin": f.s.Unpin(ctx, owner, ref, "h"),
-		"UnpinAll": f.s.UnpinAll(ctx, owner, "h"),
+		"Put": putErr, "Open": openErr, "Stat": suite.Err(f.s.Stat(ctx, owner, ref)), "Touch": suite.Err(f.s.Touch(ctx, owner, ref, 0)),
+		"List": suite.Err(f.s.List(ctx, blob.ListParams{Owner: owner})), "Usage": suite.Err(f.s.Usage(ctx, owner)),
+		"Sweep": suite.Err(f.s.Sweep(ctx, f.time(), 1)), "Delete": f.s.Delete(ctx, owner, ref), "Pin": f.s.Pin(ctx, owner, ref, "h"),
+		"Unpin": f.s.Unpin(ctx, owner, ref, "h"), "UnpinAll": f.s.UnpinAll(ctx, owner, "h"),
 	} {
 		f.wantError(name, err, context.Canceled)
 	}

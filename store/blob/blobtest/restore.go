@@ -17,10 +17,7 @@ func restoreTests() []test {
 }
 
 // restorer returns the store as a Restorer, or skips the test.
-func (f *fixture) restorer() blob.Restorer {
-	f.Helper()
-	return suite.Optional[blob.Restorer](f, f.s)
-}
+func (f *fixture) restorer() blob.Restorer { f.Helper(); return suite.Optional[blob.Restorer](f, f.s) }
 
 func restoresBlobs(f *fixture) {
 	r := f.restorer()

@@ -59,9 +59,7 @@ func create(f *fixture) {
 	}
 	suite.Do(f.s.Delete(f.ctx, b.Key())).Check(f, "Delete()")
 	f.wantNotFound(b.Key(), b.Tasks[0].ID)
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 2 {
-		f.Errorf("List() after Delete() = %d boards, %v, want 2", len(boards), err)
-	}
+	suite.Equal(f, len(suite.Call(f.s.List(f.ctx, "alice", "c1")).Check(f, "List() after Delete()")), 2, "number of results of List() after Delete()")
 }
 
 // calls calls every method that names a board.
@@ -212,9 +210,7 @@ func retries(f *fixture) {
 
 func conversations(f *fixture) {
 	suite.Call(f.s.ByConversation(f.ctx, "alice", "c1")).Fails(f, board.ErrNotFound, "ByConversation() without boards")
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
-		f.Errorf("List() without boards = %v, %v", boards, err)
-	}
+	suite.Call(f.s.List(f.ctx, "alice", "c1")).Empty(f, "List() without boards")
 	sub := func(agent string) board.Board {
 		b := suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Agent: agent, ParentAgent: "main"})).Must(f, "Create()")
 		f.clock.Add(time.Second)
@@ -238,9 +234,7 @@ func isolation(f *fixture) {
 	f.wantNotFound(board.Key{Owner: "bob", ID: b.ID}, b.Tasks[0].ID)
 	f.wantNotFound(board.Key{Owner: "Alice", ID: b.ID}, b.Tasks[0].ID)
 	for _, of := range [][2]string{{"bob", "c1"}, {"alice", "c"}, {"alice", "C1"}, {"alice", "c1 "}, {"%", "c1"}, {"alice", "_1"}} {
-		if boards, err := f.s.List(f.ctx, of[0], of[1]); err != nil || len(boards) != 0 {
-			f.Errorf("List(%q) = %v, %v, want none", of, boards, err)
-		}
+		suite.Call(f.s.List(f.ctx, of[0], of[1])).Empty(f, "List(%q)", of)
 	}
 	for _, task := range []string{"", "none", "%", "\x00", "\xff", strings.Repeat("9", 1000)} {
 		_, err := f.s.SetNote(f.ctx, b.Key(), task, "")
@@ -300,9 +294,7 @@ func expiry(f *fixture) {
 	f.get(b.Key())
 	f.clock.Add(time.Second)
 	f.wantNotFound(b.Key(), b.Tasks[0].ID)
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
-		f.Errorf("List() after the expiry = %v, %v, want none", boards, err)
-	}
+	suite.Call(f.s.List(f.ctx, "alice", "c1")).Empty(f, "List() after the expiry")
 	for i := range 2 {
 		root, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Label: fmt.Sprint(i)})
 		if err != nil || root.Label != fmt.Sprint(i) {

@@ -38,9 +38,7 @@ func (m *mutant) OpenRoot(ctx context.Context, p board.CreateParams) (board.Boar
 }
 
 func (m *mutant) args(ctx context.Context, k board.Key) (context.Context, board.Key) {
-	if m.key != nil {
-		m.key(&k)
-	}
+	suite.Mutate(m.key, &k)
 	if m.ignoresCancel {
 		ctx = context.WithoutCancel(ctx)
 	}

@@ -130,10 +130,7 @@ func edges(texts ...string) (all []graph.Relationship) {
 	return all
 }
 
-func (f *fixture) write(b graph.Batch) graph.Result {
-	f.Helper()
-	return f.writeTo(f.k, b)
-}
+func (f *fixture) write(b graph.Batch) graph.Result { f.Helper(); return f.writeTo(f.k, b) }
 
 func (f *fixture) writeTo(k graph.Key, b graph.Batch) graph.Result {
 	f.Helper()

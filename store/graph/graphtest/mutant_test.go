@@ -40,9 +40,7 @@ func (b *broken) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherPar
 		b.cypher(&k, &p)
 	}
 	r, err := b.Complete.(graph.CypherCapable).QueryCypher(ctx, b.in(k), p)
-	if b.result != nil {
-		b.result(&r)
-	}
+	suite.Mutate(b.result, &r)
 	return r, err
 }
 
@@ -85,12 +83,8 @@ func (b *broken) DeleteEntity(ctx context.Context, k graph.Key, id string) (bool
 }
 
 func (b *broken) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (graph.SubGraph, error) {
-	if b.params != nil {
-		b.params(&p)
-	}
-	if b.walk != nil {
-		b.walk(&p.Walk)
-	}
+	suite.Mutate(b.params, &p)
+	suite.Mutate(b.walk, &p.Walk)
 	s, err := b.Complete.Neighbors(ctx, b.in(k), p)
 	if err == nil && b.sub != nil {
 		b.sub(&s)
@@ -99,9 +93,7 @@ func (b *broken) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborPar
 }
 
 func (b *broken) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (graph.Path, error) {
-	if b.walk != nil {
-		b.walk(&p.Walk)
-	}
+	suite.Mutate(b.walk, &p.Walk)
 	path, err := b.Complete.ShortestPath(ctx, b.in(k), p)
 	if err == nil && b.path != nil {
 		b.path(&path)
@@ -122,9 +114,7 @@ func (b *broken) Relationships(ctx context.Context, k graph.Key, ids []string) (
 }
 
 func (b *broken) FindEntities(ctx context.Context, k graph.Key, p graph.FindParams) ([]graph.Entity, error) {
-	if b.find != nil {
-		b.find(&p)
-	}
+	suite.Mutate(b.find, &p)
 	return b.Complete.FindEntities(ctx, b.in(k), p)
 }
 

@@ -40,10 +40,7 @@ func appendKeepsMessages(f *fixture) {
 	sent.Seq, sent.Run, sent.CreatedAt = 77, "ignored", want.CreatedAt.Add(999*time.Microsecond).In(time.FixedZone("zone", 3600))
 	plain := history.Message{Body: json.RawMessage("null")}
 	f.append(f.k, history.AppendParams{Run: "run", Messages: []history.Message{sent, plain}})
-	got := f.all(f.k)
-	if len(got) != 2 {
-		f.Fatalf("Messages() = %d messages, want 2", len(got))
-	}
+	got := suite.Len(f, f.all(f.k), 2, "Messages()")
 	f.equal("Messages()[0]", got[0], want)
 	if at := got[1].CreatedAt; !f.h.OwnClock && !at.Equal(start) || at.IsZero() {
 		f.Errorf("CreatedAt = %v, want the time of the clock, %v", at, start)

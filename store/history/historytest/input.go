@@ -85,9 +85,7 @@ func isolationNames(f *fixture) {
 	}
 	if _, ok := f.p.(history.SessionLister); ok {
 		f.k.Owner = "x"
-		if got := len(f.sessions("", 7)); got != 2*len(specialNames) {
-			f.Errorf("Sessions() = %d sessions, want %d", got, 2*len(specialNames))
-		}
+		suite.Equal(f, len(f.sessions("", 7)), 2*len(specialNames), "Sessions()")
 	}
 }
 

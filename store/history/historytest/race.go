@@ -69,18 +69,11 @@ func raceAppends(f *fixture) {
 
 func raceExpected(f *fixture) {
 	for turn := range int64(3) {
-		var won atomic.Int64
-		suite.Concurrently(racers, func(int) {
-			_, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(2), Expected: new(2 * turn)})
-			switch {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, history.ErrConflict):
-				f.Errorf("Append() = %v, want nil or ErrConflict", err)
-			}
+		won := suite.Winners(f, racers, history.ErrConflict, func(int) error {
+			return suite.Err(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(2), Expected: new(2 * turn)}))
 		})
-		if won.Load() != 1 {
-			f.Errorf("%d appends with expected sequence %d succeeded, want 1", won.Load(), 2*turn)
+		if won != 1 {
+			f.Errorf("%d appends with expected sequence %d succeeded, want 1", won, 2*turn)
 		}
 	}
 	f.wantSeqs("Messages()", f.all(f.k), seqs(1, 6)...)
@@ -166,9 +159,7 @@ func raceTotals(f *fixture) {
 			default:
 				_, err = f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(1 + i), Run: fmt.Sprint(n)})
 			}
-			if err != nil {
-				f.Errorf("call %d of goroutine %d = %v", n, i, err)
-			}
+			suite.Do(err).Check(f, "call %d of goroutine %d", n, i)
 		}
 	})
 	all := f.all(f.k) // also checks Count

@@ -2,6 +2,7 @@ package memorytest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -165,12 +166,18 @@ func contents(found []memory.Memory) []string {
 	return all
 }
 
+// equal fails the test unless two values are equal.
+func (f *longTermFixture) equal(call string, got, want any) {
+	f.Helper()
+	if diff := diffOf(want, got); diff != "" {
+		f.Errorf("%s (-want +got):\n%s", call, diff)
+	}
+}
+
 // mustFind fails the test unless a search returns these contents in this order.
 func (f *longTermFixture) mustFind(p memory.SearchParams, want ...string) {
 	f.Helper()
-	if diff := diffOf(append([]string{}, want...), contents(f.search(p))); diff != "" {
-		f.Errorf("Search(%q) (-want +got):\n%s", p.Query, diff)
-	}
+	f.equal(fmt.Sprintf("Search(%q)", p.Query), contents(f.search(p)), append([]string{}, want...))
 }
 
 func (f *longTermFixture) get(id string) memory.Memory {

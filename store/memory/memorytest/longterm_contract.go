@@ -49,13 +49,9 @@ func testSavedFact(f *longTermFixture) {
 		ID: id, Scope: f.in, Key: "editor", Content: "Ravi uses vim.\nDaily. ü 東京", Metadata: p.Metadata, Version: 1,
 		CreatedAt: longTermStart, UpdatedAt: longTermStart, ValidFrom: from, ValidTo: to, ExpiresAt: longTermStart.Add(time.Minute),
 	}
-	if diff := diffOf(want, f.get(id)); diff != "" {
-		f.Errorf("Get() (-want +got):\n%s", diff)
-	}
+	f.equal("Get()", f.get(id), want)
 	want.Score = 1
-	if diff := diffOf([]memory.Memory{want}, f.search(memory.SearchParams{})); diff != "" {
-		f.Errorf("Search() (-want +got):\n%s", diff)
-	}
+	f.equal("Search()", f.search(memory.SearchParams{}), []memory.Memory{want})
 	if other := f.save("Ravi uses vim.\nDaily. ü 東京", memory.SaveParams{}); other == id {
 		f.Errorf("Save() without a key returned the id of another fact")
 	}
@@ -65,9 +61,7 @@ func testSaveWithKey(f *longTermFixture) {
 	first := f.save("The office is in Paris.", memory.SaveParams{Key: "office", Metadata: map[string]any{"v": 1.0}})
 	f.save("The warehouse is in Lyon.", memory.SaveParams{Key: "warehouse"})
 	second := f.save("The office is in Rome.", memory.SaveParams{Key: "office"})
-	if second != first {
-		f.Errorf("Save() with the same key = %q, want %q", second, first)
-	}
+	suite.Equal(f, second, first, "Save() with the same key")
 	m := f.get(first)
 	if m.Version != 2 || m.Content != "The office is in Rome." || m.Metadata != nil || !m.CreatedAt.Equal(longTermStart) || !m.UpdatedAt.Equal(longTermStart.Add(2*time.Second)) {
 		f.Errorf("Get() = %+v, want version 2 without metadata", m)
@@ -101,19 +95,13 @@ func testMetadataAliases(f *longTermFixture) {
 		metadata["nested"].(map[string]any)["x"] = "changed"
 		metadata["tags"].([]any)[0] = "changed"
 		metadata = f.get(id).Metadata
-		if diff := diffOf(map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}}, metadata); diff != "" {
-			f.Fatalf("metadata (-want +got):\n%s", diff)
-		}
+		f.equal("metadata", metadata, map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}})
 	}
 	metadata["nested"].(map[string]any)["x"] = "changed"
 	for range 2 {
-		found := f.search(memory.SearchParams{Query: "cat"})
-		if diff := diffOf([]string{"Ravi has a cat."}, contents(found)); diff != "" {
-			f.Fatalf("Search() (-want +got):\n%s", diff)
-		}
-		if diff := diffOf(map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}}, found[0].Metadata); diff != "" {
-			f.Fatalf("metadata of a search (-want +got):\n%s", diff)
-		}
+		found := suite.Len(f, f.search(memory.SearchParams{Query: "cat"}), 1, "Search()")
+		f.equal("Search()", contents(found), []string{"Ravi has a cat."})
+		f.equal("metadata of a search", found[0].Metadata, map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}})
 		found[0].Metadata["tags"].([]any)[0] = "changed"
 	}
 }
@@ -121,21 +109,17 @@ func testMetadataAliases(f *longTermFixture) {
 func testMetadataNumbers(f *longTermFixture) {
 	id := f.save("Numbers.", memory.SaveParams{Metadata: map[string]any{"big": json.Number("9007199254740993"), "int": 7, "float": 0.1, "huge": json.Number("1e400")}})
 	want := map[string]any{"big": json.Number("9007199254740993"), "int": 7.0, "float": 0.1, "huge": json.Number("1e400")}
-	if diff := diffOf(want, f.get(id).Metadata); diff != "" {
-		f.Errorf("metadata (-want +got):\n%s", diff)
-	}
+	f.equal("metadata", f.get(id).Metadata, want)
 }
 
 func testCanceledCall(f *longTermFixture) {
 	id := f.save("Ravi has a dog.", memory.SaveParams{})
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
-	_, saved := f.s.Save(ctx, f.in, "lost", memory.SaveParams{})
-	_, searched := f.s.Search(ctx, f.in, memory.SearchParams{Query: "dog"})
-	_, got := f.s.Get(ctx, f.in, id)
-	_, deleted := f.s.Delete(ctx, f.in, id)
-	_, cleared := f.s.Clear(ctx, f.in)
-	for name, err := range map[string]error{"Save": saved, "Search": searched, "Get": got, "Delete": deleted, "Clear": cleared} {
+	for name, err := range map[string]error{
+		"Save": suite.Err(f.s.Save(ctx, f.in, "lost", memory.SaveParams{})), "Search": suite.Err(f.s.Search(ctx, f.in, memory.SearchParams{Query: "dog"})),
+		"Get": suite.Err(f.s.Get(ctx, f.in, id)), "Delete": suite.Err(f.s.Delete(ctx, f.in, id)), "Clear": suite.Err(f.s.Clear(ctx, f.in)),
+	} {
 		if !errors.Is(err, context.Canceled) {
 			f.Errorf("%s() with a canceled context = %v, want %v", name, err, context.Canceled)
 		}
@@ -194,11 +178,10 @@ func testInvalidParams(f *longTermFixture) {
 		"namespace  ": {Owner: "o", Agent: "a", Namespace: strings.Repeat("a/", memory.MaxNamespaceDepth) + "a"},
 	}
 	for name, scope := range scopes {
-		_, saved := f.s.Save(f.ctx(), scope, "content", memory.SaveParams{})
-		_, searched := f.s.Search(f.ctx(), scope, memory.SearchParams{})
-		_, got := f.s.Get(f.ctx(), scope, "x")
-		_, cleared := f.s.Clear(f.ctx(), scope)
-		for call, err := range map[string]error{"Save": saved, "Search": searched, "Get": got, "Clear": cleared} {
+		for call, err := range map[string]error{
+			"Save": suite.Err(f.s.Save(f.ctx(), scope, "content", memory.SaveParams{})), "Search": suite.Err(f.s.Search(f.ctx(), scope, memory.SearchParams{})),
+			"Get": suite.Err(f.s.Get(f.ctx(), scope, "x")), "Clear": suite.Err(f.s.Clear(f.ctx(), scope)),
+		} {
 			f.mustReject(call, name, err)
 		}
 	}
@@ -307,9 +290,7 @@ func testScoresOfOtherScopes(f *longTermFixture) {
 	}
 	f.in = own
 	for i, q := range queries {
-		if diff := diffOf(want[i], f.search(memory.SearchParams{Query: q})); diff != "" {
-			f.Errorf("Search(%q) after saves in other scopes (-want +got):\n%s", q, diff)
-		}
+		f.equal(fmt.Sprintf("Search(%q) after saves in other scopes", q), f.search(memory.SearchParams{Query: q}), want[i])
 	}
 }
 

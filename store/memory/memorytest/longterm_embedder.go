@@ -43,18 +43,14 @@ func longTermEmbedder() []longTermTest {
 				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
 			}
 			change(memory.UpdateParams{Metadata: map[string]any{"a": 1}})
-			if diff := diffOf([]string{"black tea"}, e.calls()); diff != "" {
-				f.Errorf("embedded texts (-want +got):\n%s", diff)
-			}
+			f.equal("embedded texts", e.calls(), []string{"black tea"})
 			change(memory.UpdateParams{Content: "a parrot"})
 			suite.Call(editor.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the invoice"})).Must(f, "Supersede()")
 			f.clock.Add(time.Second)
 			f.save("a train", memory.SaveParams{})
 			f.embedPending(10, 0)
 			found := f.search(memory.SearchParams{Query: "money", Mode: memory.ModeSemantic})
-			if diff := diffOf([]string{"the invoice", "a train"}, contents(found)); diff != "" {
-				f.Errorf("Search() after changes (-want +got):\n%s", diff)
-			}
+			f.equal("Search() after changes", contents(found), []string{"the invoice", "a train"})
 			found = f.search(memory.SearchParams{Query: "pets", Mode: memory.ModeSemantic, AsOf: longTermStart})
 			if len(found) != 2 || found[0].Content != "a parrot" {
 				f.Errorf("Search() of the version before = %q", contents(found))
@@ -70,9 +66,7 @@ func longTermEmbedder() []longTermTest {
 			if !errors.Is(saved, context.Canceled) || !errors.Is(searched, context.Canceled) {
 				f.Errorf("Save() = %v, Search() = %v, want context.Canceled", saved, searched)
 			}
-			if found := f.search(memory.SearchParams{}); len(found) != 0 {
-				f.Errorf("Search() = %q, want nothing", contents(found))
-			}
+			suite.Empty(f, contents(f.search(memory.SearchParams{})), "Search()")
 		}},
 	}
 }

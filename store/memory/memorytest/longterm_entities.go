@@ -19,9 +19,7 @@ func longTermEntities() []longTermTest {
 				"Where does ADA LOVELACE work?": "one", "ada lovelace's office": "one", "the cafe royal": "one", "東京は": "two", "Lovelace Ada": "", "ada": "",
 			} {
 				found := f.search(memory.SearchParams{Query: query, Mode: memory.ModeGraph})
-				if got := strings.Join(contents(found), " "); got != want {
-					f.Errorf("Search(%q) = %q, want %q", query, got, want)
-				}
+				suite.Equal(f, strings.Join(contents(found), " "), want, "Search(%q)", query)
 			}
 		}},
 		{"entities are stored with each version", func(f *longTermFixture) {
@@ -47,9 +45,7 @@ func longTermEntities() []longTermTest {
 				}
 			}
 			for _, name := range []string{"Ada", "Eve", "Bob"} {
-				if found := f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}); len(found) != 0 {
-					f.Errorf("Search(%q) = %+v, want nothing: the newest version has no entity", name, found)
-				}
+				suite.Empty(f, f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}), "Search(%q)", name)
 			}
 		}},
 		{"invalid entities are rejected", func(f *longTermFixture) {
@@ -95,9 +91,7 @@ func testNeighbors(f *longTermFixture) {
 		for _, m := range f.search(test.p) {
 			got[m.Content] = m.Scores.Graph
 		}
-		if diff := diffOf(test.want, got); diff != "" {
-			f.Errorf("Search(%q) (-want +got):\n%s", test.p.Query, diff)
-		}
+		f.equal(fmt.Sprintf("Search(%q)", test.p.Query), got, test.want)
 	}
 	// In the default mode, a fact with a word and an entity of the query is before one with the word.
 	f.save("Ada met him", memory.SaveParams{Entities: []string{"Ada"}})

@@ -27,9 +27,7 @@ func longTermMeaning() []longTermTest {
 			if diff := diffOf([]memory.Mode{memory.ModeSemantic}, r.Modes); diff != "" || r.Fallback != "" || r.Pending != 0 {
 				f.Errorf("Search() = modes %v, fallback %q, pending %d", r.Modes, r.Fallback, r.Pending)
 			}
-			if found := f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical}); len(found) != 0 {
-				f.Errorf("Search() by words = %q, want nothing", contents(found))
-			}
+			suite.Empty(f, contents(f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical})), "Search() by words")
 		}},
 		{"the default mode is the best one", func(f *longTermFixture) {
 			for _, embed := range []bool{false, true} {
@@ -61,9 +59,7 @@ func longTermMeaning() []longTermTest {
 				for _, m := range f.search(memory.SearchParams{Query: "tea", Mode: mode}) {
 					got = append(got, m.ID)
 				}
-				if diff := diffOf(want, got); diff != "" {
-					f.Errorf("Search() with mode %q (-want +got):\n%s", mode, diff)
-				}
+				f.equal(fmt.Sprintf("Search() with mode %q", mode), got, want)
 			}
 		}},
 		{"newer facts gain by recency", testRecency},
@@ -72,13 +68,8 @@ func longTermMeaning() []longTermTest {
 			for i := range 8 {
 				f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{Entities: []string{"tea"}})
 			}
-			all := f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic})
-			if len(all) != 8 {
-				f.Fatalf("Search() found %d facts, want 8", len(all))
-			}
-			if got := f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score}); len(got) != 4 {
-				f.Errorf("Search() with the score of the fourth fact found %d, want 4", len(got))
-			}
+			all := suite.Len(f, f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic}), 8, "Search()")
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
 		}},
 	}
 }
@@ -175,9 +166,7 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 			{Filter: filter.Ne("other", true), Limit: 1000},
 		} {
 			p.Query, p.Mode = "tea", mode
-			if found := f.search(p); len(found) != selected {
-				f.Errorf("Search() with mode %q and limit %d = %d facts, want %d", mode, p.Limit, len(found), selected)
-			}
+			suite.Equal(f, len(f.search(p)), selected, "number of results of Search() with mode %q and limit %d", mode, p.Limit)
 		}
 		// At the start, facts with an end were valid. Those with a TTL do not exist any more.
 		p := memory.SearchParams{Query: "tea", Mode: mode, AsOf: start, Filter: filter.Ne("other", true), Limit: 1000}
@@ -187,9 +176,7 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 				ended++
 			}
 		}
-		if found := f.search(p); len(found) != ended+selected {
-			f.Errorf("Search() as of the start with mode %q = %d facts, want %d", mode, len(found), ended+selected)
-		}
+		suite.Equal(f, len(f.search(p)), ended+selected, "number of results of Search() as of the start with mode %q", mode)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // modelFact is a fact of the model.
@@ -162,9 +163,7 @@ func (r *longTermRun) saveFact() {
 		f.expires = expires
 		return
 	}
-	if err != nil {
-		r.Errorf("Save() = %v", err)
-	}
+	suite.Do(err).Check(r, "Save()")
 	r.model.facts = append(r.model.facts, &modelFact{id: id, key: p.Key, namespace: r.in.Namespace, expires: expires, versions: []memory.Memory{
 		{ID: id, Content: content, Version: 1, CreatedAt: now, UpdatedAt: now, ValidFrom: p.ValidFrom},
 	}})

@@ -56,9 +56,7 @@ func (b *broken) Save(ctx context.Context, s memory.Scope, content string, p mem
 
 func (b *broken) Search(ctx context.Context, s memory.Scope, p memory.SearchParams) (memory.Results, error) {
 	asked := p
-	if b.search != nil {
-		b.search(&p)
-	}
+	suite.Mutate(b.search, &p)
 	found, err := b.LongTermStore.Search(ctx, b.in(s), p)
 	if b.found != nil && err == nil {
 		found.Facts = b.found(asked, found.Facts)
@@ -195,9 +193,7 @@ func exactOnly(asked memory.SearchParams, found []memory.Memory) []memory.Memory
 }
 
 func breakStore(b broken, s *inmem.Store, cfg memory.LongTermConfig) *broken {
-	if b.open != nil {
-		b.open(&cfg)
-	}
+	suite.Mutate(b.open, &cfg)
 	if b.strict && cfg.Embedder != nil {
 		b.embedder = &embedder{Embedder: cfg.Embedder, name: cfg.Embedder.Name()}
 		cfg.Embedder = b.embedder

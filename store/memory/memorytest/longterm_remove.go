@@ -24,9 +24,7 @@ func longTermExpiry() []longTermTest {
 			}
 			for _, query := range []string{"", "tea", "number1 tea", "numbr1 tea"} {
 				for _, x := range []filter.Filter{{}, filter.Eq("x", 1)} {
-					if found := f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x}); len(found) != 5 {
-						f.Errorf("Search(%q) found %d facts, want 5", query, len(found))
-					}
+					suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x})), 5, "number of results of Search(%q)", query)
 				}
 			}
 		}},
@@ -163,9 +161,7 @@ func testForget(f *longTermFixture) {
 	}
 	f.mustFind(memory.SearchParams{}, "stays")
 	if l, ok := f.s.(memory.NamespaceLister); ok {
-		if got, err := l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: own.Owner, Agent: "agent1"}); len(got) > 0 || err != nil {
-			f.Errorf("Namespaces() = %q, %v, want none", got, err)
-		}
+		suite.Call(l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: own.Owner, Agent: "agent1"})).Empty(f, "Namespaces()")
 	}
 	f.mustReject("ForgetSubject", "owner", suite.Err(x.ForgetSubject(f.ctx(), "")))
 }
@@ -185,9 +181,7 @@ func longTermRaces() []longTermTest {
 			if m := f.get(ids[0]); m.Version != racers {
 				f.Errorf("version = %d, want %d", m.Version, racers)
 			}
-			if found := f.search(memory.SearchParams{Query: "content"}); len(found) != 1 {
-				f.Errorf("Search() found %d facts, want 1", len(found))
-			}
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content"})), 1, "number of results of Search()")
 		}},
 		{"concurrent updates lose no version", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
@@ -199,9 +193,7 @@ func longTermRaces() []longTermTest {
 			if m := f.get(id); m.Version != racers+1 {
 				f.Errorf("version = %d, want %d", m.Version, racers+1)
 			}
-			if n := len(f.history(id)); n != racers+1 {
-				f.Errorf("History() has %d versions, want %d", n, racers+1)
-			}
+			suite.Equal(f, len(f.history(id)), racers+1, "History()")
 		}},
 		{"one of concurrent updates of a version wins", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
@@ -255,9 +247,7 @@ func longTermMixedRaces() []longTermTest {
 				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: "content"})
 				return err
 			})
-			if found := f.search(memory.SearchParams{Query: "content", Limit: racers}); len(found) != racers/2 {
-				f.Errorf("Search() found %d facts, want %d", len(found), racers/2)
-			}
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content", Limit: racers})), racers/2, "number of results of Search()")
 		}},
 	}
 }

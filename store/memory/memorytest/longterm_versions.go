@@ -91,9 +91,7 @@ func testUpdate(f *longTermFixture) {
 	e := extension[memory.Editor](f)
 	id := f.save("Ravi likes tea.", memory.SaveParams{Key: "drink", Metadata: map[string]any{"a": "b"}, TTL: time.Hour})
 	m := suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "Ravi likes coffee."})).Must(f, "Update()")
-	if diff := diffOf(f.get(id), m); diff != "" {
-		f.Errorf("Update() (-Get +Update):\n%s", diff)
-	}
+	f.equal("Update()", m, f.get(id))
 	f.clock.Add(time.Second)
 	suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Metadata: map[string]any{}})).Must(f, "Update()")
 	f.mustFind(memory.SearchParams{Query: "tea coffee"}, "Ravi likes coffee.")
@@ -103,9 +101,7 @@ func testUpdate(f *longTermFixture) {
 		"2 Ravi likes coffee. map[a:b]: saved 1s, replaced 2s, valid - to -",
 		"3 Ravi likes coffee. map[]: saved 2s, replaced -, valid - to -",
 	}
-	if diff := diffOf(want, f.history(id)); diff != "" {
-		f.Errorf("History() (-want +got):\n%s", diff)
-	}
+	f.equal("History()", f.history(id), want)
 	suite.Call(e.Update(f.ctx(), f.in, "missing", memory.UpdateParams{})).Fails(f, memory.ErrFactNotFound, "Update() of a missing fact")
 }
 
@@ -127,9 +123,7 @@ func testSupersede(f *longTermFixture) {
 		"2 Ravi lives in Oslo. map[]: saved 1s, replaced -, valid -24h0m0s to 1h0m1s",
 		"3 Ravi lives in Rome. map[]: saved 1h0m1s, replaced -, valid 1h0m1s to -",
 	}
-	if diff := diffOf(want, f.history(id)); diff != "" {
-		f.Errorf("History() (-want +got):\n%s", diff)
-	}
+	f.equal("History()", f.history(id), want)
 	if m, err := extension[memory.Historian](f).GetAsOf(f.ctx(), f.in, id, longTermStart); err != nil || m.Version != 2 {
 		f.Errorf("GetAsOf() = %+v, %v, want version 2", m, err)
 	}

@@ -25,12 +25,8 @@ type mutant struct {
 }
 
 func (m *mutant) args(ctx context.Context, k memory.Key, version int64) (context.Context, memory.Key, int64) {
-	if m.key != nil {
-		m.key(&k)
-	}
-	if m.version != nil {
-		m.version(&version)
-	}
+	suite.Mutate(m.key, &k)
+	suite.Mutate(m.version, &version)
 	if m.cancel {
 		ctx = context.WithoutCancel(ctx)
 	}

@@ -122,9 +122,7 @@ func (f *shortTermFixture) open(o ShortTermOptions) {
 func (f *shortTermFixture) want(k memory.Key, values string) int64 {
 	f.Helper()
 	st := suite.Call(f.s.Get(f.ctx, k)).Must(f, "Get(%+v)", k)
-	if got := stateJSON(st); got != values {
-		f.Errorf("Get(%+v) = %s, want %s", k, got, values)
-	}
+	suite.Equal(f, stateJSON(st), values, "Get(%+v)", k)
 	if (st.Values == nil) != (st.Version == 0) {
 		f.Errorf("Get(%+v) has version %d with the values %v", k, st.Version, st.Values)
 	}
@@ -311,9 +309,7 @@ func stateReopen(f *shortTermFixture) {
 	}
 	st := f.set(stateKey, map[string]any{"a": "\x00\u2028\U0001f600"})
 	f.s = f.h.Reopen(f, f.s)
-	if v := f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\"}"); v != st.Version {
-		f.Errorf("version after reopening = %d, want %d", v, st.Version)
-	}
+	suite.Equal(f, f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\"}"), st.Version, "version after reopening")
 	f.update(stateKey, map[string]any{"b": 1})
 	f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\",\"b\":1}")
 }
@@ -355,10 +351,10 @@ func stateHostile(f *shortTermFixture) {
 		{"session", memory.Key{Owner: "o", Agent: "a", Session: long + "x"}},
 		{"agent", memory.Key{Owner: "o", Agent: strings.Repeat("x", memory.MaxAgent+1), Session: "s"}},
 	} {
-		_, get := f.s.Get(f.ctx, test.k)
-		_, set := f.s.Set(f.ctx, test.k, nil, memory.AnyVersion)
-		_, update := f.s.Update(f.ctx, test.k, nil, memory.AnyVersion)
-		for call, err := range map[string]error{"Get": get, "Set": set, "Update": update, "Clear": f.s.Clear(f.ctx, test.k)} {
+		for call, err := range map[string]error{
+			"Get": suite.Err(f.s.Get(f.ctx, test.k)), "Set": suite.Err(f.s.Set(f.ctx, test.k, nil, memory.AnyVersion)),
+			"Update": suite.Err(f.s.Update(f.ctx, test.k, nil, memory.AnyVersion)), "Clear": f.s.Clear(f.ctx, test.k),
+		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), test.field) {
 				f.Errorf("%s(%+q) = %v, want an invalid %s", call, test.k, err, test.field)
 			}
@@ -416,10 +412,10 @@ func stateAliasing(f *shortTermFixture) {
 func stateCancel(f *shortTermFixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, get := f.s.Get(ctx, stateKey)
-	_, set := f.s.Set(ctx, stateKey, nil, memory.AnyVersion)
-	_, update := f.s.Update(ctx, stateKey, nil, memory.AnyVersion)
-	for call, err := range map[string]error{"Get": get, "Set": set, "Update": update, "Clear": f.s.Clear(ctx, stateKey)} {
+	for call, err := range map[string]error{
+		"Get": suite.Err(f.s.Get(ctx, stateKey)), "Set": suite.Err(f.s.Set(ctx, stateKey, nil, memory.AnyVersion)),
+		"Update": suite.Err(f.s.Update(ctx, stateKey, nil, memory.AnyVersion)), "Clear": f.s.Clear(ctx, stateKey),
+	} {
 		if !errors.Is(err, context.Canceled) {
 			f.Errorf("%s() with a canceled context = %v", call, err)
 		}

@@ -113,9 +113,10 @@ func onceRace(f *shortTermFixture) {
 
 func onceHostile(f *shortTermFixture) {
 	for _, once := range []string{"", "\x00", "\xff", strings.Repeat("k", memory.MaxOnce+1)} {
-		_, update := f.once().UpdateOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
-		_, set := f.once().SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
-		for call, err := range map[string]error{"UpdateOnce": update, "SetOnce": set, "ClearOnce": f.once().ClearOnce(f.ctx, stateKey, once)} {
+		for call, err := range map[string]error{
+			"UpdateOnce": suite.Err(f.once().UpdateOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)),
+			"SetOnce":    suite.Err(f.once().SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)), "ClearOnce": f.once().ClearOnce(f.ctx, stateKey, once),
+		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), "once") {
 				f.Errorf("%s(%.9q) = %v, want an invalid once", call, once, err)
 			}

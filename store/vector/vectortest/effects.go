@@ -129,9 +129,7 @@ func testEffects(f *fixture) {
 	if err != nil || len(ids) != 2 || ids[0] != "a" || ids[1] == "" {
 		f.Fatalf("AddEffect() = %q, %v", ids, err)
 	}
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); err != nil || len(all) > 0 {
-		f.Errorf("Collections() before the commit = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections() before the commit")
 	e.wantCommit(first)
 	f.equal("Get()", f.get(f.k, "a", ids[1])[1].Embedding, []float32{0, 1})
 	e.wantCommit(e.deletes("missing", ids[1]), e.upserts(of(document("b", 1, 1))))

@@ -50,9 +50,7 @@ func testEmbedFails(f *fixture) {
 	f.wantCode("Upsert() with an infinite embedding", write(), a2a.CodeUnavailable)
 	m.bad = []float32{}
 	f.wantCode("Upsert() with an empty embedding", write(), a2a.CodeUnavailable)
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections()")
 	m.bad = nil
 	suite.Do(write()).Must(f, "Upsert()")
 	m.dim = 9
@@ -142,9 +140,7 @@ func testHybridFallback(f *fixture) {
 	s.upsert(vector.Document{ID: "a", Text: "one"})
 	r = s.inMode(vector.SearchParams{Mode: vector.ModeHybrid}, vector.ModeLexical, vector.Query{Text: "one"})
 	s.wantIDs("without an embedder", r.Hits, "a")
-	if r.Fallback != "" {
-		f.Errorf("Fallback without an embedder is %q", r.Fallback)
-	}
+	suite.Equal(f, r.Fallback, "", "Fallback without an embedder")
 }
 
 func testHybridEmbedding(f *fixture) {

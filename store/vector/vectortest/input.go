@@ -85,9 +85,7 @@ func testInvalidWrites(f *fixture) {
 	} {
 		f.wantInvalid("Upsert()", suite.Err(f.s.Upsert(f.ctx, f.k, p)), field)
 	}
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections()")
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("zero", 0, 0)}, Metric: vector.L2})
 }
 

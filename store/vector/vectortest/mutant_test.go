@@ -40,9 +40,7 @@ func (b *broken) in(k vector.Key) vector.Key {
 }
 
 func (b *broken) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
-	if b.write != nil {
-		b.write(&p)
-	}
+	suite.Mutate(b.write, &p)
 	ids, err := b.Store.Add(ctx, b.in(k), p)
 	if b.adds != nil && errors.Is(err, vector.ErrExists) {
 		return b.Store.Upsert(ctx, b.in(k), p)
@@ -51,9 +49,7 @@ func (b *broken) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([
 }
 
 func (b *broken) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
-	if b.write != nil {
-		b.write(&p)
-	}
+	suite.Mutate(b.write, &p)
 	for i := 0; b.texts != nil && i < len(p.Documents); i++ {
 		b.texts.LoadOrStore(p.Documents[i].ID, p.Documents[i].Text)
 	}
@@ -62,9 +58,7 @@ func (b *broken) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams)
 
 func (b *broken) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
 	asked := p
-	if b.search != nil {
-		b.search(&p)
-	}
+	suite.Mutate(b.search, &p)
 	all, err := b.Store.Search(ctx, b.in(k), p)
 	for i := 0; b.texts != nil && i < len(all); i++ {
 		b.texts.Range(func(id, text any) bool {

@@ -3,7 +3,6 @@ package vectortest
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -23,17 +22,10 @@ func raceTests() []test {
 }
 
 func testAddRace(f *fixture) {
-	var added atomic.Int64
-	suite.Concurrently(racers, func(i int) {
-		_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint("own", i), 1, 1), document("same", 1, float32(i))}})
-		switch {
-		case err == nil:
-			added.Add(1)
-		case !errors.Is(err, vector.ErrExists):
-			f.Errorf("Add() = %v", err)
-		}
+	added := suite.Winners(f, racers, vector.ErrExists, func(i int) error {
+		return suite.Err(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint("own", i), 1, 1), document("same", 1, float32(i))}}))
 	})
-	if n := added.Load(); n != 1 {
+	if n := added; n != 1 {
 		f.Errorf("%d adds succeeded, want 1", n)
 	}
 	if hits := f.search(vector.SearchParams{Limit: 100}, 1, 1); len(hits) != 2 {
@@ -42,19 +34,12 @@ func testAddRace(f *fixture) {
 }
 
 func testFirstWriteRace(f *fixture) {
-	var written atomic.Int64
-	suite.Concurrently(racers, func(i int) {
-		_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i), make([]float32, 1+i%4)...)}, Metric: vector.L2})
-		switch {
-		case err == nil:
-			written.Add(1)
-		case !errors.Is(err, vector.ErrMismatch):
-			f.Errorf("Upsert() = %v", err)
-		}
+	written := suite.Winners(f, racers, vector.ErrMismatch, func(i int) error {
+		return suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i), make([]float32, 1+i%4)...)}, Metric: vector.L2}))
 	})
 	all, err := f.s.Collections(f.ctx, f.k.Owner)
-	if err != nil || len(all) != 1 || all[0].Documents != racers/4 || written.Load() != racers/4 {
-		f.Errorf("%d writes succeeded, then Collections() = %+v, %v; want %d", written.Load(), all, err, racers/4)
+	if err != nil || len(all) != 1 || all[0].Documents != racers/4 || written != racers/4 {
+		f.Errorf("%d writes succeeded, then Collections() = %+v, %v; want %d", written, all, err, racers/4)
 	}
 }
 
