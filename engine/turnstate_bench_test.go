@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
-	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // BenchmarkTurnSpeed compares short turns that read or change the state of their session, append to
@@ -59,7 +59,7 @@ func BenchmarkTurnSpeed(b *testing.B) {
 							return err
 						}
 					}
-					storetest.Compare(b, storetest.Comparison{Callers: callers, Calls: 64 + 7*callers, Reference: send("plain"), Measured: send(kind)})
+					suite.Compare(b, suite.Comparison{Callers: callers, Calls: 64 + 7*callers, Reference: send("plain"), Measured: send(kind)})
 					if err := e.Stop(b.Context()); err != nil {
 						b.Error(err)
 					}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func aliasTests() []test {
@@ -231,9 +232,7 @@ func aliasContext(f *fixture) {
 	modifyContext(update.Context)
 	want.Version = 2
 	check()
-	if got := f.record(owner, "key").TaskID; got != "c1" {
-		f.Errorf("Idempotency().TaskID = %q, want c1", got)
-	}
+	suite.Equal(f, f.record(owner, "key").TaskID, "c1", "Idempotency().TaskID")
 }
 
 func aliasFeedback(f *fixture) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // BenchLarge is the name of an environment variable. Its value, such as "1000000", is an
@@ -125,7 +126,7 @@ func (m *meter) measure(b *testing.B, goroutines int, call func(context.Context,
 	left.Store(int64(b.N))
 	ctx := b.Context()
 	b.ResetTimer()
-	runConcurrently(goroutines, func(int) {
+	suite.Concurrently(goroutines, func(int) {
 		for n := left.Add(-1); n >= 0; n = left.Add(-1) {
 			if err := call(ctx, n); err != nil {
 				b.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func claimTests() []test {
@@ -112,15 +113,11 @@ func claimLeases(f *fixture) {
 	f.equal("Claim()", got, []*store.Task{want})
 	f.equal("Task()", f.task(k), want)
 	f.equal("Events()", f.events(k), withSeqs([]store.Event{clientMessage(at(0), "m1"), statusEvent(at(5), a2a.StateWorking)}))
-	if got := f.claim(claimAt(otherWorker, at(6), 10)); len(got) != 0 {
-		f.Errorf("Claim() of a leased task = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(6), 10))), "Claim() of a leased task")
 }
 
 func claimNothing(f *fixture) {
-	if got := f.claim(claimAt(worker, at(0), 10)); len(got) != 0 {
-		f.Errorf("Claim() of an empty store = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(worker, at(0), 10))), "Claim() of an empty store")
 }
 
 // createDueTasks creates tasks of one owner, with the given due times by id.
@@ -147,9 +144,7 @@ func claimTies(f *fixture) {
 
 func claimLimit(f *fixture) {
 	f.createDueTasks(owner, map[string]time.Time{"a": at(1), "b": at(2), "c": at(3), "d": at(4), "e": at(5)})
-	if got := f.claim(claimAt(worker, at(100), 0)); len(got) != 0 {
-		f.Errorf("Claim() with limit 0 = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(worker, at(100), 0))), "Claim() with limit 0")
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}, {}} {
 		f.equal("Claim()", ids(f.claim(claimAt(worker, at(100), 2))), want)
 	}
@@ -157,9 +152,7 @@ func claimLimit(f *fixture) {
 
 func claimNotDue(f *fixture) {
 	f.createDueTasks(owner, map[string]time.Time{"a": at(50)})
-	if got := f.claim(claimAt(worker, at(49), 1)); len(got) != 0 {
-		f.Errorf("Claim() before the task is due = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(worker, at(49), 1))), "Claim() before the task is due")
 	f.equal("Claim() when the task is due", ids(f.claim(claimAt(worker, at(50), 1))), []string{"a"})
 }
 
@@ -213,10 +206,7 @@ func claimBusyOwner(f *fixture) {
 	for range 2 {
 		p := claimAt(worker, at(100), 1)
 		p.AfterOwner = last
-		got := f.claim(p)
-		if len(got) != 1 {
-			f.Fatalf("Claim() = %d tasks, want 1", len(got))
-		}
+		got := suite.Len(f, f.claim(p), 1, "Claim()")
 		if last = got[0].Key.Owner; last == "quiet" {
 			return
 		}
@@ -227,9 +217,7 @@ func claimBusyOwner(f *fixture) {
 func claimEndedLease(f *fixture) {
 	f.create(key("t1"), at(0))
 	f.claim(claimAt(worker, at(0), 1)) // for one minute
-	if got := f.claim(claimAt(otherWorker, at(59_999), 1)); len(got) != 0 {
-		f.Errorf("Claim() before the lease ends = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(59_999), 1))), "Claim() before the lease ends")
 	got := f.claim(claimAt(otherWorker, at(60_001), 1))
 	if len(got) != 1 || got[0].Queue.Lease.Worker != otherWorker {
 		f.Fatalf("Claim() after the lease ended = %v, want the task", got)
@@ -247,9 +235,7 @@ func claimOwnLease(f *fixture) {
 	f.claim(claimAt(worker, at(0), 1))
 	p := claimAt(worker, at(0).Add(1000*time.Hour), 1)
 	p.Takeover, p.Horizon = true, time.Millisecond
-	if got := f.claim(p); len(got) != 0 {
-		f.Errorf("Claim() of a task leased to the same worker = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(p)), "Claim() of a task leased to the same worker")
 	f.create(key("t2"), at(1))
 	f.equal("Claim() with an own lease", ids(f.claim(p)), []string{"t2"})
 }
@@ -303,10 +289,7 @@ func claimFence(f *fixture) {
 	now := at(0)
 	for i := 1; i <= 5; i++ {
 		w := []string{worker, otherWorker}[i%2]
-		got := f.claim(claimAt(w, now, 1))
-		if len(got) != 1 {
-			f.Fatalf("Claim() call %d = %d tasks, want 1", i, len(got))
-		}
+		got := suite.Len(f, f.claim(claimAt(w, now, 1)), 1, "Claim() call %d", i)
 		want := store.Lease{Worker: w, Fence: int64(i), Until: now.Add(time.Minute)}
 		f.equal("Claim()[0].Queue.Lease", got[0].Queue.Lease, want)
 		if r := got[0].Queue; r.Attempt != i || got[0].Seq != int64(i+1) {
@@ -320,10 +303,7 @@ func claimKeepsTurn(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 7, Attempt: 2, SeenSeq: 1, StartSeq: 1, Lease: store.Lease{Worker: otherWorker, Fence: 40}}
 	f.commit(c)
-	got := f.claim(claimAt(worker, at(1), 1))
-	if len(got) != 1 {
-		f.Fatalf("Claim() = %d tasks, want 1", len(got))
-	}
+	got := suite.Len(f, f.claim(claimAt(worker, at(1), 1)), 1, "Claim()")
 	f.equal("Claim()[0].Queue", got[0].Queue, store.QueueEntry{
 		Phase: store.PhaseLeased, Turn: 7, Attempt: 3, SeenSeq: 1, StartSeq: 1,
 		Lease: store.Lease{Worker: worker, Fence: 41, Until: at(1).Add(time.Minute)},
@@ -383,9 +363,7 @@ func claimIdle(f *fixture) {
 	f.commit(done)
 	p := claimAt(worker, at(0).Add(time.Hour), 10)
 	p.Takeover, p.Horizon = true, time.Millisecond
-	if got := f.claim(p); len(got) != 0 {
-		f.Errorf("Claim() of idle tasks = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(p)), "Claim() of idle tasks")
 }
 
 func claimRequeued(f *fixture) {
@@ -395,9 +373,7 @@ func claimRequeued(f *fixture) {
 	c := changeUnder(k, worker, 1, statusEvent(at(2), a2a.StateSubmitted))
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: at(500), Turn: 1, Attempt: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
 	f.commit(c)
-	if got := f.claim(claimAt(worker, at(499), 1)); len(got) != 0 {
-		f.Errorf("Claim() before the retry is due = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(worker, at(499), 1))), "Claim() before the retry is due")
 	got := f.claim(claimAt(worker, at(500), 1))
 	if len(got) != 1 || got[0].Queue.Attempt != 2 || got[0].Queue.Lease.Fence != 2 {
 		f.Fatalf("Claim() of a task that the worker requeued = %+v, want attempt 2 under fence 2", got)
@@ -409,9 +385,7 @@ func claimCreatedLeased(f *fixture) {
 	c := newTask(key("t1"), "context", at(0))
 	c.Queue = leased(worker, at(100))
 	f.commit(c)
-	if got := f.claim(claimAt(otherWorker, at(99), 1)); len(got) != 0 {
-		f.Errorf("Claim() during the lease = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(99), 1))), "Claim() during the lease")
 	got := f.claim(claimAt(otherWorker, at(100), 1))
 	if len(got) != 1 || got[0].Queue.Lease.Fence != 2 {
 		f.Errorf("Claim() after the lease = %+v, want the task under fence 2", got)
@@ -468,9 +442,7 @@ func backlogCounts(f *fixture) {
 func queuedCounts(f *fixture) {
 	want := func(owner string, limit, n int) {
 		f.Helper()
-		if got, err := f.s.Queued(f.ctx, owner, limit); err != nil || got != n {
-			f.Errorf("Queued(%q, %d) = %d, %v, want %d", owner, limit, got, err, n)
-		}
+		suite.Call(f.s.Queued(f.ctx, owner, limit)).Want(f, n, "Queued(%q, %d)", owner, limit)
 	}
 	want(owner, 10, 0)
 	f.create(store.Key{Owner: otherOwner, ID: "t1"}, at(0))

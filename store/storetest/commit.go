@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func commitTests() []test {
@@ -113,9 +114,7 @@ func leaseRevoked(f *fixture) {
 	canceled.Queue = &store.QueueEntry{Phase: store.PhaseIdle, Turn: 1, Lease: store.Lease{Worker: worker, Fence: 1}}
 	f.commit(canceled)
 	f.wantRejected(store.ErrLeaseLost, changeUnder(k, worker, 1, statusEvent(at(3), a2a.StateCompleted)))
-	if got := f.task(k).Status.State; got != a2a.StateCanceled {
-		f.Errorf("Task().Status.State = %s, want canceled", got)
-	}
+	suite.Equal(f, f.task(k).Status.State, a2a.StateCanceled, "Task().Status.State")
 }
 
 func commitChecksUnread(f *fixture) {
@@ -222,9 +221,7 @@ func changesAreIndependent(f *fixture) {
 	f.equal("Commit() errors", fmt.Sprint(errs), fmt.Sprint(want))
 	f.equal("Commit() versions", seqs, []int64{1, 0, 0, 0, 3})
 	f.task(key("t2"))
-	if got := f.task(key("t1")).Seq; got != 3 {
-		f.Errorf("Task().Seq = %d, want 3", got)
-	}
+	suite.Equal(f, f.task(key("t1")).Seq, 3, "Task().Seq")
 }
 
 func changesInOrder(f *fixture) {
@@ -250,9 +247,7 @@ func changesInOrder(f *fixture) {
 }
 
 func commitOfNothing(f *fixture) {
-	if results, err := f.s.Commit(f.ctx); err != nil || len(results) != 0 {
-		f.Errorf("Commit() of nothing = %v, %v, want nothing", results, err)
-	}
+	suite.Call(f.s.Commit(f.ctx)).Empty(f, "Commit() of nothing")
 }
 
 func malformedChange(f *fixture) {

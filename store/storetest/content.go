@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // largeSize is larger than the values that stores keep in the rows of a log.
@@ -57,10 +58,7 @@ func largeContent(f *fixture, reopen func()) {
 	p := laneClaim(worker, 10, 1)
 	p.Events = len(log)
 	read := func() []store.Event {
-		lanes := f.claimLanes(p)
-		if len(lanes) != 1 {
-			f.Fatalf("ClaimLanes() = %d lanes, want 1", len(lanes))
-		}
+		lanes := suite.Len(f, f.claimLanes(p), 1, "ClaimLanes()")
 		return lanes[0].Events
 	}
 	f.equal("ClaimLanes()", read(), withSeqs(log))

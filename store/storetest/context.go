@@ -3,6 +3,7 @@ package storetest
 import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Tests of contexts that are created and updated by their tasks.
@@ -110,10 +111,7 @@ func contextTasks(f *fixture) {
 	want := implicitContext(owner, "c1", 40)
 	want.UpdatedAt, want.TaskCount = at(95), len(all)
 	for n := range len(all) + 2 {
-		got, err := f.s.Context(f.ctx, owner, "c1", n)
-		if err != nil {
-			f.Fatalf("Context() = %v", err)
-		}
+		got := suite.Call(f.s.Context(f.ctx, owner, "c1", n)).Must(f, "Context()")
 		want.TaskIDs = all[max(0, len(all)-n):]
 		f.equal("Context()", got, want)
 		page := f.contexts(store.ContextQuery{Owner: owner, MaxTaskIDs: n})

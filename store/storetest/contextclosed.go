@@ -3,6 +3,7 @@ package storetest
 import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func closedTests() []test {
@@ -40,9 +41,7 @@ func closedRejectsTasks(f *fixture) {
 		f.equal("Context()", f.context(owner, string(s)), before)
 
 		results := f.commitResults(c, newTask(key("another "+string(s)), "elsewhere", at(0)))
-		if results[1].Err != nil {
-			f.Errorf("Commit() in a call with a rejected change = %v, want nil", results[1].Err)
-		}
+		suite.Do(results[1].Err).Check(f, "Commit() in a call with a rejected change")
 		theirs := store.Key{Owner: otherOwner, ID: "new in " + string(s)}
 		f.commit(newTask(theirs, string(s), at(0)))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func deleteTests() []test {
@@ -200,13 +201,8 @@ func deleteAll(f *fixture) {
 	f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: owner}), store.ContextPage{})
 	f.equal("Renew()", f.renew(at(9), heldLease(keys[0], worker, 1)), keys[:1])
 	f.wantRejected(store.ErrNotFound, changeAt(keys[0], 4, statusEvent(at(9), a2a.StateWorking)))
-	if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: keys[0], ID: "h", CreatedAt: at(9)}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("AddFeedback() on a deleted task = %v, want ErrNotFound", err)
-	}
-	n, err := f.s.ExpireIdempotency(f.ctx, at(1<<40), 99)
-	if err != nil || n != 0 {
-		f.Errorf("ExpireIdempotency() = %d, %v, want 0", n, err)
-	}
+	suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: keys[0], ID: "h", CreatedAt: at(9)})).Fails(f, store.ErrNotFound, "AddFeedback() on a deleted task")
+	suite.Call(f.s.ExpireIdempotency(f.ctx, at(1<<40), 99)).Want(f, 0, "ExpireIdempotency()")
 }
 
 func deleteHides(f *fixture) {

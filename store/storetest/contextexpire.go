@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func contextExpireTests() []test {
@@ -150,7 +151,7 @@ func raceExpireContexts(f *fixture) {
 		id := fmt.Sprint("c", round)
 		f.createEmptyContexts(owner, 1, id)
 		var made atomic.Int64
-		runConcurrently(4, func(i int) {
+		suite.Concurrently(4, func(i int) {
 			if i > 1 {
 				if _, _, err := f.s.ExpireContexts(f.ctx, store.ContextExpiry{Before: at(1 << 40), Limit: 9}); err != nil {
 					f.Errorf("ExpireContexts() = %v, want nil", err)

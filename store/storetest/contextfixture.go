@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // implicitContext returns the context that is created with its first task at ms, with the given
@@ -67,11 +68,7 @@ func (f *fixture) trySaveContext(c store.ContextChange) (store.Context, error) {
 // saveContext makes a change that must succeed and returns the context.
 func (f *fixture) saveContext(c store.ContextChange) store.Context {
 	f.Helper()
-	saved, err := f.trySaveContext(c)
-	if err != nil {
-		f.Fatalf("SaveContext(%q) = %v, want nil", c.Context.Key.ID, err)
-	}
-	return saved
+	return suite.Call(f.trySaveContext(c)).Must(f, "SaveContext(%q)", c.Context.Key.ID)
 }
 
 // wantSaveRejected makes a change that must fail with an error and have no effect.
@@ -79,9 +76,7 @@ func (f *fixture) wantSaveRejected(want error, c store.ContextChange) {
 	f.Helper()
 	k := c.Context.Key
 	before, absent := f.s.Context(f.ctx, k.Owner, k.ID, 9)
-	if got, err := f.trySaveContext(c); !errors.Is(err, want) {
-		f.Errorf("SaveContext(%q) = %+v, %v, want %v", k.ID, got, err, want)
-	}
+	suite.Call(f.trySaveContext(c)).Fails(f, want, "SaveContext(%q)", k.ID)
 	after, err := f.s.Context(f.ctx, k.Owner, k.ID, 9)
 	if errors.Is(err, store.ErrNotFound) != errors.Is(absent, store.ErrNotFound) {
 		f.Errorf("Context(%q) after a rejected change = %v, before %v", k.ID, err, absent)
@@ -102,11 +97,7 @@ func (f *fixture) contexts(q store.ContextQuery) store.ContextPage {
 	if q.Sort == "" {
 		q.Sort = store.ContextsByUpdated
 	}
-	page, err := f.s.Contexts(f.ctx, q)
-	if err != nil {
-		f.Fatalf("Contexts(%+v) = %v, want a page", q, err)
-	}
-	return page
+	return suite.Call(f.s.Contexts(f.ctx, q)).Must(f, "Contexts(%+v)", q)
 }
 
 func newestContexts(owner string, limit int) store.ContextQuery {
@@ -128,11 +119,7 @@ func (f *fixture) deleteContextBatch(id string, limit int) (more bool) {
 	if !slices.Contains(f.pendingDeletions(1<<20), owner+"/"+id) {
 		call = f.s.DeleteContext
 	}
-	more, err := call(f.ctx, owner, id, limit)
-	if err != nil {
-		f.Fatalf("DeleteContext() or FinishDelete() of %q with limit %d = %v, want nil", id, limit, err)
-	}
-	return more
+	return suite.Call(call(f.ctx, owner, id, limit)).Must(f, "DeleteContext() or FinishDelete() of %q with limit %d", id, limit)
 }
 
 // deleteContext deletes a context with up to the given number of tasks, in batches.
@@ -149,10 +136,7 @@ func (f *fixture) deleteContext(id string, tasks, limit int) {
 // pendingDeletions returns the contexts that are pending deletion, as "owner/id", sorted.
 func (f *fixture) pendingDeletions(limit int) []string {
 	f.Helper()
-	keys, err := f.s.PendingDeletions(f.ctx, limit)
-	if err != nil {
-		f.Fatalf("PendingDeletions(%d) = %v, want contexts", limit, err)
-	}
+	keys := suite.Call(f.s.PendingDeletions(f.ctx, limit)).Must(f, "PendingDeletions(%d)", limit)
 	var names []string
 	for _, k := range keys {
 		names = append(names, k.Owner+"/"+k.ID)
@@ -165,9 +149,7 @@ func (f *fixture) pendingDeletions(limit int) []string {
 func (f *fixture) addFeedback(all ...store.Feedback) {
 	f.Helper()
 	for _, b := range all {
-		if err := f.s.AddFeedback(f.ctx, b); err != nil {
-			f.Fatalf("AddFeedback() = %v, want nil", err)
-		}
+		suite.Do(f.s.AddFeedback(f.ctx, b)).Must(f, "AddFeedback()")
 	}
 }
 
@@ -182,10 +164,7 @@ func (f *fixture) allFeedback(q store.FeedbackQuery) []store.Feedback {
 	f.Helper()
 	var all []store.Feedback
 	for range 200 {
-		page, err := f.s.Feedback(f.ctx, q)
-		if err != nil {
-			f.Fatalf("Feedback(%+v) = %v, want a page", q, err)
-		}
+		page := suite.Call(f.s.Feedback(f.ctx, q)).Must(f, "Feedback(%+v)", q)
 		all = append(all, page.Feedback...)
 		if q.Cursor = page.Next; q.Cursor == nil {
 			return all
@@ -200,11 +179,7 @@ func (f *fixture) allFeedback(q store.FeedbackQuery) []store.Feedback {
 
 func (f *fixture) summary(owner string) store.FeedbackSummary {
 	f.Helper()
-	s, err := f.s.FeedbackSummary(f.ctx, owner)
-	if err != nil {
-		f.Fatalf("FeedbackSummary(%q) = %v, want counts", owner, err)
-	}
-	return s
+	return suite.Call(f.s.FeedbackSummary(f.ctx, owner)).Must(f, "FeedbackSummary(%q)", owner)
 }
 
 // sequence returns n ids that consist of a prefix and a number from 0.

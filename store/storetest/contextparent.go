@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func parentTests() []test {
@@ -51,9 +52,7 @@ func parentAbsent(f *fixture) {
 		f.wantSaveRejected(store.ErrParentNotFound, contextWithKey(withParent(c1, parent), "key", 1))
 	}
 	c1 = f.saveContext(withParent(c1, "implicit"))
-	if got := f.context(owner, "c1").ParentID; got != "implicit" {
-		f.Errorf("Context().ParentID = %q, want %q", got, "implicit")
-	}
+	suite.Equal(f, f.context(owner, "c1").ParentID, "implicit", "Context().ParentID")
 	f.saveContext(withParent(c1, ""))
 }
 
@@ -85,9 +84,7 @@ func parentRecreated(f *fixture) {
 	f.createChild("a", "p")
 	f.createChild("b", "a")
 	f.deleteContext("p", 0, 1)
-	if got := f.context(owner, "a").ParentID; got != "p" {
-		f.Errorf("Context().ParentID after the parent was deleted = %q, want %q", got, "p")
-	}
+	suite.Equal(f, f.context(owner, "a").ParentID, "p", "Context().ParentID after the parent was deleted")
 	p := newContext("p", 9)
 	p.Context.ParentID = "b"
 	f.wantSaveRejected(store.ErrParentCycle, p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func contextRaceTests() []test {
@@ -28,21 +29,15 @@ const raceRounds = 15
 func raceSaveContext(f *fixture) {
 	f.saveContext(newContext("c1", 0))
 	for version := range int64(3) {
-		var won atomic.Int64
-		runConcurrently(raceGoroutines/2, func(i int) {
+		won := suite.Winners(f, raceGoroutines/2, store.ErrConflict, func(i int) error {
 			c := fullContext(owner, "c1", i)
 			c.Name = fmt.Sprint("name ", version, " ", i)
 			change := contextWithKey(store.ContextChange{Context: c, Version: version + 1}, c.Name, i)
-			switch _, err := f.trySaveContext(change); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrConflict):
-				f.Errorf("SaveContext() = %v, want ErrConflict", err)
-			}
+			return suite.Err(f.trySaveContext(change))
 		})
 		got := f.context(owner, "c1")
-		if won.Load() != 1 || got.Version != version+2 {
-			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won.Load(), raceGoroutines/2, got.Version, version+2)
+		if won != 1 || got.Version != version+2 {
+			f.Errorf("%d of %d changed the context, now at version %d, want 1 and %d", won, raceGoroutines/2, got.Version, version+2)
 		}
 		for i := range raceGoroutines / 2 {
 			k := fmt.Sprint("name ", version, " ", i)
@@ -56,19 +51,13 @@ func raceSaveContext(f *fixture) {
 }
 
 func raceCreateContext(f *fixture) {
-	var won atomic.Int64
-	runConcurrently(raceGoroutines/2, func(i int) {
+	won := suite.Winners(f, raceGoroutines/2, store.ErrExists, func(i int) error {
 		c := newContext("c1", i)
 		c.Context.Name = fmt.Sprint("name ", i)
-		switch _, err := f.trySaveContext(c); {
-		case err == nil:
-			won.Add(1)
-		case !errors.Is(err, store.ErrExists):
-			f.Errorf("SaveContext() = %v, want ErrExists", err)
-		}
+		return suite.Err(f.trySaveContext(c))
 	})
-	if got := f.context(owner, "c1"); won.Load() != 1 || fmt.Sprint("name ", got.CreatedAt.Sub(start).Milliseconds()) != got.Name {
-		f.Errorf("%d of %d created the context %+v, want 1 whole", won.Load(), raceGoroutines/2, got)
+	if got := f.context(owner, "c1"); won != 1 || fmt.Sprint("name ", got.CreatedAt.Sub(start).Milliseconds()) != got.Name {
+		f.Errorf("%d of %d created the context %+v, want 1 whole", won, raceGoroutines/2, got)
 	}
 }
 
@@ -76,7 +65,7 @@ func raceImplicitContext(f *fixture) {
 	for round := range raceRounds {
 		id := fmt.Sprint("c", round)
 		var saved atomic.Bool
-		runConcurrently(3, func(i int) {
+		suite.Concurrently(3, func(i int) {
 			if i > 0 {
 				if r := f.tryCommit(newTask(key(fmt.Sprint(id, "-", i)), id, at(7))); r.Err != nil {
 					f.Errorf("Commit() = %v, want nil", r.Err)
@@ -109,17 +98,11 @@ func raceParents(f *fixture) {
 		for i, id := range names { // each context gets the next one as its parent
 			changes = append(changes, withParent(f.context(owner, id), names[(i+1)%len(names)]))
 		}
-		var won atomic.Int64
-		runConcurrently(len(changes), func(i int) {
-			switch _, err := f.trySaveContext(changes[i]); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrParentCycle):
-				f.Errorf("SaveContext() = %v, want ErrParentCycle", err)
-			}
+		won := suite.Winners(f, len(changes), store.ErrParentCycle, func(i int) error {
+			return suite.Err(f.trySaveContext(changes[i]))
 		})
-		if won.Load() != 2 {
-			f.Errorf("%d of 3 contexts are within the next, want 2", won.Load())
+		if won != 2 {
+			f.Errorf("%d of 3 contexts are within the next, want 2", won)
 		}
 	}
 }
@@ -131,7 +114,7 @@ func raceArchive(f *fixture) {
 		archive.RequireFinished = true
 		var made atomic.Int64
 		var archived atomic.Bool
-		runConcurrently(4, func(i int) {
+		suite.Concurrently(4, func(i int) {
 			if i == 0 {
 				_, err := f.trySaveContext(archive)
 				archived.Store(err == nil)
@@ -157,7 +140,7 @@ func raceArchive(f *fixture) {
 func raceDeleteContext(f *fixture) {
 	keys := f.createFullContext(owner, "c1", 20)
 	unrelated := f.createFullContext(owner, "c2", 2)
-	runConcurrently(8, func(i int) {
+	suite.Concurrently(8, func(i int) {
 		for range len(keys) + 2 {
 			more, err := f.s.DeleteContext(f.ctx, owner, "c1", 1+i%3)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -183,13 +166,11 @@ func raceDeleteCreate(f *fixture) {
 	f.deleteContextBatch("c1", 1)
 	var done atomic.Bool
 	made := make([][]store.Key, 4)
-	runConcurrently(5, func(i int) {
+	suite.Concurrently(5, func(i int) {
 		if i == 4 {
 			defer done.Store(true)
-			for more, err := true, error(nil); more; {
-				if more, err = f.s.DeleteContext(f.ctx, owner, "c1", 1); err != nil {
-					f.Errorf("DeleteContext() = %v, want nil", err)
-				}
+			for more := true; more; {
+				more = suite.Call(f.s.DeleteContext(f.ctx, owner, "c1", 1)).Check(f, "DeleteContext()")
 			}
 			return
 		}
@@ -230,7 +211,7 @@ func raceDeleteBusy(f *fixture) {
 		old := f.createFullContext(owner, id, 1)
 		k := key("new in " + id)
 		var created, deleted atomic.Bool
-		runConcurrently(2, func(i int) {
+		suite.Concurrently(2, func(i int) {
 			if i == 0 {
 				r := f.tryCommit(newTask(k, id, at(9)))
 				created.Store(r.Err == nil)

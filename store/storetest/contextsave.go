@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func saveTests() []test {
@@ -296,10 +297,7 @@ func saveKey(f *fixture) {
 	theirs := contextWithKey(newContext("c1", 0), "create", 1)
 	theirs.Context.Key.Owner, theirs.Idempotency.Owner = otherOwner, otherOwner
 	f.saveContext(theirs)
-	n, err := f.s.ExpireIdempotency(f.ctx, at(2), 10)
-	if err != nil || n != 2 {
-		f.Errorf("ExpireIdempotency() = %d, %v, want 2", n, err)
-	}
+	suite.Call(f.s.ExpireIdempotency(f.ctx, at(2), 10)).Want(f, 2, "ExpireIdempotency()")
 	f.saveContext(contextWithKey(newContext("c2", 0), "create", 9))
 }
 
@@ -317,9 +315,7 @@ func saveRequireFinished(f *fixture) {
 			f.commit(changeAt(k, 2, statusEvent(at(2), a2a.StateFailed)))
 			change.Version = 2
 		}
-		if got := f.saveContext(change).Status; got != a2a.ContextArchived {
-			f.Errorf("SaveContext() with RequireFinished and a task in state %s = %s, want archived", s, got)
-		}
+		suite.Equal(f, f.saveContext(change).Status, a2a.ContextArchived, "SaveContext() with RequireFinished and a task in state %s", s)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func deleteRaceTests() []test {
@@ -22,16 +23,10 @@ func raceDeleteTask(f *fixture) {
 	for round := range raceRounds {
 		k := key(fmt.Sprint("t", round))
 		f.createFullTask(k, "c1", round)
-		var won atomic.Int64
-		runConcurrently(4, func(i int) {
-			switch _, err := f.s.DeleteTask(f.ctx, k, i%2 == 0); {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, store.ErrNotFound):
-				f.Errorf("DeleteTask() = %v, want nil or ErrNotFound", err)
-			}
+		won := suite.Winners(f, 4, store.ErrNotFound, func(i int) error {
+			return suite.Err(f.s.DeleteTask(f.ctx, k, i%2 == 0))
 		})
-		f.equal("successful deletions", won.Load(), int64(1))
+		f.equal("successful deletions", won, int64(1))
 		f.wantTaskGone(k)
 	}
 	f.equal("Context().TaskCount", f.context(owner, "c1").TaskCount, 0)
@@ -48,7 +43,7 @@ func raceDeleteWhileAdding(f *fixture) {
 		end.Queue = idle()
 		end.Webhooks = testWebhooks("q")
 		var deleted atomic.Bool
-		runConcurrently(4, func(i int) {
+		suite.Concurrently(4, func(i int) {
 			var err error
 			switch i {
 			case 0:
@@ -91,13 +86,10 @@ func raceDeleteWhileDelivering(f *fixture) {
 		f.commit(c)
 		l := f.claimLane(worker, 100_000*(round+1))
 		var deleted, replayed atomic.Bool
-		runConcurrently(3, func(i int) {
+		suite.Concurrently(3, func(i int) {
 			switch i {
 			case 0:
-				_, err := f.s.AckLanes(f.ctx, ackDeadLetters(l, len(l.Events), 1))
-				if err != nil {
-					f.Errorf("AckLanes() = %v, want nil", err)
-				}
+				suite.Call(f.s.AckLanes(f.ctx, ackDeadLetters(l, len(l.Events), 1))).Check(f, "AckLanes()")
 			case 1:
 				_, err := f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(2))
 				replayed.Store(err == nil)
@@ -134,7 +126,7 @@ func raceExpireTasks(f *fixture) {
 		f.commit(idleTask(key(fmt.Sprint("u", i)), fmt.Sprint("c", i%5), i, a2a.StateWorking))
 	}
 	var removed atomic.Int64
-	runConcurrently(4, func(i int) {
+	suite.Concurrently(4, func(i int) {
 		for range 200 {
 			p := store.TaskExpiry{State: a2a.StateCompleted, Before: at(1 << 30), Limit: 1 + 3*i}
 			for {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func durableWebhook(f *fixture, reopen func()) {
@@ -19,9 +20,7 @@ func durableWebhook(f *fixture, reopen func()) {
 		{Name: endpoint, Failures: 3, FailedAt: at(10), OpenUntil: at(500), UpdatedAt: at(20)},
 		{Name: endpoint + "0", Disabled: true, Reason: "gone", UpdatedAt: at(20)},
 	} {
-		if err := f.s.SaveEndpoint(f.ctx, e); err != nil {
-			f.Fatalf("SaveEndpoint() = %v", err)
-		}
+		suite.Do(f.s.SaveEndpoint(f.ctx, e)).Must(f, "SaveEndpoint()")
 	}
 	type snapshot struct {
 		Lanes     []store.Lane

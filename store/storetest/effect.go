@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // The tests of effects append to transcripts of the store. They skip a store without such effects.
@@ -100,10 +101,7 @@ func (f *fixture) wantTexts(want ...string) {
 
 func (f *fixture) texts(k history.Key) []string {
 	f.Helper()
-	messages, err := f.history().Messages(f.ctx, k, 0, 0)
-	if err != nil {
-		f.Fatalf("Messages() = %v", err)
-	}
+	messages := suite.Call(f.history().Messages(f.ctx, k, 0, 0)).Must(f, "Messages()")
 	texts := []string{}
 	for _, m := range messages {
 		texts = append(texts, strings.Trim(string(m.Body), `"`))
@@ -307,18 +305,14 @@ func effectsExpired(f *fixture) {
 	for i, idempotencyKey := range []string{"", "key"} {
 		old := appendParams("old")
 		old.TTL = time.Millisecond
-		if _, err := h.Append(f.ctx, session, old); err != nil {
-			f.Fatalf("Append() = %v", err)
-		}
+		suite.Call(h.Append(f.ctx, session, old)).Must(f, "Append()")
 		time.Sleep(20 * time.Millisecond) // stores of this suite have the clock of the system
 		p := appendParams("new")
 		p.IdempotencyKey, p.TTL = idempotencyKey, history.NoTTL
 		f.commit(withEffects(newTask(key(fmt.Sprint("t", i)), "c1", at(0)), f.effect(h.(history.Transactional).AppendEffect(session, p))))
 		f.wantTexts("new")
 		f.equal("sequence of the newest message", f.newest(), int64(1))
-		if err := h.Clear(f.ctx, session); err != nil {
-			f.Fatalf("Clear() = %v", err)
-		}
+		suite.Do(h.Clear(f.ctx, session)).Must(f, "Clear()")
 	}
 }
 
@@ -331,10 +325,7 @@ func effectsFacts(f *fixture) {
 	scope := memory.Scope{Owner: owner, Agent: "agent"}
 	found := func() []string {
 		f.Helper()
-		all, err := facts.Search(f.ctx, scope, memory.SearchParams{})
-		if err != nil {
-			f.Fatalf("Search() = %v", err)
-		}
+		all := suite.Call(facts.Search(f.ctx, scope, memory.SearchParams{})).Must(f, "Search()")
 		texts := make([]string, len(all.Facts))
 		for i, m := range all.Facts {
 			texts[i] = fmt.Sprint(m.Content, " ", m.Version)
@@ -366,16 +357,10 @@ func effectsFacts(f *fixture) {
 func effectsBlobs(f *fixture) {
 	f.history()
 	blobs := f.s.(interface{ Blobs(blob.Config) *blob.Blobs }).Blobs(blob.Config{})
-	info, err := blobs.Put(f.ctx, strings.NewReader("content"), blob.PutParams{Owner: owner})
-	if err != nil {
-		f.Fatalf("Put() = %v", err)
-	}
+	info := suite.Call(blobs.Put(f.ctx, strings.NewReader("content"), blob.PutParams{Owner: owner})).Must(f, "Put()")
 	holders := func() []string {
 		f.Helper()
-		info, err := blobs.Stat(f.ctx, owner, info.Ref)
-		if err != nil {
-			f.Fatalf("Stat() = %v", err)
-		}
+		info := suite.Call(blobs.Stat(f.ctx, owner, info.Ref)).Must(f, "Stat()")
 		return append([]string{}, info.Holders...)
 	}
 	k := key("t1")
@@ -390,9 +375,7 @@ func effectsBlobs(f *fixture) {
 	f.commit(withEffects(changeAt(k, 1), unpin, unpin))
 	f.equal("holders", holders(), []string{})
 	f.commit(withEffects(changeAt(k, 1), remove, remove, unpin))
-	if _, err := blobs.Stat(f.ctx, owner, info.Ref); !errors.Is(err, blob.ErrNotFound) {
-		f.Errorf("Stat() of a deleted blob = %v, want ErrNotFound", err)
-	}
+	suite.Call(blobs.Stat(f.ctx, owner, info.Ref)).Fails(f, blob.ErrNotFound, "Stat() of a deleted blob")
 	f.wantEffectError(0, blob.ErrNotFound, withEffects(changeAt(k, 1), pin))
 	if _, err := blobs.PinEffect(owner, info.Ref, ""); a2a.CodeOf(err) != a2a.CodeInvalid {
 		f.Errorf("PinEffect() without a holder = %v, want an error of invalid arguments", err)
@@ -404,7 +387,7 @@ func effectsConcurrent(f *fixture) {
 	h := f.history()
 	other := session
 	other.Session = "other"
-	runConcurrently(writers, func(w int) {
+	suite.Concurrently(writers, func(w int) {
 		sessions := []history.Key{session, other}
 		if w%2 == 0 { // the opposite order
 			sessions = []history.Key{other, session}

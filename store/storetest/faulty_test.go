@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
@@ -22,9 +23,7 @@ func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
 			t.Parallel()
 			inner := newModel()
 			s := Faulty(inner, FailCall("Commit", 2, test.fault))
-			if _, err := s.Commit(ctx, newTask(key("t1"), "c1", at(0))); err != nil {
-				t.Fatalf("Commit() call 1 = %v, want nil", err)
-			}
+			suite.Call(s.Commit(ctx, newTask(key("t1"), "c1", at(0)))).Must(t, "Commit() call 1")
 			results, err := s.Commit(ctx, newTask(key("t2"), "c1", at(0)))
 			if !errors.Is(err, a2a.ErrUnavailable) || results != nil {
 				t.Errorf("Commit() call 2 = %v, %v, want only an unavailable error", results, err)
@@ -33,9 +32,7 @@ func TestFaultyFailsTheCallOfThePlan(t *testing.T) {
 			if made := err == nil; made != test.made {
 				t.Errorf("failed Commit() was applied: %t, want %t", made, test.made)
 			}
-			if _, err := s.Commit(ctx, newTask(key("t3"), "c1", at(0))); err != nil {
-				t.Errorf("Commit() call 3 = %v, want nil", err)
-			}
+			suite.Call(s.Commit(ctx, newTask(key("t3"), "c1", at(0)))).Check(t, "Commit() call 3")
 		})
 	}
 }
@@ -70,9 +67,7 @@ func TestFaultyCoversEveryMethod(t *testing.T) {
 		return FailBefore
 	})
 	for method, call := range calls(t.Context(), s) {
-		if err := call(); !errors.Is(err, a2a.ErrUnavailable) {
-			t.Errorf("%s() = %v, want an unavailable error", method, err)
-		}
+		suite.Do(call()).Fails(t, a2a.ErrUnavailable, "%s()", method)
 		if got := methods[len(methods)-1]; got != method {
 			t.Errorf("%s() asked the plan for %s", method, got)
 		}
@@ -87,9 +82,7 @@ func TestFaultyPassesChangesToThePlan(t *testing.T) {
 		}
 		return Pass
 	})
-	if _, err := s.Commit(t.Context(), newTask(key("good"), "c1", at(0))); err != nil {
-		t.Errorf("Commit() of task good = %v, want nil", err)
-	}
+	suite.Call(s.Commit(t.Context(), newTask(key("good"), "c1", at(0)))).Check(t, "Commit() of task good")
 	if _, err := s.Commit(t.Context(), newTask(key("bad"), "c1", at(0))); err == nil {
 		t.Errorf("Commit() of task bad = nil, want an error")
 	}

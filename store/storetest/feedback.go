@@ -1,10 +1,10 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func feedbackTests() []test {
@@ -38,9 +38,7 @@ func feedbackRoundTrip(f *fixture) {
 func feedbackAbsent(f *fixture) {
 	f.create(key("t1"), at(0))
 	for _, k := range []store.Key{key("none"), {Owner: otherOwner, ID: "t1"}} {
-		if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)}); !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("AddFeedback(%s) = %v, want ErrNotFound", taskName(k), err)
-		}
+		suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f", Rating: 1, CreatedAt: at(1)})).Fails(f, store.ErrNotFound, "AddFeedback(%s)", taskName(k))
 		f.equal("Feedback() on an absent task", f.feedbackOf(k), []store.Feedback{})
 	}
 	f.equal("Feedback()", f.feedbackOf(key("t1")), []store.Feedback{})
@@ -53,9 +51,7 @@ func feedbackOnce(f *fixture) {
 	first := store.Feedback{Key: key("t1"), ID: "f", Rating: 4, Text: "first", CreatedAt: at(1)}
 	f.addFeedback(first)
 	for _, again := range []store.Feedback{first, {Key: key("t1"), ID: "f", Rating: 1, Text: "again", CreatedAt: at(9)}} {
-		if err := f.s.AddFeedback(f.ctx, again); !errors.Is(err, store.ErrExists) {
-			f.Errorf("AddFeedback() of the same id = %v, want ErrExists", err)
-		}
+		suite.Do(f.s.AddFeedback(f.ctx, again)).Fails(f, store.ErrExists, "AddFeedback() of the same id")
 	}
 	f.equal("Feedback()", f.feedbackOf(key("t1")), []store.Feedback{first})
 	f.equal("FeedbackSummary()", f.summary(owner), store.FeedbackSummary{Ratings: [6]int{4: 1}})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // fixture is one test with a store of its own. Its methods fail the test if a call does not
@@ -27,9 +28,7 @@ func newFixture(t T, h Harness) *fixture {
 		t.Fatalf("Harness.Open returned no store")
 	}
 	t.Cleanup(func() {
-		if err := f.s.Close(); err != nil {
-			t.Errorf("Close() = %v, want nil", err)
-		}
+		suite.Do(f.s.Close()).Check(t, "Close()")
 	})
 	return f
 }
@@ -50,10 +49,7 @@ func (f *fixture) commit(changes ...store.Change) int64 {
 // commitResults applies changes and returns their results.
 func (f *fixture) commitResults(changes ...store.Change) []store.Result {
 	f.Helper()
-	results, err := f.s.Commit(f.ctx, changes...)
-	if err != nil {
-		f.Fatalf("Commit() = %v, want no error", err)
-	}
+	results := suite.Call(f.s.Commit(f.ctx, changes...)).Must(f, "Commit()")
 	if len(results) != len(changes) {
 		f.Fatalf("Commit() of %d changes returned %d results", len(changes), len(results))
 	}
@@ -89,11 +85,7 @@ func (f *fixture) task(k store.Key) *store.Task {
 
 func (f *fixture) taskWith(k store.Key, opts store.TaskOptions) *store.Task {
 	f.Helper()
-	t, err := f.s.Task(f.ctx, k, opts)
-	if err != nil {
-		f.Fatalf("Task(%s) = %v, want a task", taskName(k), err)
-	}
-	return t
+	return suite.Call(f.s.Task(f.ctx, k, opts)).Must(f, "Task(%s)", taskName(k))
 }
 
 // events returns the complete log of a task, read in pages.
@@ -102,10 +94,7 @@ func (f *fixture) events(k store.Key) []store.Event {
 	const page = 100
 	var log []store.Event
 	for {
-		events, err := f.s.Events(f.ctx, k, int64(len(log)), page)
-		if err != nil {
-			f.Fatalf("Events(%s) = %v, want the log", taskName(k), err)
-		}
+		events := suite.Call(f.s.Events(f.ctx, k, int64(len(log)), page)).Must(f, "Events(%s)", taskName(k))
 		log = append(log, events...)
 		if len(events) < page {
 			return log
@@ -115,10 +104,7 @@ func (f *fixture) events(k store.Key) []store.Event {
 
 func (f *fixture) claim(p store.ClaimParams) []*store.Task {
 	f.Helper()
-	tasks, err := f.s.Claim(f.ctx, p)
-	if err != nil {
-		f.Fatalf("Claim() = %v, want tasks", err)
-	}
+	tasks := suite.Call(f.s.Claim(f.ctx, p)).Must(f, "Claim()")
 	if len(tasks) > p.Limit {
 		f.Errorf("Claim() with limit %d returned %d tasks", p.Limit, len(tasks))
 	}
@@ -127,75 +113,47 @@ func (f *fixture) claim(p store.ClaimParams) []*store.Task {
 
 func (f *fixture) list(q store.Query) store.Page {
 	f.Helper()
-	page, err := f.s.Tasks(f.ctx, q)
-	if err != nil {
-		f.Fatalf("Tasks() = %v, want a page", err)
-	}
-	return page
+	return suite.Call(f.s.Tasks(f.ctx, q)).Must(f, "Tasks()")
 }
 
 func (f *fixture) steps(k store.Key, turn int) []store.Step {
 	f.Helper()
-	steps, err := f.s.Steps(f.ctx, k, turn)
-	if err != nil {
-		f.Fatalf("Steps(%s, %d) = %v, want steps", taskName(k), turn, err)
-	}
-	return steps
+	return suite.Call(f.s.Steps(f.ctx, k, turn)).Must(f, "Steps(%s, %d)", taskName(k), turn)
 }
 
 // context returns a context with the ids of up to 100 of its newest tasks.
 func (f *fixture) context(owner, id string) store.Context {
 	f.Helper()
-	c, err := f.s.Context(f.ctx, owner, id, 100)
-	if err != nil {
-		f.Fatalf("Context(%q, %q) = %v, want a context", owner, id, err)
-	}
-	return c
+	return suite.Call(f.s.Context(f.ctx, owner, id, 100)).Must(f, "Context(%q, %q)", owner, id)
 }
 
 func (f *fixture) record(owner, key string) store.IdempotencyRecord {
 	f.Helper()
-	r, err := f.s.Idempotency(f.ctx, owner, key)
-	if err != nil {
-		f.Fatalf("Idempotency(%q, %q) = %v, want a record", owner, key, err)
-	}
-	return r
+	return suite.Call(f.s.Idempotency(f.ctx, owner, key)).Must(f, "Idempotency(%q, %q)", owner, key)
 }
 
 func (f *fixture) backlog() store.Backlog {
 	f.Helper()
-	b, err := f.s.Backlog(f.ctx)
-	if err != nil {
-		f.Fatalf("Backlog() = %v, want counts", err)
-	}
-	return b
+	return suite.Call(f.s.Backlog(f.ctx)).Must(f, "Backlog()")
 }
 
 // wantNoTask checks that no read finds the task.
 func (f *fixture) wantNoTask(k store.Key) {
 	f.Helper()
-	if t, err := f.s.Task(f.ctx, k, store.TaskOptions{}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Task(%s) = %v, %v, want ErrNotFound", taskName(k), t, err)
-	}
-	if log, err := f.s.Events(f.ctx, k, 0, 10); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Events(%s) = %v, %v, want ErrNotFound", taskName(k), log, err)
-	}
+	suite.Call(f.s.Task(f.ctx, k, store.TaskOptions{})).Fails(f, store.ErrNotFound, "Task(%s)", taskName(k))
+	suite.Call(f.s.Events(f.ctx, k, 0, 10)).Fails(f, store.ErrNotFound, "Events(%s)", taskName(k))
 }
 
 // wantNoRecord checks that no record of an idempotency key exists.
 func (f *fixture) wantNoRecord(owner, key string) {
 	f.Helper()
-	if r, err := f.s.Idempotency(f.ctx, owner, key); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Idempotency(%q, %q) = %+v, %v, want ErrNotFound", owner, key, r, err)
-	}
+	suite.Call(f.s.Idempotency(f.ctx, owner, key)).Fails(f, store.ErrNotFound, "Idempotency(%q, %q)", owner, key)
 }
 
 // wantNoContext checks that no read finds the context.
 func (f *fixture) wantNoContext(owner, id string) {
 	f.Helper()
-	if c, err := f.s.Context(f.ctx, owner, id, 1); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Context(%q, %q) = %+v, %v, want ErrNotFound", owner, id, c, err)
-	}
+	suite.Call(f.s.Context(f.ctx, owner, id, 1)).Fails(f, store.ErrNotFound, "Context(%q, %q)", owner, id)
 }
 
 // equal compares the result of a call with the expected one.

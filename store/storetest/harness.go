@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Harness describes a backend to the suite.
@@ -40,12 +41,7 @@ func RunOn(t T, h Harness) {
 	for _, g := range groups() {
 		t.Run(g.name, func(t T) {
 			t.Parallel()
-			for _, test := range g.tests {
-				t.Run(test.name, func(t T) {
-					t.Parallel()
-					test.run(newFixture(t, h))
-				})
-			}
+			suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
 		})
 	}
 	t.Run("random calls have the same results as on the model", func(t T) {

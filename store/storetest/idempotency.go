@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Tests of steps and idempotency records.
@@ -149,12 +150,8 @@ func recordPerOwner(f *fixture) {
 	f.wantNoRecord(otherOwner, "key")
 	theirs := store.Key{Owner: otherOwner, ID: "t9"}
 	f.commit(withKey(newTask(theirs, "c1", at(0)), "key", at(0)))
-	if got := f.record(otherOwner, "key").TaskID; got != "t9" {
-		f.Errorf("Idempotency().TaskID = %q, want t9", got)
-	}
-	if got := f.record(owner, "key").TaskID; got != "t1" {
-		f.Errorf("Idempotency().TaskID = %q, want t1", got)
-	}
+	suite.Equal(f, f.record(otherOwner, "key").TaskID, "t9", "Idempotency().TaskID")
+	suite.Equal(f, f.record(owner, "key").TaskID, "t1", "Idempotency().TaskID")
 }
 
 func recordExpiry(f *fixture) {
@@ -176,10 +173,7 @@ func recordExpiry(f *fixture) {
 	for _, call := range []struct{ ms, limit, removed, left int }{
 		{0, 10, 0, 10}, {6, 0, 0, 10}, {6, 4, 4, 6}, {6, 4, 2, 4}, {6, 4, 0, 4}, {100, 3, 3, 1},
 	} {
-		n, err := f.s.ExpireIdempotency(f.ctx, at(call.ms), call.limit)
-		if err != nil || n != call.removed {
-			f.Errorf("ExpireIdempotency(%d ms, %d) = %d, %v, want %d", call.ms, call.limit, n, err, call.removed)
-		}
+		suite.Call(f.s.ExpireIdempotency(f.ctx, at(call.ms), call.limit)).Want(f, call.removed, "ExpireIdempotency(%d ms, %d)", call.ms, call.limit)
 		if got := left(); got != call.left {
 			f.Errorf("ExpireIdempotency(%d ms, %d) leaves %d records, want %d", call.ms, call.limit, got, call.left)
 		}

@@ -1,10 +1,9 @@
 package storetest
 
 import (
-	"errors"
-
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func isolationTests() []test {
@@ -29,9 +28,7 @@ func isolationAbsent(f *fixture) {
 	f.wantNoRecord(otherOwner, "key")
 	f.wantNoContext(otherOwner, "c1")
 	f.equal("Steps()", f.steps(theirs, 1), []store.Step{})
-	if versions, err := f.s.Versions(f.ctx, []store.Key{theirs}); err != nil || len(versions) != 0 {
-		f.Errorf("Versions() = %v, %v, want nothing", versions, err)
-	}
+	suite.Call(f.s.Versions(f.ctx, []store.Key{theirs})).Empty(f, "Versions()")
 	f.wantRejected(store.ErrNotFound, changeAt(theirs, 2, statusEvent(at(2), a2a.StateCanceled)))
 	f.wantRejected(store.ErrNotFound, changeUnder(theirs, worker, 1, statusEvent(at(2), a2a.StateCanceled)))
 	f.equal("Renew()", f.renew(at(9), heldLease(theirs, worker, 1)), []store.Key{theirs})
@@ -40,12 +37,8 @@ func isolationAbsent(f *fixture) {
 	if page := f.contexts(store.ContextQuery{Owner: otherOwner}); len(page.Contexts) != 0 || page.Total != 0 {
 		f.Errorf("Contexts() = %+v, want nothing", page)
 	}
-	if _, err := f.trySaveContext(store.ContextChange{Context: fullContext(otherOwner, "c1", 2), Version: 1}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("SaveContext() = %v, want ErrNotFound", err)
-	}
-	if more, err := f.s.DeleteContext(f.ctx, otherOwner, "c1", 9); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("DeleteContext() = %t, %v, want ErrNotFound", more, err)
-	}
+	suite.Call(f.trySaveContext(store.ContextChange{Context: fullContext(otherOwner, "c1", 2), Version: 1})).Fails(f, store.ErrNotFound, "SaveContext()")
+	suite.Call(f.s.DeleteContext(f.ctx, otherOwner, "c1", 9)).Fails(f, store.ErrNotFound, "DeleteContext()")
 	for _, q := range []store.Query{{}, {ContextID: "c1"}, {States: []a2a.TaskState{a2a.StateWorking}}} {
 		q.Owner, q.Limit, q.Total = otherOwner, 10, true
 		if page := f.list(q); len(page.Tasks) != 0 || page.Total != 0 {
@@ -77,9 +70,7 @@ func isolationSameIDs(f *fixture) {
 		if got := f.list(store.Query{Owner: k.Owner, ContextID: "c1", Limit: 5, Total: true}); len(got.Tasks) != 1 || got.Tasks[0].Key != k || got.Total != 1 {
 			f.Errorf("Tasks() of %q = %+v, want its own task", k.Owner, got)
 		}
-		if got := f.record(k.Owner, "key").Owner; got != k.Owner {
-			f.Errorf("Idempotency().Owner = %q, want %q", got, k.Owner)
-		}
+		suite.Equal(f, f.record(k.Owner, "key").Owner, k.Owner, "Idempotency().Owner")
 	}
 	f.equal("versions", []int64{f.task(mine).Seq, f.task(theirs).Seq}, []int64{2, 1})
 	got := f.claim(claimAt(worker, at(10), 1))

@@ -1,23 +1,20 @@
 package storetest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // KillConfig contains the parameters of KillLoop.
@@ -29,12 +26,6 @@ type KillConfig struct {
 	// Writers is the number of goroutines of a process that commit; 0 means 8.
 	Writers int
 }
-
-// Environment variables of the process to kill.
-const (
-	killDir   = "HOLDFAST_STORETEST_KILL_DIR"
-	killRound = "HOLDFAST_STORETEST_KILL_ROUND"
-)
 
 // KillLoop starts processes that commit, kills them with SIGKILL at random times, and checks
 // the store after each kill. The store must contain everything that was acknowledged and no
@@ -48,8 +39,8 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 	if cfg.Writers == 0 {
 		cfg.Writers = 8
 	}
-	if dir := os.Getenv(killDir); dir != "" {
-		commitUntilKilled(t, cfg, dir)
+	if dir, round, ok := suite.Killed(); ok {
+		commitUntilKilled(t, cfg, dir, round)
 		return
 	}
 	dir := t.TempDir()
@@ -68,76 +59,30 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 // runAndKill runs a process, kills it, and records what it acknowledged.
 func runAndKill(t *testing.T, dir string, round int, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run="+exactPattern(t.Name()), "-test.count=1")
-	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatalf("pipe: %v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	delay := time.Duration(5+rand.IntN(200)) * time.Millisecond
-	var timer *time.Timer
-	var output strings.Builder
-	for r := bufio.NewReader(out); ; {
-		line, err := r.ReadString('\n')
-		if err != nil { // an incomplete last line acknowledges nothing
-			break
-		}
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "deleted" {
+	suite.Kill(t, dir, round, time.Duration(5+rand.IntN(200))*time.Millisecond, func(f []string) bool {
+		switch {
+		case len(f) == 3 && f[0] == "deleted":
 			deleted[store.ContextKey{Owner: f[1], ID: f[2]}] = true
-			continue
+		case len(f) == 4 && f[0] == "acknowledged":
+			seq, err := strconv.ParseInt(f[3], 10, 64)
+			k := store.Key{Owner: f[1], ID: f[2]}
+			acked[k] = max(acked[k], seq)
+			return err == nil
+		default:
+			return false
 		}
-		k, seq, ok := parseAck(line)
-		if !ok {
-			output.WriteString(line)
-			continue
-		}
-		acked[k] = max(acked[k], seq)
-		if timer == nil { // the process works
-			timer = time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
-		}
-	}
-	err = cmd.Wait()
-	if timer == nil || cmd.ProcessState.Exited() {
-		t.Fatalf("process of round %d exited before it was killed: %v\n%s", round, err, output.String())
-	}
-}
-
-// exactPattern returns the -test.run pattern that matches only the named test.
-func exactPattern(name string) string {
-	parts := strings.Split(name, "/")
-	for i, p := range parts {
-		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
-	}
-	return strings.Join(parts, "/")
-}
-
-func parseAck(line string) (store.Key, int64, bool) {
-	f := strings.Fields(line)
-	if len(f) != 4 || f[0] != "acknowledged" {
-		return store.Key{}, 0, false
-	}
-	seq, err := strconv.ParseInt(f[3], 10, 64)
-	return store.Key{Owner: f[1], ID: f[2]}, seq, err == nil
+		return true
+	})
 }
 
 // commitUntilKilled runs in the process to kill.
-func commitUntilKilled(t *testing.T, cfg KillConfig, dir string) {
+func commitUntilKilled(t *testing.T, cfg KillConfig, dir string, round int) {
 	t.Helper()
-	s, err := cfg.Open(dir)
-	if err != nil {
-		t.Fatalf("Open() = %v", err)
-	}
-	round := os.Getenv(killRound)
+	s := suite.Call(cfg.Open(dir)).Must(t, "Open()")
 	deadline := time.Now().Add(30 * time.Second) // if it is not killed
-	runConcurrently(cfg.Writers, func(w int) {
+	suite.Concurrently(cfg.Writers, func(w int) {
 		for n := 0; time.Now().Before(deadline); n++ {
-			k := store.Key{Owner: fmt.Sprint("owner-", w%3), ID: fmt.Sprintf("r%s-w%d-n%d", round, w, n)}
+			k := store.Key{Owner: fmt.Sprint("owner-", w%3), ID: fmt.Sprintf("r%d-w%d-n%d", round, w, n)}
 			err := commitAndReport(t.Context(), os.Stdout, s, k)
 			if err == nil {
 				err = deleteAndReport(t.Context(), os.Stdout, s, k)
@@ -227,19 +172,14 @@ func deleteAndReport(ctx context.Context, out io.Writer, s store.Store, k store.
 // checkDeleted completes pending deletions and checks that nothing is left of deleted contexts.
 func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 	f.Helper()
-	pending, err := f.s.PendingDeletions(f.ctx, 1000)
-	if err != nil {
-		f.Fatalf("PendingDeletions() = %v", err)
-	}
+	pending := suite.Call(f.s.PendingDeletions(f.ctx, 1000)).Must(f, "PendingDeletions()")
 	for _, k := range pending {
 		if deleted[k] {
 			f.Errorf("deletion of context %s is pending, but was acknowledged as complete", k.ID)
 		}
 		f.wantNoContext(k.Owner, k.ID)
 		for more := true; more; {
-			if more, err = f.s.DeleteContext(f.ctx, k.Owner, k.ID, 2); err != nil {
-				f.Fatalf("DeleteContext(%q) after a kill = %v, want nil", k.ID, err)
-			}
+			more = suite.Call(f.s.DeleteContext(f.ctx, k.Owner, k.ID, 2)).Must(f, "DeleteContext(%q) after a kill", k.ID)
 		}
 		deleted[k] = true
 	}
@@ -258,10 +198,7 @@ func (f *fixture) checkDeleted(deleted map[store.ContextKey]bool) {
 // checkAcked opens the store and checks its content.
 func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]int64, deleted map[store.ContextKey]bool) {
 	t.Helper()
-	s, err := cfg.Open(dir)
-	if err != nil {
-		t.Fatalf("Open() after a kill = %v", err)
-	}
+	s := suite.Call(cfg.Open(dir)).Must(t, "Open() after a kill")
 	f := &fixture{T: Wrap(t), s: s, ctx: t.Context()}
 	f.checkDeleted(deleted)
 	versions := make(map[store.Key]int64)
@@ -286,17 +223,13 @@ func checkAcked(t *testing.T, cfg KillConfig, dir string, acked map[store.Key]in
 	if b := f.backlog(); b.Queued != len(versions) || b.Leased != 0 {
 		t.Errorf("Backlog() = %+v, want %d queued", b, len(versions))
 	}
-	if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
-		t.Errorf("Ping() and Close() after a kill = %v", err)
-	}
+	suite.Do(errors.Join(s.Ping(t.Context()), s.Close())).Check(t, "Ping() and Close() after a kill")
 }
 
 // checkComplete checks that a task made by commitAndReport contains all parts of each change.
 func (f *fixture) checkComplete(task *store.Task) {
 	f.Helper()
-	if partial := incompleteChange(task); partial != "" {
-		f.Errorf("Task(%s) = %s", taskName(task.Key), partial)
-	}
+	suite.Equal(f, incompleteChange(task), "", "Task(%s)", taskName(task.Key))
 	log := f.events(task.Key)
 	for i, e := range log {
 		if e.Seq != int64(i+1) {

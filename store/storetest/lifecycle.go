@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func lifecycleTests() []test {
@@ -101,9 +102,7 @@ func webhookCalls(ctx context.Context, s store.Store) map[string]func() error {
 }
 
 func openStore(f *fixture) {
-	if err := f.s.Ping(f.ctx); err != nil {
-		f.Errorf("Ping() = %v, want nil", err)
-	}
+	suite.Do(f.s.Ping(f.ctx)).Check(f, "Ping()")
 	info := f.s.Info()
 	if info.Name == "" {
 		f.Errorf("Info() = %+v, want a name", info)
@@ -119,24 +118,16 @@ func openStore(f *fixture) {
 func closedStore(f *fixture) {
 	f.commit(withKey(newTask(key("t1"), "c1", at(0)), "key", at(0)))
 	info := f.s.Info()
-	if err := f.s.Close(); err != nil {
-		f.Fatalf("Close() = %v, want nil", err)
-	}
+	suite.Do(f.s.Close()).Must(f, "Close()")
 	for method, call := range calls(f.ctx, f.s) {
-		if err := call(); !errors.Is(err, store.ErrClosed) {
-			f.Errorf("%s() of a closed store = %v, want ErrClosed", method, err)
-		}
+		suite.Do(call()).Fails(f, store.ErrClosed, "%s() of a closed store", method)
 	}
-	if got := f.s.Info(); got != info {
-		f.Errorf("Info() of a closed store = %+v, want %+v", got, info)
-	}
+	suite.Equal(f, f.s.Info(), info, "Info() of a closed store")
 }
 
 func closedTwice(f *fixture) {
 	for range 2 {
-		if err := f.s.Close(); err != nil {
-			f.Errorf("Close() = %v, want nil", err)
-		}
+		suite.Do(f.s.Close()).Check(f, "Close()")
 	}
 }
 
@@ -149,9 +140,7 @@ func canceledContext(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	for method, call := range calls(ctx, f.s) {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() with an ended context = %v, want context.Canceled", method, err)
-		}
+		suite.Do(call()).Fails(f, context.Canceled, "%s() with an ended context", method)
 	}
 	f.wantNoTask(key("new"))
 	f.wantNoContext(owner, "new")
@@ -186,8 +175,6 @@ func closeWaits(f *fixture) {
 	for range 8 {
 		<-started
 	}
-	if err := f.s.Close(); err != nil {
-		f.Errorf("Close() = %v, want nil", err)
-	}
+	suite.Do(f.s.Close()).Check(f, "Close()")
 	wg.Wait()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // createCompletedTask creates a completed task with an artifact.
@@ -69,10 +70,7 @@ func listCachedVersions(f *fixture) {
 	}
 	versions := func() map[store.Key]store.TaskVersion {
 		keys := []store.Key{key("t0"), key("t1"), key("t2")}
-		found, err := f.s.Versions(f.ctx, keys)
-		if err != nil {
-			f.Fatalf("Versions() = %v", err)
-		}
+		found := suite.Call(f.s.Versions(f.ctx, keys)).Must(f, "Versions()")
 		for _, k := range keys {
 			one, err := f.s.Versions(f.ctx, []store.Key{k})
 			if v, ok := one[k]; err != nil || ok != has(found, k) || !v.Same(found[k]) {

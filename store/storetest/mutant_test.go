@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // TestSuiteCatchesBrokenStores breaks the model in one way at a time and checks that a test of
@@ -47,7 +48,7 @@ func shortestFirst(t *testing.T) []test {
 		for _, test := range g.tests {
 			test.name = g.name + ": " + test.name
 			var n atomic.Int64
-			run := NewRecorder(t.Context())
+			run := suite.NewRecorder(t.Context())
 			h := Harness{Tasks: mutantTasks, Open: func(T) store.Store {
 				return Faulty(newModel(), func(Call) Fault { n.Add(1); return Pass })
 			}}
@@ -73,7 +74,7 @@ func firstFailure(t *testing.T, tests []test, mutate func(*mutant)) string {
 		mutate(m)
 		return m
 	}}
-	run := NewRecorder(t.Context())
+	run := suite.NewRecorder(t.Context())
 	for _, test := range tests {
 		if !run.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
 			return test.name
@@ -182,9 +183,7 @@ func (m *mutant) Commit(ctx context.Context, changes ...store.Change) ([]store.R
 	}
 	changes = slices.Clone(changes)
 	for i := range changes {
-		if m.change != nil {
-			m.change(&changes[i])
-		}
+		suite.Mutate(m.change, &changes[i])
 		if len(changes[i].Records) > 0 {
 			changes[i].Records = m.mutateRecords(changes[i].Key.Owner, changes[i].Records)
 		}
@@ -222,9 +221,7 @@ func (m *mutant) Task(ctx context.Context, k store.Key, opts store.TaskOptions) 
 }
 
 func (m *mutant) Tasks(ctx context.Context, q store.Query) (store.Page, error) {
-	if m.query != nil {
-		m.query(&q)
-	}
+	suite.Mutate(m.query, &q)
 	return m.Store.Tasks(ctx, q)
 }
 
@@ -242,9 +239,7 @@ func (m *mutant) Versions(ctx context.Context, keys []store.Key) (map[store.Key]
 }
 
 func (m *mutant) Claim(ctx context.Context, p store.ClaimParams) ([]*store.Task, error) {
-	if m.claim != nil {
-		m.claim(&p)
-	}
+	suite.Mutate(m.claim, &p)
 	return m.Store.Claim(ctx, p)
 }
 

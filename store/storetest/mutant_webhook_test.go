@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // webhookMutants are the ways to break the webhooks of a store.
@@ -173,9 +174,7 @@ func (m *mutant) withModel(f func(*model)) {
 }
 
 func (m *mutant) ClaimLanes(ctx context.Context, p store.LaneClaim) ([]store.ClaimedLane, error) {
-	if m.claimLane != nil {
-		m.claimLane(&p)
-	}
+	suite.Mutate(m.claimLane, &p)
 	return m.Store.ClaimLanes(ctx, p)
 }
 
@@ -257,16 +256,12 @@ func (m *mutant) WakeLanes(ctx context.Context, endpoint string, now time.Time, 
 }
 
 func (m *mutant) ExpireWebhooks(ctx context.Context, p store.WebhookExpiry, limit int) (int, error) {
-	if m.expire != nil {
-		m.expire(&p)
-	}
+	suite.Mutate(m.expire, &p)
 	return m.Store.ExpireWebhooks(ctx, p, limit)
 }
 
 func (m *mutant) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
-	if m.deliveryQuery != nil {
-		m.deliveryQuery(&q)
-	}
+	suite.Mutate(m.deliveryQuery, &q)
 	page, err := m.Store.DeadLetters(ctx, q)
 	if m.listsOldestFirst {
 		slices.SortStableFunc(page.Letters, func(a, b store.DeadLetter) int {
@@ -277,9 +272,7 @@ func (m *mutant) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.D
 }
 
 func (m *mutant) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
-	if m.deliveryQuery != nil {
-		m.deliveryQuery(&q)
-	}
+	suite.Mutate(m.deliveryQuery, &q)
 	page, err := m.Store.DeliveryAttempts(ctx, q)
 	if m.listsOldestFirst {
 		slices.SortStableFunc(page.Attempts, func(a, b store.DeliveryAttempt) int {
@@ -290,9 +283,7 @@ func (m *mutant) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (st
 }
 
 func (m *mutant) Lanes(ctx context.Context, q store.LaneQuery) (store.LanePage, error) {
-	if m.laneQuery != nil {
-		m.laneQuery(&q)
-	}
+	suite.Mutate(m.laneQuery, &q)
 	page, err := m.Store.Lanes(ctx, q)
 	if m.sharesData {
 		m.withModel(func(model *model) {

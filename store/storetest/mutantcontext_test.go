@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // contextMutants are the ways to break the contexts, lists and feedback of a store.
@@ -75,9 +76,7 @@ func sortedCopy(texts []string) []string {
 }
 
 func (m *mutant) Contexts(ctx context.Context, q store.ContextQuery) (store.ContextPage, error) {
-	if m.contexts != nil {
-		m.contexts(&q)
-	}
+	suite.Mutate(m.contexts, &q)
 	page, err := m.Store.Contexts(ctx, q)
 	if m.sortsNamesByID && q.Sort == store.ContextsByName && q.Ascending {
 		slices.SortFunc(page.Contexts, func(a, b store.Context) int {
@@ -88,9 +87,7 @@ func (m *mutant) Contexts(ctx context.Context, q store.ContextQuery) (store.Cont
 }
 
 func (m *mutant) SaveContext(ctx context.Context, c store.ContextChange) (store.Context, error) {
-	if m.save != nil {
-		m.save(&c)
-	}
+	suite.Mutate(m.save, &c)
 	return m.Store.SaveContext(ctx, c)
 }
 
@@ -135,9 +132,7 @@ func (m *mutant) AddFeedback(ctx context.Context, f store.Feedback) error {
 }
 
 func (m *mutant) Feedback(ctx context.Context, q store.FeedbackQuery) (store.FeedbackPage, error) {
-	if m.feedback != nil {
-		m.feedback(&q)
-	}
+	suite.Mutate(m.feedback, &q)
 	return m.Store.Feedback(ctx, q)
 }
 

@@ -2,11 +2,14 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // effectMutants are the ways to break the effects of a store.
@@ -41,13 +44,12 @@ var effectMutants = map[string]func(s *inmem.Store, c *store.Change) (after func
 
 // effectsOnly returns a change of an unrelated task with effects.
 func effectsOnly(effects []store.Effect) store.Change {
-	effectTasks++
-	c := newTask(store.Key{Owner: "unrelated", ID: string(rune(effectTasks))}, "c", at(0))
+	c := newTask(store.Key{Owner: "unrelated", ID: fmt.Sprint(effectTasks.Add(1))}, "c", at(0))
 	c.Effects = effects
 	return c
 }
 
-var effectTasks int
+var effectTasks atomic.Int64
 
 // effectMutant is a store that changes the effects of a change.
 type effectMutant struct {
@@ -74,17 +76,12 @@ func (m *effectMutant) Commit(ctx context.Context, changes ...store.Change) ([]s
 }
 
 func TestSuiteCatchesBrokenEffects(t *testing.T) {
-	for name, mutate := range effectMutants {
-		run := NewRecorder(t.Context())
+	suite.Mutants(t, effectMutants, func(t T, mutate func(s *inmem.Store, c *store.Change) (after func())) {
 		h := Harness{Open: func(T) store.Store { return &effectMutant{inmem.New(), mutate} }}
-		failed := ""
 		for _, test := range effectTests() {
-			if test.name != "concurrent changes with effects lose and repeat nothing" && !run.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
-				failed = test.name
+			if test.name != "concurrent changes with effects lose and repeat nothing" {
+				t.Run(test.name, func(t T) { test.run(newFixture(t, h)) })
 			}
 		}
-		if failed == "" {
-			t.Errorf("%s: no test of the suite failed", name)
-		}
-	}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // removalMutant is a store with broken removals.
@@ -54,9 +55,7 @@ var recordMutants = map[string]func(*mutant){
 func (m *mutant) mutateRecords(owner string, changes []store.RecordChange) []store.RecordChange {
 	changed := make([]store.RecordChange, len(changes))
 	for i, c := range changes {
-		if m.records != nil {
-			m.records(&c)
-		}
+		suite.Mutate(m.records, &c)
 		if r, err := m.Record(context.Background(), store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}); m.ignoresRecordVersions && err == nil {
 			c.Version = r.Version
 		}
@@ -79,9 +78,7 @@ func (m *mutant) SaveRecords(ctx context.Context, owner string, changes ...store
 }
 
 func (m *mutant) Records(ctx context.Context, q store.RecordQuery) (store.RecordPage, error) {
-	if m.recordQuery != nil {
-		m.recordQuery(&q)
-	}
+	suite.Mutate(m.recordQuery, &q)
 	return m.Store.Records(ctx, q)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func raceTests() []test {
@@ -25,20 +26,6 @@ func raceTests() []test {
 // raceGoroutines is the number of goroutines in a race.
 const raceGoroutines = 64
 
-// runConcurrently starts n goroutines that call fn at the same time, and waits for them.
-func runConcurrently(n int, fn func(i int)) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			fn(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-}
-
 // tryCommit commits one change. It can be called from any goroutine.
 func (f *fixture) tryCommit(c store.Change) store.Result {
 	results, err := f.s.Commit(f.ctx, c)
@@ -50,19 +37,13 @@ func (f *fixture) tryCommit(c store.Change) store.Result {
 }
 
 func raceCreate(f *fixture) {
-	var won atomic.Int64
-	runConcurrently(raceGoroutines, func(i int) {
+	won := suite.Winners(f, raceGoroutines, store.ErrExists, func(i int) error {
 		c := newTask(key("t1"), fmt.Sprint("c", i), at(i))
 		c.Events = append(c.Events, agentMessage(at(i), a2a.StateWorking, fmt.Sprint("m", i)))
-		switch r := f.tryCommit(c); {
-		case r.Err == nil:
-			won.Add(1)
-		case !errors.Is(r.Err, store.ErrExists):
-			f.Errorf("Commit() = %v, want ErrExists", r.Err)
-		}
+		return f.tryCommit(c).Err
 	})
-	if won.Load() != 1 {
-		f.Errorf("%d of %d created the task, want 1", won.Load(), raceGoroutines)
+	if won != 1 {
+		f.Errorf("%d of %d created the task, want 1", won, raceGoroutines)
 	}
 	t := f.task(key("t1"))
 	if want := "c" + t.Status.Message.ID[1:]; t.ContextID != want || t.Seq != 2 {
@@ -77,7 +58,7 @@ func raceCreate(f *fixture) {
 
 func raceIdempotencyKey(f *fixture) {
 	var won atomic.Value
-	runConcurrently(raceGoroutines, func(i int) {
+	suite.Concurrently(raceGoroutines, func(i int) {
 		id := fmt.Sprint("t", i)
 		switch r := f.tryCommit(withKey(newTask(key(id), "c1", at(i)), "key", at(i))); {
 		case r.Err == nil:
@@ -95,7 +76,7 @@ func raceIdempotencyKey(f *fixture) {
 func raceUpdates(f *fixture) {
 	f.create(key("t1"), at(0))
 	each := max(2, f.h.Tasks/300) // every update conflicts with the updates of all others
-	runConcurrently(raceGoroutines, func(i int) {
+	suite.Concurrently(raceGoroutines, func(i int) {
 		for n := range each {
 			for {
 				t, err := f.s.Task(f.ctx, key("t1"), store.TaskOptions{History: ptr(0)})
@@ -142,7 +123,7 @@ func raceClaims(f *fixture) {
 	}
 	var mu sync.Mutex
 	claimed := make(map[store.Key]int)
-	runConcurrently(8, func(i int) {
+	suite.Concurrently(8, func(i int) {
 		last := ""
 		for {
 			p := claimAt(fmt.Sprint("worker-", i), at(n), 5)
@@ -185,7 +166,7 @@ func raceCancel(f *fixture) {
 		f.commit(c)
 	}
 	var canceled, completed atomic.Int64
-	runConcurrently(8, func(g int) {
+	suite.Concurrently(8, func(g int) {
 		for i := range n {
 			k := key(fmt.Sprint("t", i))
 			var r store.Result
@@ -245,7 +226,7 @@ func raceReaders(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
 	var done atomic.Bool
-	runConcurrently(5, func(i int) {
+	suite.Concurrently(5, func(i int) {
 		switch i {
 		case 0:
 			defer done.Store(true)
@@ -264,9 +245,7 @@ func raceReaders(f *fixture) {
 					f.Errorf("Task() = %v", err)
 					return
 				}
-				if partial := incompleteChange(t); partial != "" {
-					f.Errorf("Task() = %s", partial)
-				}
+				suite.Equal(f, incompleteChange(t), "", "Task()")
 				if t.Seq < last {
 					f.Errorf("Task().Seq = %d after %d", t.Seq, last)
 				}
@@ -279,9 +258,7 @@ func raceReaders(f *fixture) {
 					f.Errorf("Tasks() = %v, %v, want the task", page, err)
 					return
 				}
-				if partial := incompleteChange(page.Tasks[0]); partial != "" {
-					f.Errorf("Tasks() = %s", partial)
-				}
+				suite.Equal(f, incompleteChange(page.Tasks[0]), "", "Tasks()")
 			}
 		case 4:
 			for !done.Load() {
@@ -304,7 +281,7 @@ func raceList(f *fixture) {
 		f.create(key(fmt.Sprint("t", i)), at(i))
 	}
 	var done atomic.Bool
-	runConcurrently(3, func(i int) {
+	suite.Concurrently(3, func(i int) {
 		if i == 0 {
 			defer done.Store(true)
 			for i := range n {
@@ -324,9 +301,7 @@ func raceList(f *fixture) {
 					f.Errorf("Tasks() lists %v before %v", a, b)
 				}
 			}
-			if len(page.Tasks) != n {
-				f.Errorf("Tasks() during changes = %d tasks, want %d", len(page.Tasks), n)
-			}
+			suite.Equal(f, len(page.Tasks), n, "Tasks() during changes")
 			if page.Total != n {
 				f.Errorf("Tasks() during changes = total %d, want %d", page.Total, n)
 			}

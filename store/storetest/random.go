@@ -117,6 +117,13 @@ func (r *randomRun) pick(label string, n int) int { return rapid.IntRange(0, n-1
 
 func (r *randomRun) oneIn(label string, n int) bool { return r.pick(label, n) == n-1 }
 
+// maybe draws a value once in n times.
+func maybe[V any](r *randomRun, label string, n int, v *V, draw func() V) {
+	if r.oneIn(label, n) {
+		*v = draw()
+	}
+}
+
 func (r *randomRun) key() store.Key {
 	return store.Key{
 		Owner: rapid.SampledFrom([]string{"a", "b", "B"}).Draw(r.t, "owner"),
@@ -156,9 +163,7 @@ func (r *randomRun) change() store.Change {
 	for i := range c.Events {
 		c.Events[i] = r.event()
 	}
-	if r.oneIn("run", 2) {
-		c.Queue = r.queueEntry()
-	}
+	maybe(r, "run", 2, &c.Queue, r.queueEntry)
 	for range r.pick("steps", 3) {
 		s := step(r.pick("turn", 2), fmt.Sprint("s", r.pick("step", 3)), fmt.Sprint(r.counter))
 		if r.oneIn("artifacts", 2) {
@@ -255,9 +260,7 @@ func (r *randomRun) queueEntry() *store.QueueEntry {
 	}
 	switch run.Phase {
 	case store.PhaseQueued:
-		if r.oneIn("due", 2) {
-			run.DueAt = r.time()
-		}
+		maybe(r, "due", 2, &run.DueAt, r.time)
 	case store.PhaseLeased:
 		run.Lease.Until = r.time()
 	case store.PhaseIdle:
@@ -284,10 +287,7 @@ func (r *randomRun) claim() {
 	if r.oneIn("skip", 4) {
 		p.Skip = []string{"nobody", r.key().Owner}
 	}
-	got, err := r.got.Claim(r.ctx, p)
-	want, wantErr := r.want.Claim(r.ctx, p)
-	r.wantSame("error of Claim()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	r.wantSame(fmt.Sprintf("Claim(%+v)", p), got, want)
+	compareCalls(r, fmt.Sprintf("Claim(%+v)", p), func(s store.Store) ([]*store.Task, error) { return s.Claim(r.ctx, p) })
 }
 
 func (r *randomRun) renew() {
@@ -301,12 +301,11 @@ func (r *randomRun) renew() {
 	}
 	leases = slices.CompactFunc(leases, func(a, b store.HeldLease) bool { return a.Key == b.Key })
 	until := r.time()
-	got, err := r.got.Renew(r.ctx, until, leases)
-	want, wantErr := r.want.Renew(r.ctx, until, leases)
-	r.wantSame("error of Renew()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	slices.SortFunc(got, compareKeys)
-	slices.SortFunc(want, compareKeys)
-	r.wantSame("Renew()", got, want)
+	compareCalls(r, "Renew()", func(s store.Store) ([]store.Key, error) {
+		lost, err := s.Renew(r.ctx, until, leases)
+		slices.SortFunc(lost, compareKeys)
+		return lost, err
+	})
 }
 
 // list reads all pages of a random list.
@@ -320,32 +319,17 @@ func (r *randomRun) list() {
 		Ascending: r.oneIn("ascending", 2),
 		Options:   r.options(),
 	}
-	if r.oneIn("total limit", 2) {
-		q.TotalLimit = 1 + r.pick("count", 4)
-	}
+	maybe(r, "total limit", 2, &q.TotalLimit, func() int { return 1 + r.pick("count", 4) })
 	for range r.pick("states", 3) {
 		q.States = append(q.States, r.state())
 	}
-	if r.oneIn("after", 3) {
-		q.After = r.time()
-	}
-	if r.oneIn("before", 3) {
-		q.Before = r.time()
-	}
-	if r.oneIn("created after", 3) {
-		q.CreatedAfter = r.time()
-	}
-	if r.oneIn("created before", 3) {
-		q.CreatedBefore = r.time()
-	}
-	if r.oneIn("skip", 3) {
-		q.Offset = r.pick("offset", 4)
-	}
+	maybe(r, "after", 3, &q.After, r.time)
+	maybe(r, "before", 3, &q.Before, r.time)
+	maybe(r, "created after", 3, &q.CreatedAfter, r.time)
+	maybe(r, "created before", 3, &q.CreatedBefore, r.time)
+	maybe(r, "skip", 3, &q.Offset, func() int { return r.pick("offset", 4) })
 	for {
-		got, err := r.got.Tasks(r.ctx, q)
-		want, wantErr := r.want.Tasks(r.ctx, q)
-		r.wantSame("error of Tasks()", fmt.Sprint(err), fmt.Sprint(wantErr))
-		r.wantSame(fmt.Sprintf("Tasks(%+v)", q), got, want)
+		want := compareCalls(r, fmt.Sprintf("Tasks(%+v)", q), func(s store.Store) (store.Page, error) { return s.Tasks(r.ctx, q) })
 		if q.Cursor, q.Offset = want.Next, 0; q.Cursor == nil {
 			return
 		}
@@ -364,10 +348,7 @@ func (r *randomRun) options() store.TaskOptions {
 // limit selects.
 func (r *randomRun) expireIdempotency() {
 	before := r.time()
-	got, err := r.got.ExpireIdempotency(r.ctx, before, 100)
-	want, wantErr := r.want.ExpireIdempotency(r.ctx, before, 100)
-	r.wantSame("error of ExpireIdempotency()", fmt.Sprint(err), fmt.Sprint(wantErr))
-	r.wantSame("ExpireIdempotency()", got, want)
+	compareCalls(r, "ExpireIdempotency()", func(s store.Store) (int, error) { return s.ExpireIdempotency(r.ctx, before, 100) })
 }
 
 // expireTasks removes old tasks in batches until all are checked.
@@ -437,17 +418,18 @@ func (r *randomRun) compareAll() {
 	compareCalls(r, "Backlog()", func(s store.Store) (store.Backlog, error) { return s.Backlog(r.ctx) })
 }
 
-// compareCalls compares the results of a call on both stores.
-func compareCalls[V any](r *randomRun, label string, read func(store.Store) (V, error)) {
+// compareCalls compares the results of a call on both stores and returns the model's.
+func compareCalls[V any](r *randomRun, label string, call func(store.Store) (V, error)) V {
 	r.t.Helper()
-	got, err := read(r.got)
-	want, wantErr := read(r.want)
+	got, err := call(r.got)
+	want, wantErr := call(r.want)
 	if !errors.Is(err, wantErr) {
 		r.t.Fatalf("%s = %v, want %v", label, err, wantErr)
 	}
 	if wantErr == nil {
 		r.wantSame(label, got, want)
 	}
+	return want
 }
 
 func (r *randomRun) wantSame(label string, got, want any) {

@@ -1,13 +1,13 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func readTests() []test {
@@ -84,9 +84,7 @@ func readWithoutArtifacts(f *fixture) {
 	f.equal("Task() as an outline", f.taskWith(k, outline), want.AsOutline())
 	page = f.list(store.Query{Owner: owner, Limit: 1, Options: outline})
 	f.equal("Tasks() as outlines", page.Tasks, []*store.Task{want.AsOutline()})
-	if _, err := f.s.Task(f.ctx, key("none"), outline); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Task() of an absent task as an outline = %v, want ErrNotFound", err)
-	}
+	suite.Call(f.s.Task(f.ctx, key("none"), outline)).Fails(f, store.ErrNotFound, "Task() of an absent task as an outline")
 }
 
 func readEvents(f *fixture) {
@@ -100,10 +98,7 @@ func readEvents(f *fixture) {
 	for _, page := range []struct{ after, limit, from, to int }{
 		{0, 100, 0, 21}, {0, 21, 0, 21}, {0, 1, 0, 1}, {5, 4, 5, 9}, {20, 4, 20, 21}, {21, 4, 21, 21}, {-3, 2, 0, 2}, {3, 0, 3, 3},
 	} {
-		got, err := f.s.Events(f.ctx, k, int64(page.after), page.limit)
-		if err != nil {
-			f.Fatalf("Events() after %d = %v", page.after, err)
-		}
+		got := suite.Call(f.s.Events(f.ctx, k, int64(page.after), page.limit)).Must(f, "Events() after %d", page.after)
 		f.equal(fmt.Sprintf("Events() after %d, at most %d", page.after, page.limit), got, log[page.from:page.to])
 	}
 }
@@ -153,9 +148,7 @@ func readLogRows(f *fixture) {
 			f.Errorf("LogRows() after %d = %v, %v", after, rows, err)
 		}
 	}
-	if rows, err := f.s.LogRows(f.ctx, key("absent"), 0, 1); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("LogRows() of no task = %v, %v, want ErrNotFound", rows, err)
-	}
+	suite.Call(f.s.LogRows(f.ctx, key("absent"), 0, 1)).Fails(f, store.ErrNotFound, "LogRows() of no task")
 }
 
 func readVersions(f *fixture) {
@@ -167,10 +160,7 @@ func readVersions(f *fixture) {
 		for _, k := range exist {
 			want[k] = f.task(k).Version()
 		}
-		got, err := f.s.Versions(f.ctx, keys)
-		if err != nil {
-			f.Fatalf("Versions() %s = %v", when, err)
-		}
+		got := suite.Call(f.s.Versions(f.ctx, keys)).Must(f, "Versions() %s", when)
 		f.equal("Versions() "+when, got, want)
 	}
 	check("of an empty store")
@@ -186,9 +176,7 @@ func readVersions(f *fixture) {
 	done.Queue = idle()
 	f.commit(done)
 	check("after the end", first, second, theirs)
-	if got, err := f.s.Versions(f.ctx, nil); err != nil || len(got) != 0 {
-		f.Errorf("Versions() of no task = %v, %v, want nothing", got, err)
-	}
+	suite.Call(f.s.Versions(f.ctx, nil)).Empty(f, "Versions() of no task")
 }
 
 // sampleLog returns a log with every kind of event.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func recordTests() []test {
@@ -61,9 +62,7 @@ func (f *fixture) values(owner, namespace string) (all []store.Record) {
 
 func (f *fixture) saveValues(changes ...store.RecordChange) {
 	f.Helper()
-	if err := f.s.SaveRecords(f.ctx, owner, changes...); err != nil {
-		f.Fatalf("SaveRecords() = %v", err)
-	}
+	suite.Do(f.s.SaveRecords(f.ctx, owner, changes...)).Must(f, "SaveRecords()")
 }
 
 func recordsCommit(f *fixture) {
@@ -75,14 +74,9 @@ func recordsCommit(f *fixture) {
 	c = changeAt(k, 1)
 	c.Records = []store.RecordChange{valueChange("n", "a", 1, "2"), valueRemoval("n", "b", 1)}
 	f.commit(c)
-	got, err := f.s.Record(f.ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "a"})
-	if err != nil {
-		f.Fatalf("Record() = %v", err)
-	}
+	got := suite.Call(f.s.Record(f.ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "a"})).Must(f, "Record()")
 	f.equal("Record()", got, value("n", "a", 2, "2"))
-	if got, err := f.s.Record(f.ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "b"}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Record() of a removed record = %+v, %v, want ErrNotFound", got, err)
-	}
+	suite.Call(f.s.Record(f.ctx, store.RecordKey{Owner: owner, Namespace: "n", Key: "b"})).Fails(f, store.ErrNotFound, "Record() of a removed record")
 	if f.h.Reopen != nil {
 		f.s = f.h.Reopen(f, f.s)
 	}
@@ -160,9 +154,7 @@ func recordsSave(f *fixture) {
 	f.saveValues(valueChange("n", "a", 1, "3"), valueRemoval("m", "a", 1), valueChange("m", "b", 0, "4"))
 	want := []store.Record{value("m", "b", 1, "4"), value("n", "a", 2, "3")}
 	f.equal("Records()", f.values(owner, ""), want)
-	if err := f.s.SaveRecords(f.ctx, owner, valueChange("x", "new", 0, ""), valueChange("n", "a", 1, "5")); !errors.Is(err, store.ErrRecordConflict) {
-		f.Errorf("SaveRecords() = %v, want ErrRecordConflict", err)
-	}
+	suite.Do(f.s.SaveRecords(f.ctx, owner, valueChange("x", "new", 0, ""), valueChange("n", "a", 1, "5"))).Fails(f, store.ErrRecordConflict, "SaveRecords()")
 	f.equal("Records() after a conflict", f.values(owner, ""), want)
 	f.saveValues(valueRemoval("m", "b", 1), valueRemoval("n", "a", 2))
 	f.equal("Records() after removal", f.values(owner, ""), []store.Record{})
@@ -203,9 +195,7 @@ func recordsList(f *fixture) {
 func newModelWith(f *fixture, records []store.Record) *model {
 	m := newModel()
 	for _, r := range records {
-		if err := m.SaveRecords(f.ctx, r.Key.Owner, store.RecordChange{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value}); err != nil {
-			f.Fatalf("SaveRecords() of the model = %v", err)
-		}
+		suite.Do(m.SaveRecords(f.ctx, r.Key.Owner, store.RecordChange{Namespace: r.Key.Namespace, Key: r.Key.Key, Value: r.Value})).Must(f, "SaveRecords() of the model")
 	}
 	return m
 }
@@ -246,9 +236,7 @@ func recordsLimits(f *fixture) {
 func recordsPerOwner(f *fixture) {
 	f.saveValues(valueChange("n", "a", 0, "mine"))
 	theirs := store.RecordKey{Owner: otherOwner, Namespace: "n", Key: "a"}
-	if got, err := f.s.Record(f.ctx, theirs); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("Record() of another owner = %+v, %v, want ErrNotFound", got, err)
-	}
+	suite.Call(f.s.Record(f.ctx, theirs)).Fails(f, store.ErrNotFound, "Record() of another owner")
 	f.equal("Records() of another owner", f.values(otherOwner, ""), []store.Record{})
 	c := newTask(store.Key{Owner: otherOwner, ID: "t1"}, "c1", at(0))
 	c.Records = []store.RecordChange{valueChange("n", "a", 0, "theirs")}
@@ -263,12 +251,8 @@ func recordsRemain(f *fixture) {
 		c.Records = []store.RecordChange{valueChange("n", id, 0, id)}
 		f.commit(c)
 	}
-	if _, err := f.s.DeleteTask(f.ctx, key("t1"), false); err != nil {
-		f.Fatalf("DeleteTask() = %v", err)
-	}
-	if _, err := f.s.DeleteContext(f.ctx, owner, "c1", 9); err != nil {
-		f.Fatalf("DeleteContext() = %v", err)
-	}
+	suite.Call(f.s.DeleteTask(f.ctx, key("t1"), false)).Must(f, "DeleteTask()")
+	suite.Call(f.s.DeleteContext(f.ctx, owner, "c1", 9)).Must(f, "DeleteContext()")
 	want := []store.Record{value("n", "t1", 1, "t1"), value("n", "t2", 1, "t2")}
 	f.equal("Records()", f.values(owner, ""), want)
 	f.saveValues(valueRemoval("n", "t1", 1), valueRemoval("n", "t2", 1))
@@ -293,18 +277,14 @@ func recordsExpire(f *fixture) {
 	}
 	f.equal("Records()", f.values(owner, "n"), all)
 	for _, call := range []struct{ ms, limit, removed int }{{1, 9, 0}, {4, 0, 0}, {2, 9, 1}, {4, 1, 1}, {4, 9, 1}, {4, 9, 0}} {
-		if n, err := f.s.ExpireRecords(f.ctx, at(call.ms), call.limit); err != nil || n != call.removed {
-			f.Errorf("ExpireRecords(%d ms, %d) = %d, %v, want %d", call.ms, call.limit, n, err, call.removed)
-		}
+		suite.Call(f.s.ExpireRecords(f.ctx, at(call.ms), call.limit)).Want(f, call.removed, "ExpireRecords(%d ms, %d)", call.ms, call.limit)
 	}
 	if f.h.Reopen != nil {
 		f.s = f.h.Reopen(f, f.s)
 	}
 	f.equal("Records() after the expiry", f.values(owner, "n"), all[3:])
 	f.saveValues(valueRemoval("n", "later", 2))
-	if n, err := f.s.ExpireRecords(f.ctx, at(99), 9); err != nil || n != 0 {
-		f.Errorf("ExpireRecords() after a removal = %d, %v, want 0", n, err)
-	}
+	suite.Call(f.s.ExpireRecords(f.ctx, at(99), 9)).Want(f, 0, "ExpireRecords() after a removal")
 }
 
 // Concurrent increments of one counter, half of them with a task, lose no increment.
@@ -312,7 +292,7 @@ func recordsRace(f *fixture) {
 	const workers, each = 4, 8
 	f.saveValues(valueChange("n", "a", 0, ""))
 	k := store.RecordKey{Owner: owner, Namespace: "n", Key: "a"}
-	runConcurrently(workers, func(w int) {
+	suite.Concurrently(workers, func(w int) {
 		for n := 0; n < each; {
 			r, err := f.s.Record(f.ctx, k)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func renewTests() []test {
@@ -26,9 +27,7 @@ func renewExtends(f *fixture) {
 	if got := f.task(k).Queue.Lease.Until; !got.Equal(at(100_000)) {
 		f.Errorf("Task().Queue.Lease.Until = %v, want %v", got, at(100_000))
 	}
-	if got := f.claim(claimAt(otherWorker, at(99_999), 1)); len(got) != 0 {
-		f.Errorf("Claim() of a renewed lease = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(99_999), 1))), "Claim() of a renewed lease")
 	f.equal("Claim() after the renewed lease", ids(f.claim(claimAt(otherWorker, at(100_000), 1))), []string{"t1"})
 }
 
@@ -37,9 +36,7 @@ func renewLate(f *fixture) {
 	f.create(k, at(0))
 	f.claim(claimAt(worker, at(0), 1))
 	f.renew(at(200_000), heldLease(k, worker, 1))
-	if got := f.claim(claimAt(otherWorker, at(150_000), 1)); len(got) != 0 {
-		f.Errorf("Claim() of a lease renewed late = %v, want nothing", ids(got))
-	}
+	suite.Empty(f, ids(f.claim(claimAt(otherWorker, at(150_000), 1))), "Claim() of a lease renewed late")
 }
 
 func renewLost(f *fixture) {
@@ -84,19 +81,13 @@ func renewIsQuiet(f *fixture) {
 }
 
 func renewNothing(f *fixture) {
-	if got := f.renew(at(1)); len(got) != 0 {
-		f.Errorf("Renew() of nothing = %v, want nothing", got)
-	}
+	suite.Empty(f, f.renew(at(1)), "Renew() of nothing")
 }
 
 // renew extends leases and returns the keys of the lost ones.
 func (f *fixture) renew(until time.Time, leases ...store.HeldLease) []store.Key {
 	f.Helper()
-	lost, err := f.s.Renew(f.ctx, until, leases)
-	if err != nil {
-		f.Fatalf("Renew() = %v, want no error", err)
-	}
-	return lost
+	return suite.Call(f.s.Renew(f.ctx, until, leases)).Must(f, "Renew()")
 }
 
 func heldLease(k store.Key, worker string, fence int64) store.HeldLease {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func taskDeleteTests() []test {
@@ -81,19 +82,14 @@ func (f *fixture) wantTaskGone(k store.Key) {
 // deleteTask deletes a task and purges its content.
 func (f *fixture) deleteTask(k store.Key, force bool) {
 	f.Helper()
-	if _, err := f.s.DeleteTask(f.ctx, k, force); err != nil {
-		f.Fatalf("DeleteTask(%s) = %v, want nil", taskName(k), err)
-	}
+	suite.Call(f.s.DeleteTask(f.ctx, k, force)).Must(f, "DeleteTask(%s)", taskName(k))
 	f.purge()
 }
 
 func (f *fixture) purge() (calls int) {
 	f.Helper()
 	for range 1000 {
-		more, err := f.s.PurgeDeleted(f.ctx)
-		if err != nil {
-			f.Fatalf("PurgeDeleted() = %v, want nil", err)
-		}
+		more := suite.Call(f.s.PurgeDeleted(f.ctx)).Must(f, "PurgeDeleted()")
 		if calls++; !more {
 			return calls
 		}
@@ -134,9 +130,7 @@ func deleteTaskEverything(f *fixture) {
 	f.equal("Context()", f.context(owner, "c1"), implicitContext(owner, "c1", 1))
 	f.wantDeleteTaskRejected(store.ErrNotFound, k, false)
 	f.wantDeleteTaskRejected(store.ErrNotFound, key("T1"), true)
-	if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "h", CreatedAt: at(9)}); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("AddFeedback() on a deleted task = %v, want ErrNotFound", err)
-	}
+	suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "h", CreatedAt: at(9)})).Fails(f, store.ErrNotFound, "AddFeedback() on a deleted task")
 	f.wantRejected(store.ErrNotFound, changeAt(k, 3, statusEvent(at(9), a2a.StateWorking)))
 }
 
@@ -201,10 +195,7 @@ func deleteTaskUndelivered(f *fixture) {
 	f.commit(c)
 	for _, ms := range []int{1000, 2000} { // one lane after the other
 		f.wantDeleteTaskRejected(store.ErrUndelivered, k, false)
-		lanes := f.claimLanes(laneClaim(worker, ms, 1))
-		if len(lanes) != 1 {
-			f.Fatalf("ClaimLanes() = %d lanes, want 1", len(lanes))
-		}
+		lanes := suite.Len(f, f.claimLanes(laneClaim(worker, ms, 1)), 1, "ClaimLanes()")
 		l := lanes[0]
 		f.ack(ackDelivered(l, len(l.Events), ms))
 	}
@@ -268,9 +259,7 @@ func deleteTaskLarge(f *fixture) {
 	f.createLargeTask(k, "c1")
 	f.createFullTask(key("unrelated"), "c1", 5)
 	unrelated := f.task(key("unrelated"))
-	if _, err := f.s.DeleteTask(f.ctx, k, false); err != nil {
-		f.Fatalf("DeleteTask() = %v, want nil", err)
-	}
+	suite.Call(f.s.DeleteTask(f.ctx, k, false)).Must(f, "DeleteTask()")
 	f.wantNoTask(k)
 	f.equal("Steps()", f.steps(k, 1), []store.Step{})
 	f.equal("Context().TaskCount", f.context(owner, "c1").TaskCount, 1)

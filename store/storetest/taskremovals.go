@@ -6,15 +6,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // wantRemovals checks the removals after a position, up to a limit, without their times.
 func (f *fixture) wantRemovals(after store.Removal, limit int, want ...string) []store.Removal {
 	f.Helper()
-	got, err := f.s.Removals(f.ctx, after, limit)
-	if err != nil {
-		f.Fatalf("Removals() = %v, want nil", err)
-	}
+	got := suite.Call(f.s.Removals(f.ctx, after, limit)).Must(f, "Removals()")
 	names := []string{}
 	for _, r := range got {
 		names = append(names, fmt.Sprintf("%s in %s at %d", taskName(r.Key), r.ContextID, r.CreatedAt.Sub(at(0)).Milliseconds()))
@@ -27,9 +25,7 @@ func taskRemovals(f *fixture) {
 	end := func(k store.Key, contextID string, ms int) { f.commit(idleTask(k, contextID, ms, a2a.StateCompleted)) }
 	forget := func(removals ...store.Removal) {
 		f.Helper()
-		if err := f.s.ForgetRemovals(f.ctx, removals); err != nil {
-			f.Fatalf("ForgetRemovals() = %v, want nil", err)
-		}
+		suite.Do(f.s.ForgetRemovals(f.ctx, removals)).Must(f, "ForgetRemovals()")
 	}
 	theirs := store.Key{Owner: otherOwner, ID: "t1"}
 	for _, ms := range []int{1, 7} { // the id is used again

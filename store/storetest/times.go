@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // timePrecision passes times with nanoseconds and a time zone.
@@ -14,23 +15,15 @@ func timePrecision(f *fixture) {
 	c := withKey(newTask(k, "c1", precise), "key", precise)
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, DueAt: precise}
 	f.commit(c)
-	if err := f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: precise}); err != nil {
-		f.Fatalf("AddFeedback() = %v", err)
-	}
-	feedback := f.feedbackOf(k)
-	if len(feedback) != 1 {
-		f.Fatalf("Feedback() = %v, want 1", feedback)
-	}
+	suite.Do(f.s.AddFeedback(f.ctx, store.Feedback{Key: k, ID: "f1", Rating: 3, CreatedAt: precise})).Must(f, "AddFeedback()")
+	feedback := suite.Len(f, f.feedbackOf(k), 1, "Feedback()")
 	t, ctx := f.task(k), f.context(owner, "c1")
 	saved := fullContext(owner, "c2", 0)
 	saved.CreatedAt, saved.UpdatedAt = precise, precise
 	saved = f.saveContext(store.ContextChange{Context: saved, Create: true})
 	claimed := claimAt(worker, precise, 1)
 	claimed.Event = statusEvent(precise, a2a.StateWorking)
-	leased := f.claim(claimed)
-	if len(leased) != 1 {
-		f.Fatalf("Claim() = %d tasks, want 1", len(leased))
-	}
+	leased := suite.Len(f, f.claim(claimed), 1, "Claim()")
 	for _, got := range []struct {
 		label string
 		got   time.Time

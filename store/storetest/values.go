@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func valueTests() []test {
@@ -81,9 +82,7 @@ func valueIDs(f *fixture) {
 		f.equal("Contexts()", f.contexts(store.ContextQuery{Owner: id, MaxTaskIDs: 1}).Contexts, []store.Context{implicitContext(id, id, i, id)})
 		f.equal("FeedbackSummary()", f.summary(id).Count(), 1)
 		f.equal("Feedback()", f.feedbackOf(k), []store.Feedback{{Key: k, ID: id, CreatedAt: at(i)}})
-		if got := f.record(id, id).TaskID; got != id {
-			f.Errorf("Idempotency().TaskID = %q, want %q", got, id)
-		}
+		suite.Equal(f, f.record(id, id).TaskID, id, "Idempotency().TaskID")
 		c := fullContext(id, id, i)
 		c.ReferenceIDs, c.Tags = []string{id}, []string{id}
 		f.saveContext(store.ContextChange{Context: c.Copy(), Version: 1})
@@ -92,10 +91,7 @@ func valueIDs(f *fixture) {
 		end := changeUnder(k, id, 1, statusEvent(at(200), a2a.StateWorking))
 		end.Queue = idle()
 		f.commit(end)
-		more, err := f.s.DeleteContext(f.ctx, id, id, 9)
-		if err != nil || more {
-			f.Errorf("DeleteContext(%q) = %t, %v, want nil", id, more, err)
-		}
+		suite.Call(f.s.DeleteContext(f.ctx, id, id, 9)).Want(f, false, "DeleteContext(%q)", id)
 		f.wantNoTask(k)
 		f.wantNoContext(id, id)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookAckTests() []test {
@@ -78,10 +79,7 @@ func ackSetsLane(f *fixture) {
 		{Cursor: store.WebhookCursor{Seq: 9, Sequence: 1 << 40}, State: store.LaneActive, Delivered: 1},
 	} {
 		p := laneClaim(worker, 1000*(i+1), 1)
-		l := f.claimLanes(p)
-		if len(l) != 1 {
-			f.Fatalf("ClaimLanes() before acknowledgement %d = %v, want 1 lane", i, laneNames(l))
-		}
+		l := suite.Len(f, f.claimLanes(p), 1, "ClaimLanes() before acknowledgement %d", i)
 		a.Lease, a.At = leaseOf(l[0].Lane), at(1000*(i+1)+9)
 		f.ack(a)
 		want.Cursor, want.State, want.Reason, want.DueAt, want.Attempt, want.FailedAt = a.Cursor, a.State, a.Reason, a.DueAt, a.Attempt, a.FailedAt

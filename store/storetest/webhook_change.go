@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookMoveTests() []test {
@@ -112,9 +113,7 @@ func webhookDeletedInvisible(f *fixture) {
 	f.deleteWebhook(k, "parked", 30, true)
 	f.equal("WebhookBacklog()", f.webhookBacklog(), store.WebhookBacklog{})
 	f.equal("Lanes()", f.lanes(store.LaneQuery{States: []store.LaneState{store.LaneActive, store.LaneParked}}), store.LanePage{})
-	if _, err := f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(40)); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("ReplayWebhook() = %v, want ErrNotFound", err)
-	}
+	suite.Call(f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(40))).Fails(f, store.ErrNotFound, "ReplayWebhook()")
 	f.equal("WakeLanes()", f.wakeLanes(endpoint, 0, 9), 0)
 	f.appendEvents(k, deliverableEvent(50))
 	p := laneClaim(otherWorker, 60, 9)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookClaimTests() []test {
@@ -289,10 +290,7 @@ func laneBytes(f *fixture) {
 	} {
 		p := laneClaim(fmt.Sprint("worker-", i), 10, 9)
 		p.Bytes, p.Takeover = test.bytes, true
-		l := f.claimLanes(p)
-		if len(l) != 1 {
-			f.Fatalf("ClaimLanes() = %d lanes, want 1", len(l))
-		}
+		l := suite.Len(f, f.claimLanes(p), 1, "ClaimLanes()")
 		f.equal(fmt.Sprintf("ClaimLanes() events with Bytes %d, the first event has %d", test.bytes, firstSize), l[0].Events, f.events(k)[:test.events])
 	}
 	p := laneClaim("last", 10, 9)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookExpireTests() []test {
@@ -24,11 +25,7 @@ func webhookExpireTests() []test {
 
 func (f *fixture) expireWebhooks(p store.WebhookExpiry, limit int) int {
 	f.Helper()
-	n, err := f.s.ExpireWebhooks(f.ctx, p, limit)
-	if err != nil {
-		f.Fatalf("ExpireWebhooks(%+v, %d) = %v, want no error", p, limit, err)
-	}
-	return n
+	return suite.Call(f.s.ExpireWebhooks(f.ctx, p, limit)).Must(f, "ExpireWebhooks(%+v, %d)", p, limit)
 }
 
 // createFinishedTask creates a completed task with webhooks that have delivered all events at ms.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // endpoint is the default endpoint of webhooks.
@@ -85,11 +86,7 @@ func cursorAt(n int) store.WebhookCursor {
 
 func (f *fixture) saveWebhook(c store.Webhook, cursor store.WebhookCursor, ms int) store.Lane {
 	f.Helper()
-	l, err := f.s.SaveWebhook(f.ctx, c, cursor, at(ms))
-	if err != nil {
-		f.Fatalf("SaveWebhook(%q of %s) = %v, want a lane", c.ID, taskName(c.Task), err)
-	}
-	return l
+	return suite.Call(f.s.SaveWebhook(f.ctx, c, cursor, at(ms))).Must(f, "SaveWebhook(%q of %s)", c.ID, taskName(c.Task))
 }
 
 // lanes reads a page of lanes, by default of up to 1000.
@@ -98,11 +95,7 @@ func (f *fixture) lanes(q store.LaneQuery) store.LanePage {
 	if q.Limit == 0 {
 		q.Limit = 1000
 	}
-	page, err := f.s.Lanes(f.ctx, q)
-	if err != nil {
-		f.Fatalf("Lanes(%+v) = %v, want a page", q, err)
-	}
-	return page
+	return suite.Call(f.s.Lanes(f.ctx, q)).Must(f, "Lanes(%+v)", q)
 }
 
 func laneQueryOf(k store.Key, id string) store.LaneQuery {
@@ -135,10 +128,7 @@ func laneClaim(worker string, ms, limit int) store.LaneClaim {
 
 func (f *fixture) claimLanes(p store.LaneClaim) []store.ClaimedLane {
 	f.Helper()
-	lanes, err := f.s.ClaimLanes(f.ctx, p)
-	if err != nil {
-		f.Fatalf("ClaimLanes() = %v, want lanes", err)
-	}
+	lanes := suite.Call(f.s.ClaimLanes(f.ctx, p)).Must(f, "ClaimLanes()")
 	if len(lanes) > p.Limit {
 		f.Errorf("ClaimLanes() with limit %d returned %d lanes", p.Limit, len(lanes))
 	}
@@ -148,10 +138,7 @@ func (f *fixture) claimLanes(p store.LaneClaim) []store.ClaimedLane {
 // claimLane claims the only due lane.
 func (f *fixture) claimLane(worker string, ms int) store.ClaimedLane {
 	f.Helper()
-	lanes := f.claimLanes(laneClaim(worker, ms, 9))
-	if len(lanes) != 1 {
-		f.Fatalf("ClaimLanes() at %d ms = %v, want 1 lane", ms, laneNames(lanes))
-	}
+	lanes := suite.Len(f, f.claimLanes(laneClaim(worker, ms, 9)), 1, "ClaimLanes() at %d ms", ms)
 	return lanes[0]
 }
 
@@ -240,10 +227,7 @@ func ackDeadLetters(l store.ClaimedLane, n, ms int) store.LaneAck {
 // ackLanes acknowledges claimed lanes and returns the lost leases, sorted.
 func (f *fixture) ackLanes(acks ...store.LaneAck) []store.LaneLease {
 	f.Helper()
-	lost, err := f.s.AckLanes(f.ctx, acks...)
-	if err != nil {
-		f.Fatalf("AckLanes() = %v, want no error", err)
-	}
+	lost := suite.Call(f.s.AckLanes(f.ctx, acks...)).Must(f, "AckLanes()")
 	slices.SortFunc(lost, compareLeases)
 	return lost
 }
@@ -281,10 +265,7 @@ func (f *fixture) wantLeaseLost(l store.ClaimedLane, ms int) {
 // renewLanes extends leases and returns the lost ones, sorted.
 func (f *fixture) renewLanes(until int, leases ...store.LaneLease) []store.LaneLease {
 	f.Helper()
-	lost, err := f.s.RenewLanes(f.ctx, at(until), leases)
-	if err != nil {
-		f.Fatalf("RenewLanes() = %v, want no error", err)
-	}
+	lost := suite.Call(f.s.RenewLanes(f.ctx, at(until), leases)).Must(f, "RenewLanes()")
 	slices.SortFunc(lost, compareLeases)
 	return lost
 }
@@ -292,10 +273,7 @@ func (f *fixture) renewLanes(until int, leases ...store.LaneLease) []store.LaneL
 // deleteWebhook deletes a webhook and checks whether it is busy.
 func (f *fixture) deleteWebhook(k store.Key, id string, ms int, want bool) {
 	f.Helper()
-	busy, err := f.s.DeleteWebhook(f.ctx, k, id, at(ms))
-	if err != nil || busy != want {
-		f.Errorf("DeleteWebhook(%s, %q) at %d ms = %t, %v, want %t", taskName(k), id, ms, busy, err, want)
-	}
+	suite.Call(f.s.DeleteWebhook(f.ctx, k, id, at(ms))).Want(f, want, "DeleteWebhook(%s, %q) at %d ms", taskName(k), id, ms)
 	f.wantNoLane(k, id)
 }
 
@@ -310,21 +288,14 @@ func (f *fixture) wantNoWebhook(k store.Key, id string, ms int) {
 // replay moves a lane back and returns its new cursor.
 func (f *fixture) replay(k store.Key, id string, cursor store.WebhookCursor, ms int) store.WebhookCursor {
 	f.Helper()
-	got, err := f.s.ReplayWebhook(f.ctx, k, id, cursor, at(ms))
-	if err != nil {
-		f.Fatalf("ReplayWebhook(%s, %q) = %v, want nil", taskName(k), id, err)
-	}
+	got := suite.Call(f.s.ReplayWebhook(f.ctx, k, id, cursor, at(ms))).Must(f, "ReplayWebhook(%s, %q)", taskName(k), id)
 	f.equal("ReplayWebhook()", got, f.lane(k, id).Cursor)
 	return got
 }
 
 func (f *fixture) wakeLanes(endpoint string, ms, limit int) int {
 	f.Helper()
-	n, err := f.s.WakeLanes(f.ctx, endpoint, at(ms), limit)
-	if err != nil {
-		f.Fatalf("WakeLanes() = %v, want no error", err)
-	}
-	return n
+	return suite.Call(f.s.WakeLanes(f.ctx, endpoint, at(ms), limit)).Must(f, "WakeLanes()")
 }
 
 // deadLetters reads all pages of dead letters.
@@ -375,18 +346,10 @@ func allPages[V any](f *fixture, label string, q store.WebhookQuery, read func(s
 
 func (f *fixture) webhookBacklog() store.WebhookBacklog {
 	f.Helper()
-	b, err := f.s.WebhookBacklog(f.ctx)
-	if err != nil {
-		f.Fatalf("WebhookBacklog() = %v, want counts", err)
-	}
-	return b
+	return suite.Call(f.s.WebhookBacklog(f.ctx)).Must(f, "WebhookBacklog()")
 }
 
 func (f *fixture) endpoints() []store.Endpoint {
 	f.Helper()
-	all, err := f.s.Endpoints(f.ctx)
-	if err != nil {
-		f.Fatalf("Endpoints() = %v, want endpoints", err)
-	}
-	return all
+	return suite.Call(f.s.Endpoints(f.ctx)).Must(f, "Endpoints()")
 }

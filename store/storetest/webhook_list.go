@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookListTests() []test {
@@ -290,9 +291,7 @@ func endpointsSaved(f *fixture) {
 	f.equal("Endpoints() of nothing", f.endpoints(), []store.Endpoint{})
 	save := func(e store.Endpoint) {
 		f.Helper()
-		if err := f.s.SaveEndpoint(f.ctx, e); err != nil {
-			f.Fatalf("SaveEndpoint(%+v) = %v, want nil", e, err)
-		}
+		suite.Do(f.s.SaveEndpoint(f.ctx, e)).Must(f, "SaveEndpoint(%+v)", e)
 	}
 	failing := store.Endpoint{Name: endpoint, Failures: 3, FailedAt: at(10), OpenUntil: at(500), UpdatedAt: at(20)}
 	disabled := store.Endpoint{Name: endpoint + "0", Disabled: true, Reason: "no answer for days, é", UpdatedAt: at(30)}

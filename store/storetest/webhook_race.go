@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookRaceTests() []test {
@@ -48,7 +49,7 @@ func raceDelivery(f *fixture) {
 	const writers, senders = 3, 4
 	var left atomic.Int64
 	left.Store(writers)
-	runConcurrently(writers+senders+1, func(i int) {
+	suite.Concurrently(writers+senders+1, func(i int) {
 		r := rand.New(rand.NewPCG(1, uint64(i)))
 		switch {
 		case i < writers:
@@ -61,9 +62,7 @@ func raceDelivery(f *fixture) {
 		default:
 			for d.writing.Load() {
 				k := d.keys[r.IntN(len(d.keys))]
-				if _, err := f.s.SaveWebhook(f.ctx, testWebhook(k, "p"), cursorAt(0), at(10)); err != nil {
-					f.Errorf("SaveWebhook() = %v", err)
-				}
+				suite.Call(f.s.SaveWebhook(f.ctx, testWebhook(k, "p"), cursorAt(0), at(10))).Check(f, "SaveWebhook()")
 			}
 		}
 	})
@@ -170,7 +169,7 @@ func raceDeleteWebhook(f *fixture) {
 		f.createTaskWithWebhooks(k, 1, "p")
 		l := f.claimLane(worker, 10)
 		var busy, lost bool
-		runConcurrently(2, func(i int) {
+		suite.Concurrently(2, func(i int) {
 			var err error
 			if i == 0 {
 				busy, err = f.s.DeleteWebhook(f.ctx, k, "p", at(20))
@@ -179,9 +178,7 @@ func raceDeleteWebhook(f *fixture) {
 				leases, err = f.s.AckLanes(f.ctx, ackDeadLetters(l, 1, 20))
 				lost = len(leases) > 0
 			}
-			if err != nil {
-				f.Errorf("call %d = %v, want nil", i, err)
-			}
+			suite.Equal(f, err, nil, "call %d", i)
 		})
 		if busy != lost {
 			f.Errorf("DeleteWebhook() = busy %t, AckLanes() lost: %t, want equal values", busy, lost)
@@ -195,11 +192,9 @@ func raceDeleteWebhook(f *fixture) {
 func raceSaveWebhook(f *fixture) {
 	k := key("t1")
 	f.createTaskWithWebhooks(k, 1)
-	runConcurrently(raceGoroutines/4, func(i int) {
+	suite.Concurrently(raceGoroutines/4, func(i int) {
 		if i%2 == 0 {
-			if _, err := f.s.SaveWebhook(f.ctx, testWebhook(k, "p"), cursorAt(0), at(10)); err != nil {
-				f.Errorf("SaveWebhook() = %v", err)
-			}
+			suite.Call(f.s.SaveWebhook(f.ctx, testWebhook(k, "p"), cursorAt(0), at(10))).Check(f, "SaveWebhook()")
 			return
 		}
 		for {
@@ -228,7 +223,7 @@ func raceClaimLanes(f *fixture) {
 	}
 	var mu sync.Mutex
 	claimed := make(map[string]string)
-	runConcurrently(raceGoroutines/4, func(i int) {
+	suite.Concurrently(raceGoroutines/4, func(i int) {
 		w := fmt.Sprint("worker-", i)
 		for {
 			lanes, err := f.s.ClaimLanes(f.ctx, laneClaim(w, 1000, 1+i%4))

@@ -1,11 +1,11 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookReplayed(f *fixture) {
@@ -30,9 +30,7 @@ func webhookReplayed(f *fixture) {
 	f.equal("Lanes()", f.lane(k, "p"), want)
 	f.wantLeaseLost(l, 70)
 	f.equal("ClaimLanes() events", f.claimLane(otherWorker, 60).Events, f.events(k))
-	if _, err := f.s.ReplayWebhook(f.ctx, k, "q", cursorAt(0), at(9)); !errors.Is(err, store.ErrNotFound) {
-		f.Errorf("ReplayWebhook() of an absent webhook = %v, want ErrNotFound", err)
-	}
+	suite.Call(f.s.ReplayWebhook(f.ctx, k, "q", cursorAt(0), at(9))).Fails(f, store.ErrNotFound, "ReplayWebhook() of an absent webhook")
 }
 
 func webhookReplayedLetters(f *fixture) {

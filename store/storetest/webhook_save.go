@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func webhookSaveTests() []test {
@@ -60,9 +61,7 @@ func webhookOfAbsentTask(f *fixture) {
 		}
 		f.wantNoLane(k, "p")
 		f.wantNoWebhook(k, "p", 9)
-		if _, err := f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(9)); !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("ReplayWebhook() of %s = %v, want ErrNotFound", taskName(k), err)
-		}
+		suite.Call(f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(9))).Fails(f, store.ErrNotFound, "ReplayWebhook() of %s", taskName(k))
 	}
 	f.equal("Lanes()", f.lanes(store.LaneQuery{}), store.LanePage{})
 	f.equal("WebhookBacklog()", f.webhookBacklog(), store.WebhookBacklog{})
@@ -93,9 +92,7 @@ func webhookReplaced(f *fixture) {
 	want.Fence, want.DueAt, want.UpdatedAt, want.LeaseUntil = want.Fence+1, at(40), at(40), time.Time{}
 	f.equal("SaveWebhook() again", again, want)
 	next := f.claimLane(worker, 40)
-	if next.Fence != want.Fence+1 {
-		f.Errorf("ClaimLanes() fence after a replacement = %d, want %d", next.Fence, want.Fence+1)
-	}
+	suite.Equal(f, next.Fence, want.Fence+1, "ClaimLanes() fence after a replacement")
 	f.wantLeaseLost(claimed, 45)
 	f.ack(ackDelivered(next, 2, 50))
 }
@@ -120,9 +117,7 @@ func webhookReplacedFailing(f *fixture) {
 	if got := f.deadLetters(store.WebhookQuery{}); len(got) != 2 {
 		f.Errorf("DeadLetters() after SaveWebhook() = %+v, want both", got)
 	}
-	if got := f.lane(k, "p").Cursor; got != cursorAt(2) {
-		f.Errorf("Cursor after SaveWebhook() = %+v, want it unchanged at 2", got)
-	}
+	suite.Equal(f, f.lane(k, "p").Cursor, cursorAt(2), "Cursor after SaveWebhook()")
 }
 
 func webhookReplacedDelivered(f *fixture) {
@@ -192,16 +187,10 @@ func webhookTimes(f *fixture) {
 	f.commit(c)
 	saved := testWebhook(k, "saved")
 	saved.CreatedAt = precise(3)
-	got, err := f.s.SaveWebhook(f.ctx, saved, cursorAt(0), precise(4))
-	if err != nil {
-		f.Fatalf("SaveWebhook() = %v", err)
-	}
+	got := suite.Call(f.s.SaveWebhook(f.ctx, saved, cursorAt(0), precise(4))).Must(f, "SaveWebhook()")
 	p := laneClaim(worker, 9, 9)
 	p.Until = precise(99)
-	claimed := f.claimLanes(p)
-	if len(claimed) != 2 {
-		f.Fatalf("ClaimLanes() = %v, want 2", laneNames(claimed))
-	}
+	claimed := suite.Len(f, f.claimLanes(p), 2, "ClaimLanes()")
 	held := f.lane(k, "saved")
 	a := ackDeadLetters(claimed[0], 1, 0)
 	a.At, a.DueAt, a.FailedAt, a.Delivered = precise(10), precise(11), precise(12), 1
@@ -234,9 +223,7 @@ func webhookTimes(f *fixture) {
 			f.Errorf("%s = %v, want %v", test.label, test.got, test.want)
 		}
 	}
-	if got := tried[0].Duration; got != 5*time.Millisecond {
-		f.Errorf("DeliveryAttempt.Duration = %v, want 5ms", got)
-	}
+	suite.Equal(f, tried[0].Duration, 5*time.Millisecond, "DeliveryAttempt.Duration")
 	for label, got := range map[string]time.Time{"FailedAt": got.FailedAt, "DeliveredAt": got.DeliveredAt} {
 		if !got.IsZero() {
 			f.Errorf("%s of a new lane = %v, want the zero time", label, got)

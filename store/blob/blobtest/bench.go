@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Reference is the reference for the speed of blobs: it stores and reads a content under a new name.
@@ -37,7 +38,7 @@ func Bench(b *testing.B, h Harness, open func(b *testing.B) Reference) {
 			}
 			calls := max(2, min(100, 20*mib/size))
 			b.Run("put", func(b *testing.B) {
-				storetest.Compare(b, storetest.Comparison{Calls: calls, Reference: func(_, n int) error {
+				suite.Compare(b, suite.Comparison{Calls: calls, Reference: func(_, n int) error {
 					return r.Put(fmt.Sprintf("%d-%030d", size, n+1), data)
 				}, Measured: func(_, n int) error {
 					_, err := put(n)
@@ -45,7 +46,7 @@ func Bench(b *testing.B, h Harness, open func(b *testing.B) Reference) {
 				}})
 			})
 			b.Run("get", func(b *testing.B) {
-				storetest.Compare(b, storetest.Comparison{Calls: calls, Reference: func(int, int) error {
+				suite.Compare(b, suite.Comparison{Calls: calls, Reference: func(int, int) error {
 					return drain(r.Get(name))
 				}, Measured: func(int, int) error {
 					content, _, err := s.Open(b.Context(), owner, info.Ref)

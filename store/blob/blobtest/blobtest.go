@@ -9,12 +9,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // T is the part of testing.T that the suite uses.
@@ -49,12 +49,7 @@ func RunOn(t T, h Harness) {
 	for _, g := range groups() {
 		t.Run(g.name, func(t T) {
 			t.Parallel()
-			for _, test := range g.tests {
-				t.Run(test.name, func(t T) {
-					t.Parallel()
-					test.run(newFixture(t, h))
-				})
-			}
+			suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
 		})
 	}
 }
@@ -104,13 +99,11 @@ type fixture struct {
 	cfg blob.Config
 	s   Store
 	ctx context.Context
-
-	mu  sync.Mutex
-	now time.Time
+	now *suite.Clock
 }
 
 func newFixture(t T, h Harness) *fixture {
-	f := &fixture{T: t, h: h, ctx: t.Context(), now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
+	f := &fixture{T: t, h: h, ctx: t.Context(), now: suite.NewClock(time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC))}
 	f.cfg = blob.Config{TTL: time.Hour, Grace: 10 * time.Minute, Now: f.time, MaxSize: 64 * mib}
 	f.s = h.Open(t, f.cfg)
 	return f
@@ -122,17 +115,9 @@ func (f *fixture) configure(change func(cfg *blob.Config)) {
 	f.s = f.h.Open(f.T, f.cfg)
 }
 
-func (f *fixture) time() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) time() time.Time { return f.now.Now() }
 
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) advance(d time.Duration) { f.now.Add(d) }
 
 // content returns the pseudo-random content with a number and a size.
 func content(n uint64, size int) []byte {
@@ -157,18 +142,11 @@ func (f *fixture) put(data []byte, change ...func(p *blob.PutParams)) blob.Info 
 	for _, c := range change {
 		c(&p)
 	}
-	info, err := f.s.Put(f.ctx, bytes.NewReader(data), p)
-	if err != nil {
-		f.Fatalf("Put(%d bytes) = %v", len(data), err)
-	}
-	return info
+	return suite.Call(f.s.Put(f.ctx, bytes.NewReader(data), p)).Must(f, "Put(%d bytes)", len(data))
 }
 
 // read returns the content of a blob of the first owner.
-func (f *fixture) read(ref string) []byte {
-	f.Helper()
-	return f.readRange(ref, 0, -1)
-}
+func (f *fixture) read(ref string) []byte { f.Helper(); return f.readRange(ref, 0, -1) }
 
 func (f *fixture) readRange(ref string, offset, length int64) []byte {
 	f.Helper()
@@ -177,9 +155,7 @@ func (f *fixture) readRange(ref string, offset, length int64) []byte {
 		f.Fatalf("OpenRange(%d, %d) = %v", offset, length, err)
 	}
 	data, err := io.ReadAll(r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		f.Fatalf("reading the content = %v", err)
-	}
+	suite.Do(errors.Join(err, r.Close())).Must(f, "reading the content")
 	return data
 }
 
@@ -202,43 +178,24 @@ func (f *fixture) wantNone(owner string) {
 
 func (f *fixture) usage(owner string) blob.Usage {
 	f.Helper()
-	u, err := f.s.Usage(f.ctx, owner)
-	if err != nil {
-		f.Fatalf("Usage() = %v", err)
-	}
-	return u
+	return suite.Call(f.s.Usage(f.ctx, owner)).Must(f, "Usage()")
 }
 
 func (f *fixture) stat(ref string) blob.Info {
 	f.Helper()
-	info, err := f.s.Stat(f.ctx, owner, ref)
-	if err != nil {
-		f.Fatalf("Stat() = %v", err)
-	}
-	return info
+	return suite.Call(f.s.Stat(f.ctx, owner, ref)).Must(f, "Stat()")
 }
 
 func (f *fixture) sweep() blob.Swept {
 	f.Helper()
-	s, err := f.s.Sweep(f.ctx, f.time(), 1000)
-	if err != nil {
-		f.Fatalf("Sweep() = %v", err)
-	}
-	return s
+	return suite.Call(f.s.Sweep(f.ctx, f.time(), 1000)).Must(f, "Sweep()")
 }
 
-func (f *fixture) must(what string, err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatalf("%s = %v", what, err)
-	}
-}
+func (f *fixture) must(what string, err error) { f.Helper(); suite.Do(err).Must(f, "%s", what) }
 
 func (f *fixture) wantError(what string, err, want error) {
 	f.Helper()
-	if !errors.Is(err, want) {
-		f.Errorf("%s = %v, want %v", what, err, want)
-	}
+	suite.Do(err).Fails(f, want, "%s", what)
 }
 
 func (f *fixture) equal(what string, got, want any) {

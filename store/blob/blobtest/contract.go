@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func contractTests() []test {
@@ -154,8 +155,7 @@ func slowReaders(f *fixture) {
 	for _, size := range []int{1000, large} {
 		data := content(4, size)
 		for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(data)), iotest.DataErrReader(bytes.NewReader(data)), iotest.HalfReader(bytes.NewReader(data))} {
-			info, err := f.s.Put(f.ctx, r, blob.PutParams{Owner: owner})
-			f.must("Put()", err)
+			info := suite.Call(f.s.Put(f.ctx, r, blob.PutParams{Owner: owner})).Must(f, "Put()")
 			f.wantContent(info.Ref, data)
 		}
 	}
@@ -168,11 +168,9 @@ func withKey(key string) func(p *blob.PutParams) {
 func repeats(f *fixture) {
 	data := content(5, large)
 	first := f.put(data, withKey("k"))
-	again, err := f.s.Put(f.ctx, iotest.ErrReader(io.ErrClosedPipe), blob.PutParams{Owner: owner, IdempotencyKey: "k", Digest: first.Digest, Name: "other"})
-	f.must("repeated Put()", err)
+	again := suite.Call(f.s.Put(f.ctx, iotest.ErrReader(io.ErrClosedPipe), blob.PutParams{Owner: owner, IdempotencyKey: "k", Digest: first.Digest, Name: "other"})).Must(f, "repeated Put()")
 	f.equal("repeated Put()", again, first)
-	_, err = f.s.Put(f.ctx, bytes.NewReader(data), blob.PutParams{Owner: owner, IdempotencyKey: "k", Digest: blob.Sum(nil)})
-	f.wantError("Put() of other content with the key", err, blob.ErrConflict)
+	f.wantError("Put() of other content with the key", suite.Err(f.s.Put(f.ctx, bytes.NewReader(data), blob.PutParams{Owner: owner, IdempotencyKey: "k", Digest: blob.Sum(nil)})), blob.ErrConflict)
 	if other := f.put(data, withKey("k2")); other.Ref == first.Ref {
 		f.Errorf("Put() with another key returned the same blob")
 	}
@@ -210,11 +208,10 @@ func (f *fixture) wantGone(owner, ref string) {
 	f.Helper()
 	_, _, openErr := f.s.Open(f.ctx, owner, ref)
 	_, _, rangeErr := f.s.OpenRange(f.ctx, owner, ref, 0, 1)
-	_, statErr := f.s.Stat(f.ctx, owner, ref)
-	_, touchErr := f.s.Touch(f.ctx, owner, ref, time.Minute)
 	for name, err := range map[string]error{
-		"Open": openErr, "OpenRange": rangeErr, "Stat": statErr, "Touch": touchErr, "Pin": f.s.Pin(f.ctx, owner, ref, "h"),
-		"Unpin": f.s.Unpin(f.ctx, owner, ref, "h"), "Delete": f.s.Delete(f.ctx, owner, ref),
+		"Open": openErr, "OpenRange": rangeErr, "Stat": suite.Err(f.s.Stat(f.ctx, owner, ref)),
+		"Touch": suite.Err(f.s.Touch(f.ctx, owner, ref, time.Minute)), "Pin": f.s.Pin(f.ctx, owner, ref, "h"), "Unpin": f.s.Unpin(f.ctx, owner, ref, "h"),
+		"Delete": f.s.Delete(f.ctx, owner, ref),
 	} {
 		f.wantError(name, err, blob.ErrNotFound)
 		if err != nil && err.Error() != blob.ErrNotFound.Error() {
@@ -273,8 +270,7 @@ func unpinsAll(f *fixture) {
 		}
 		f.advance(f.cfg.TTL / 4)
 	}
-	info, err := f.s.Stat(f.ctx, otherOwner, foreign.Ref)
-	f.must("Stat()", err)
+	info := suite.Call(f.s.Stat(f.ctx, otherOwner, foreign.Ref)).Must(f, "Stat()")
 	f.equal("Stat() of a blob of another owner", info, foreign)
 	f.must("Pin()", f.s.Pin(f.ctx, owner, mine[0], "h"))
 	f.must("UnpinAll() of a new pin", f.s.UnpinAll(f.ctx, owner, "h"))
@@ -290,14 +286,12 @@ func touches(f *fixture) {
 		{0, time.Second, time.Minute},
 	} {
 		f.advance(step.advance)
-		info, err := f.s.Touch(f.ctx, owner, ref, step.ttl)
-		f.must("Touch()", err)
+		info := suite.Call(f.s.Touch(f.ctx, owner, ref, step.ttl)).Must(f, "Touch()")
 		f.equal("Expires", info.Expires, f.time().Add(step.want))
 		f.equal("Stat()", f.stat(ref), info)
 	}
 	f.must("Pin()", f.s.Pin(f.ctx, owner, ref, "a"))
-	info, err := f.s.Touch(f.ctx, owner, ref, time.Hour)
-	f.must("Touch()", err)
+	info := suite.Call(f.s.Touch(f.ctx, owner, ref, time.Hour)).Must(f, "Touch()")
 	f.equal("Expires of a pinned blob", info.Expires, time.Time{})
 }
 
@@ -324,20 +318,17 @@ func sharesContent(f *fixture) {
 func scopes(f *fixture) {
 	s := blob.Scope{Blobs: f.s, Owner: owner}
 	data := content(10, large)
-	ref, err := s.Store(f.ctx, data, "image/png")
-	f.must("Store()", err)
+	ref := suite.Call(s.Store(f.ctx, data, "image/png")).Must(f, "Store()")
 	f.equal("content type", f.stat(ref).ContentType, "image/png")
 	f.must("Pin()", s.Pin(f.ctx, ref))
 	f.advance(2 * f.cfg.TTL)
 	f.must("Unpin()", s.Unpin(f.ctx, ref))
-	got, err := s.Resolve(f.ctx, ref)
-	f.must("Resolve()", err)
+	got := suite.Call(s.Resolve(f.ctx, ref)).Must(f, "Resolve()")
 	if !bytes.Equal(got, data) {
 		f.Errorf("Resolve() returned other content")
 	}
 	f.advance(f.cfg.TTL)
-	_, err = s.Resolve(f.ctx, ref)
-	f.wantError("Resolve() of an expired ref", err, blob.ErrNotFound)
+	f.wantError("Resolve() of an expired ref", suite.Err(s.Resolve(f.ctx, ref)), blob.ErrNotFound)
 }
 
 func usages(f *fixture) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func expiryTests() []test {
@@ -27,8 +28,7 @@ func expiresAtOnce(f *fixture) {
 		f.stat(ref)
 		f.advance(time.Millisecond)
 		f.wantGone(owner, ref)
-		page, err := f.s.List(f.ctx, blob.ListParams{Owner: owner})
-		f.must("List()", err)
+		page := suite.Call(f.s.List(f.ctx, blob.ListParams{Owner: owner})).Must(f, "List()")
 		f.equal("List()", len(page.Blobs), 0)
 	}
 }
@@ -56,14 +56,12 @@ func sweepsInBatches(f *fixture) {
 	}
 	f.advance(f.cfg.TTL)
 	for _, want := range []blob.Swept{{Blobs: 2, More: true}, {Blobs: 2, More: true}, {Blobs: 1}} {
-		got, err := f.s.Sweep(f.ctx, f.time(), 2)
-		f.must("Sweep()", err)
+		got := suite.Call(f.s.Sweep(f.ctx, f.time(), 2)).Must(f, "Sweep()")
 		f.equal("Sweep()", got, want)
 	}
 	f.advance(f.cfg.Grace)
 	for _, want := range []blob.Swept{{Contents: 2, More: true}, {Contents: 2, More: true}, {Contents: 1}} {
-		got, err := f.s.Sweep(f.ctx, f.time(), 2)
-		f.must("Sweep()", err)
+		got := suite.Call(f.s.Sweep(f.ctx, f.time(), 2)).Must(f, "Sweep()")
 		f.equal("Sweep()", got, want)
 	}
 }
@@ -106,12 +104,10 @@ func readsOn(f *fixture) {
 		r, _, err := f.s.Open(f.ctx, owner, ref)
 		f.must("Open()", err)
 		head := make([]byte, 5)
-		_, err = io.ReadFull(r, head)
-		f.must("Read()", err)
+		suite.Call(io.ReadFull(r, head)).Must(f, "Read()")
 		f.must("Delete()", f.s.Delete(f.ctx, owner, ref))
 		f.sweep()
-		rest, err := io.ReadAll(r)
-		f.must("Read() after a deletion", err)
+		rest := suite.Call(io.ReadAll(r)).Must(f, "Read() after a deletion")
 		f.must("Close()", r.Close())
 		if !bytes.Equal(append(head, rest...), data) {
 			f.Errorf("content of %d bytes differs after a deletion", size)
@@ -128,9 +124,7 @@ func orphansKeep(f *fixture) {
 	f.advance(100 * f.cfg.Grace)
 	o, calls := blob.Orphans{More: true}, 0
 	for ; o.More; calls++ {
-		var err error
-		o, err = f.s.RemoveOrphans(f.ctx, f.time(), o.Next, 2)
-		f.must("RemoveOrphans()", err)
+		o = suite.Call(f.s.RemoveOrphans(f.ctx, f.time(), o.Next, 2)).Must(f, "RemoveOrphans()")
 		if o.Removed > 0 || o.Checked > 2 || calls > 10 {
 			f.Fatalf("call %d of RemoveOrphans() = %+v, want up to 2 checked and none removed", calls, o)
 		}

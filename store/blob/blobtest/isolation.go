@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func isolationTests() []test {
@@ -44,8 +45,7 @@ func separateOwners(f *fixture) {
 	mine := f.put([]byte("mine"), withKey("k"))
 	theirs := f.put([]byte("theirs"), withKey("k"), func(p *blob.PutParams) { p.Owner = otherOwner })
 	for name, want := range map[string]blob.Info{owner: mine, otherOwner: theirs} {
-		page, err := f.s.List(f.ctx, blob.ListParams{Owner: name})
-		f.must("List()", err)
+		page := suite.Call(f.s.List(f.ctx, blob.ListParams{Owner: name})).Must(f, "List()")
 		f.equal("List()", page, blob.Page{Blobs: []blob.Info{want}})
 		f.equal("Usage()", f.usage(name), blob.Usage{Blobs: 1, Bytes: want.Size})
 	}

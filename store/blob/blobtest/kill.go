@@ -1,21 +1,17 @@
 package blobtest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // KillConfig contains the parameters of KillLoop.
@@ -25,12 +21,6 @@ type KillConfig struct {
 	// Rounds is the number of processes to kill; 0 means 6.
 	Rounds int
 }
-
-// Environment variables of the process to kill.
-const (
-	killDir   = "HOLDFAST_BLOBTEST_KILL_DIR"
-	killRound = "HOLDFAST_BLOBTEST_KILL_ROUND"
-)
 
 // killOwner is the owner with a number.
 func killOwner(n int) string { return fmt.Sprint("owner-", n%3) }
@@ -47,8 +37,8 @@ func KillLoop(t *testing.T, cfg KillConfig) {
 	if cfg.Rounds == 0 {
 		cfg.Rounds = 6
 	}
-	if dir := os.Getenv(killDir); dir != "" {
-		changeUntilKilled(t, cfg, dir)
+	if dir, round, ok := suite.Killed(); ok {
+		changeUntilKilled(t, cfg, dir, uint64(round))
 		return
 	}
 	dir := t.TempDir()
@@ -68,14 +58,13 @@ type killed struct {
 }
 
 // changeUntilKilled runs in the process to kill.
-func changeUntilKilled(t *testing.T, cfg KillConfig, dir string) {
+func changeUntilKilled(t *testing.T, cfg KillConfig, dir string, round uint64) {
 	s, _, err := cfg.Open(dir, blob.Config{Grace: time.Minute})
 	if err != nil {
 		t.Fatalf("Open() = %v", err)
 	}
-	round, _ := strconv.ParseUint(os.Getenv(killRound), 10, 32)
 	deadline := time.Now().Add(30 * time.Second) // if it is not killed
-	concurrently(8, func(w int) {
+	suite.Concurrently(8, func(w int) {
 		for n := uint64(0); time.Now().Before(deadline); n++ {
 			if w == 7 { // ahead of the clock, so that contents are removed at once
 				if _, err := s.Sweep(t.Context(), time.Now().Add(2*time.Minute), 100); err != nil {
@@ -118,29 +107,9 @@ func putAndReport(ctx context.Context, s Store, owner string, seed uint64) error
 // runAndKill runs a process, kills it, and records what it acknowledged.
 func runAndKill(t *testing.T, dir string, round int, acknowledged map[string]killed, deleted map[string]bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprint(killRound, "=", round))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatalf("pipe: %v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	var timer *time.Timer
-	var output strings.Builder
-	for r := bufio.NewReader(out); ; {
-		line, err := r.ReadString('\n')
-		if err != nil { // an incomplete last line acknowledges nothing
-			break
-		}
-		f := strings.Fields(line)
+	suite.Kill(t, dir, round, time.Duration(20+rand.IntN(300))*time.Millisecond, func(f []string) bool {
 		if len(f) != 4 {
-			output.WriteString(line)
-			continue
+			return false
 		}
 		switch seed, _ := strconv.ParseUint(f[3], 10, 64); f[0] {
 		case "stored":
@@ -150,14 +119,8 @@ func runAndKill(t *testing.T, dir string, round int, acknowledged map[string]kil
 		case "deleted":
 			deleted[f[2]] = true
 		}
-		if timer == nil { // the process works
-			timer = time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		}
-	}
-	err = cmd.Wait()
-	if timer == nil || cmd.ProcessState.Exited() {
-		t.Fatalf("process of round %d exited before it was killed: %v\n%s", round, err, output.String())
-	}
+		return true
+	})
 }
 
 // checkKilled opens the store and checks its content. It returns the number of orphans that it
@@ -170,13 +133,9 @@ func checkKilled(t *testing.T, cfg KillConfig, dir string, acknowledged map[stri
 	}
 	later := time.Now().Add(3 * time.Minute)
 	for o := (blob.Orphans{More: true}); o.More; removed += o.Removed {
-		if o, err = s.RemoveOrphans(t.Context(), later, o.Next, 100); err != nil {
-			t.Fatalf("RemoveOrphans() = %v", err)
-		}
+		o = suite.Call(s.RemoveOrphans(t.Context(), later, o.Next, 100)).Must(t, "RemoveOrphans()")
 	}
-	if _, err := s.Sweep(t.Context(), later, 10_000); err != nil {
-		t.Fatalf("Sweep() = %v", err)
-	}
+	suite.Call(s.Sweep(t.Context(), later, 10_000)).Must(t, "Sweep()")
 	found := make(map[string]bool)
 	for n := range 3 {
 		checkOwner(t, s, killOwner(n), found)
@@ -198,9 +157,7 @@ func checkKilled(t *testing.T, cfg KillConfig, dir string, acknowledged map[stri
 			t.Errorf("List() returns %s after its deletion was acknowledged", ref)
 		}
 	}
-	if err := closeStore(); err != nil {
-		t.Errorf("Close() after a kill = %v", err)
-	}
+	suite.Do(closeStore()).Check(t, "Close() after a kill")
 	return removed
 }
 
@@ -210,10 +167,7 @@ func checkOwner(t *testing.T, s Store, owner string, found map[string]bool) {
 	var sum blob.Usage
 	page, p := blob.Page{More: true}, blob.ListParams{Owner: owner, Limit: 500}
 	for page.More {
-		var err error
-		if page, err = s.List(t.Context(), p); err != nil {
-			t.Fatalf("List() = %v", err)
-		}
+		page = suite.Call(s.List(t.Context(), p)).Must(t, "List()")
 		for _, b := range page.Blobs {
 			p.After, found[b.Ref] = b.Ref, true
 			sum.Blobs, sum.Bytes = sum.Blobs+1, sum.Bytes+b.Size
@@ -229,7 +183,5 @@ func checkOwner(t *testing.T, s Store, owner string, found map[string]bool) {
 			r.Close()
 		}
 	}
-	if usage, err := s.Usage(t.Context(), owner); err != nil || usage != sum {
-		t.Errorf("Usage(%s) = %+v, %v, want %+v", owner, usage, err, sum)
-	}
+	suite.Call(s.Usage(t.Context(), owner)).Want(t, sum, "Usage(%s)", owner)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func listTests() []test {
@@ -20,8 +21,7 @@ func (f *fixture) walk(limit int, between func()) (names []string) {
 	f.Helper()
 	p := blob.ListParams{Owner: owner, Limit: limit}
 	for {
-		page, err := f.s.List(f.ctx, p)
-		f.must("List()", err)
+		page := suite.Call(f.s.List(f.ctx, p)).Must(f, "List()")
 		if len(page.Blobs) > limit || page.More && len(page.Blobs) < limit {
 			f.Fatalf("List() = %d blobs, more: %t, want %d", len(page.Blobs), page.More, limit)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // modelBlob is a blob of the model. The model knows the rules of blobs and nothing of refs,
@@ -132,8 +133,7 @@ func (r *randomRun) put() {
 	if r.r.IntN(3) == 0 {
 		p.Holder = r.holder()
 	}
-	got, err := r.s.Put(r.ctx, bytes.NewReader(data), p)
-	r.must("Put()", err)
+	got := suite.Call(r.s.Put(r.ctx, bytes.NewReader(data), p)).Must(r, "Put()")
 	b, created := r.m.put(p, data)
 	if created {
 		b.info.Ref = got.Ref
@@ -234,8 +234,7 @@ func (r *randomRun) sweep() {
 
 func (r *randomRun) list() {
 	o := r.owner()
-	page, err := r.s.List(r.ctx, blob.ListParams{Owner: o})
-	r.must("List()", err)
+	page := suite.Call(r.s.List(r.ctx, blob.ListParams{Owner: o})).Must(r, "List()")
 	var want []blob.Info
 	var usage blob.Usage
 	for _, b := range r.m.blobs {

@@ -3,13 +3,13 @@ package blobtest
 import (
 	"context"
 	"io"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func TestMemoryPassesTheSuite(t *testing.T) {
@@ -27,9 +27,7 @@ func newStore(cfg blob.Config, breakStore func(*mutant)) Store {
 	if cfg.Inline == 0 {
 		cfg.Inline = 128 * kib
 	}
-	if m.config != nil {
-		m.config(&cfg)
-	}
+	suite.Mutate(m.config, &cfg)
 	refs := inmem.New().BlobRefs()
 	if m.refs != nil {
 		refs = m.refs(refs)
@@ -57,9 +55,7 @@ type mutant struct {
 }
 
 func (m *mutant) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blob.Info, error) {
-	if m.put != nil {
-		m.put(&p)
-	}
+	suite.Mutate(m.put, &p)
 	info, err := m.Blobs.Put(ctx, r, p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,9 +133,7 @@ func (m *mutant) Touch(ctx context.Context, owner, ref string, ttl time.Duration
 }
 
 func (m *mutant) List(ctx context.Context, p blob.ListParams) (blob.Page, error) {
-	if m.list != nil {
-		m.list(&p)
-	}
+	suite.Mutate(m.list, &p)
 	return m.Blobs.List(ctx, p)
 }
 
@@ -222,69 +216,14 @@ var mutants = map[string]func(m *mutant){
 // suite fails.
 func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
-	for name, breakStore := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := Harness{Open: func(_ T, cfg blob.Config) Store { return newStore(cfg, breakStore) }}
-			for _, g := range groups() {
-				for _, test := range g.tests {
-					if g.name == "concurrency" {
-						continue
-					}
-					if run := (&recorder{ctx: t.Context()}); !run.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
-						return
-					}
+	suite.Mutants(t, mutants, func(t T, breakStore func(*mutant)) {
+		h := Harness{Open: func(_ T, cfg blob.Config) Store { return newStore(cfg, breakStore) }}
+		for _, g := range groups() {
+			for _, test := range g.tests {
+				if g.name != "concurrency" && !t.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
+					return
 				}
 			}
-			t.Error("no test of the suite failed")
-		})
-	}
+		}
+	})
 }
-
-// recorder is a T outside go test. It records whether a test failed.
-type recorder struct {
-	T
-	ctx    context.Context
-	mu     sync.Mutex
-	failed bool
-}
-
-func (r *recorder) Run(_ string, f func(T)) bool {
-	part := &recorder{ctx: r.ctx}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil { // it would end the process of a real test
-				part.Errorf("%v", p)
-			}
-		}()
-		f(part)
-	}()
-	<-done
-	return !part.failed
-}
-
-func (r *recorder) Helper()                  {}
-func (r *recorder) Context() context.Context { return r.ctx }
-func (r *recorder) Cleanup(func())           {}
-func (r *recorder) Logf(string, ...any)      {}
-
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
-func (r *recorder) Errorf(string, ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
-func (r *recorder) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *recorder) Skipf(string, ...any) { runtime.Goexit() }

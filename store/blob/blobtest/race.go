@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // goroutines is the number of concurrent callers.
@@ -24,15 +24,6 @@ func raceTests() []test {
 	}
 }
 
-// concurrently runs f in several goroutines and waits for them.
-func concurrently(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { f(i) })
-	}
-	wg.Wait()
-}
-
 // Sweeps are ahead of the clock, so that they remove a content as soon as it has no blob.
 func racesSameContent(f *fixture) {
 	var contents [][]byte
@@ -42,7 +33,7 @@ func racesSameContent(f *fixture) {
 	var puts, removed, running atomic.Int64
 	const sweepers = 8
 	running.Store(goroutines - sweepers)
-	concurrently(goroutines, func(i int) {
+	suite.Concurrently(goroutines, func(i int) {
 		for i < sweepers && running.Load() > 0 {
 			s, err := f.s.Sweep(f.ctx, f.time().Add(f.cfg.Grace), 100)
 			if err != nil {
@@ -75,9 +66,7 @@ func (f *fixture) putAndDelete(data []byte) {
 	if err := f.check(info.Ref, data); err != nil {
 		f.Errorf("content of a fresh upload: %v", err)
 	}
-	if err := f.s.Delete(f.ctx, owner, info.Ref); err != nil {
-		f.Errorf("Delete() = %v", err)
-	}
+	suite.Do(f.s.Delete(f.ctx, owner, info.Ref)).Check(f, "Delete()")
 }
 
 // check reads a blob of the first owner and compares it.
@@ -95,11 +84,8 @@ func (f *fixture) check(ref string, want []byte) error {
 
 func racesKeys(f *fixture) {
 	refs := make([]string, goroutines)
-	concurrently(goroutines, func(i int) {
-		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 100+large*(i%2))), blob.PutParams{Owner: owner, IdempotencyKey: "k"})
-		if err != nil {
-			f.Errorf("Put() = %v", err)
-		}
+	suite.Concurrently(goroutines, func(i int) {
+		info := suite.Call(f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 100+large*(i%2))), blob.PutParams{Owner: owner, IdempotencyKey: "k"})).Check(f, "Put()")
 		refs[i] = info.Ref
 	})
 	for _, ref := range refs {
@@ -114,7 +100,7 @@ func racesKeys(f *fixture) {
 func racesQuota(f *fixture) {
 	f.configure(func(cfg *blob.Config) { cfg.OwnerBlobs = 10 })
 	var stored atomic.Int64
-	concurrently(goroutines, func(i int) {
+	suite.Concurrently(goroutines, func(i int) {
 		_, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10+large*(i%2))), blob.PutParams{Owner: owner})
 		var quota *blob.QuotaError
 		switch {
@@ -131,15 +117,11 @@ func racesQuota(f *fixture) {
 
 func racesPins(f *fixture) {
 	ref := f.put([]byte("x")).Ref
-	concurrently(goroutines, func(i int) {
+	suite.Concurrently(goroutines, func(i int) {
 		holder := fmt.Sprint(i)
-		if err := f.s.Pin(f.ctx, owner, ref, holder); err != nil {
-			f.Errorf("Pin() = %v", err)
-		}
+		suite.Do(f.s.Pin(f.ctx, owner, ref, holder)).Check(f, "Pin()")
 		if i%2 == 0 {
-			if err := f.s.Unpin(f.ctx, owner, ref, holder); err != nil {
-				f.Errorf("Unpin() = %v", err)
-			}
+			suite.Do(f.s.Unpin(f.ctx, owner, ref, holder)).Check(f, "Unpin()")
 		}
 	})
 	f.equal("number of holders", len(f.stat(ref).Holders), goroutines/2)

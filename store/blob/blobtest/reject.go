@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func rejectionTests() []test {
@@ -70,8 +71,7 @@ func failingReaders(f *fixture) {
 func (f *fixture) noOrphans() {
 	f.Helper()
 	f.advance(time.Hour)
-	o, err := f.s.RemoveOrphans(f.ctx, f.time(), blob.Object{}, 1000)
-	f.must("RemoveOrphans()", err)
+	o := suite.Call(f.s.RemoveOrphans(f.ctx, f.time(), blob.Object{}, 1000)).Must(f, "RemoveOrphans()")
 	f.equal("RemoveOrphans()", o.Removed, 0)
 }
 
@@ -132,8 +132,7 @@ func invalidArguments(f *fixture) {
 		{"ttl", blob.PutParams{Owner: owner, TTL: 1<<63 - 1}},
 		{"size", blob.PutParams{Owner: owner, Size: -1}},
 	} {
-		_, err := f.s.Put(f.ctx, bytes.NewReader(nil), test.p)
-		f.wantInvalid(fmt.Sprintf("Put(%.200v)", test.p), test.field, err)
+		f.wantInvalid(fmt.Sprintf("Put(%.200v)", test.p), test.field, suite.Err(f.s.Put(f.ctx, bytes.NewReader(nil), test.p)))
 	}
 	f.wantNone(owner)
 	ref := f.put([]byte("x")).Ref
@@ -142,20 +141,15 @@ func invalidArguments(f *fixture) {
 		f.wantInvalid("Unpin()", "holder", f.s.Unpin(f.ctx, owner, ref, holder))
 		f.wantInvalid("UnpinAll()", "holder", f.s.UnpinAll(f.ctx, owner, holder))
 	}
-	_, err := f.s.Touch(f.ctx, owner, ref, -1)
-	f.wantInvalid("Touch()", "ttl", err)
+	f.wantInvalid("Touch()", "ttl", suite.Err(f.s.Touch(f.ctx, owner, ref, -1)))
 	for field, p := range map[string]blob.ListParams{
 		"owner": {}, "limit": {Owner: owner, Limit: blob.MaxPage + 1}, "after": {Owner: owner, After: "x'; --"},
 	} {
-		_, err := f.s.List(f.ctx, p)
-		f.wantInvalid("List()", field, err)
+		f.wantInvalid("List()", field, suite.Err(f.s.List(f.ctx, p)))
 	}
-	_, err = f.s.Sweep(f.ctx, f.time(), 0)
-	f.wantInvalid("Sweep()", "limit", err)
-	_, err = f.s.RemoveOrphans(f.ctx, f.time(), blob.Object{}, 0)
-	f.wantInvalid("RemoveOrphans()", "limit", err)
-	_, err = f.s.Usage(f.ctx, "")
-	f.wantInvalid("Usage()", "owner", err)
+	f.wantInvalid("Sweep()", "limit", suite.Err(f.s.Sweep(f.ctx, f.time(), 0)))
+	f.wantInvalid("RemoveOrphans()", "limit", suite.Err(f.s.RemoveOrphans(f.ctx, f.time(), blob.Object{}, 0)))
+	f.wantInvalid("Usage()", "owner", suite.Err(f.s.Usage(f.ctx, "")))
 	f.wantInvalid("Delete()", "owner", f.s.Delete(f.ctx, "\x00", ref))
 }
 
@@ -169,14 +163,11 @@ func (f *fixture) wantInvalid(what, field string, err error) {
 func hostileNames(f *fixture) {
 	for i, name := range []string{"../../etc/passwd", `a"b'c;--`, "%_%", "$1 {s}.x ?1", "\u202e\U0001f600", "C:\\x", strings.Repeat("é", blob.MaxName/2)} {
 		p := blob.PutParams{Owner: name, Name: name, IdempotencyKey: name[:min(len(name), blob.MaxKey)], Holder: name[:min(len(name), blob.MaxHolder)]}
-		info, err := f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10)), p)
-		f.must("Put()", err)
-		got, err := f.s.Stat(f.ctx, name, info.Ref)
-		f.must("Stat()", err)
+		info := suite.Call(f.s.Put(f.ctx, bytes.NewReader(content(uint64(i), 10)), p)).Must(f, "Put()")
+		got := suite.Call(f.s.Stat(f.ctx, name, info.Ref)).Must(f, "Stat()")
 		f.equal("Stat()", got, info)
 		f.equal("name", got.Name, name)
-		again, err := f.s.Put(f.ctx, bytes.NewReader(nil), p)
-		f.must("repeated Put()", err)
+		again := suite.Call(f.s.Put(f.ctx, bytes.NewReader(nil), p)).Must(f, "repeated Put()")
 		f.equal("repeated Put()", again, info)
 		f.equal("Usage()", f.usage(name), blob.Usage{Blobs: 1, Bytes: 10})
 		f.must("Unpin()", f.s.Unpin(f.ctx, name, info.Ref, p.Holder))
@@ -226,15 +217,11 @@ func canceled(f *fixture) {
 	cancel()
 	_, putErr := f.s.Put(ctx, bytes.NewReader(content(2, large)), blob.PutParams{Owner: owner})
 	_, _, openErr := f.s.Open(ctx, owner, ref)
-	_, statErr := f.s.Stat(ctx, owner, ref)
-	_, touchErr := f.s.Touch(ctx, owner, ref, 0)
-	_, listErr := f.s.List(ctx, blob.ListParams{Owner: owner})
-	_, usageErr := f.s.Usage(ctx, owner)
-	_, sweepErr := f.s.Sweep(ctx, f.time(), 1)
 	for name, err := range map[string]error{
-		"Put": putErr, "Open": openErr, "Stat": statErr, "Touch": touchErr, "List": listErr, "Usage": usageErr, "Sweep": sweepErr,
-		"Delete": f.s.Delete(ctx, owner, ref), "Pin": f.s.Pin(ctx, owner, ref, "h"), "Unpin": f.s.Unpin(ctx, owner, ref, "h"),
-		"UnpinAll": f.s.UnpinAll(ctx, owner, "h"),
+		"Put": putErr, "Open": openErr, "Stat": suite.Err(f.s.Stat(ctx, owner, ref)), "Touch": suite.Err(f.s.Touch(ctx, owner, ref, 0)),
+		"List": suite.Err(f.s.List(ctx, blob.ListParams{Owner: owner})), "Usage": suite.Err(f.s.Usage(ctx, owner)),
+		"Sweep": suite.Err(f.s.Sweep(ctx, f.time(), 1)), "Delete": f.s.Delete(ctx, owner, ref), "Pin": f.s.Pin(ctx, owner, ref, "h"),
+		"Unpin": f.s.Unpin(ctx, owner, ref, "h"), "UnpinAll": f.s.UnpinAll(ctx, owner, "h"),
 	} {
 		f.wantError(name, err, context.Canceled)
 	}
@@ -245,8 +232,7 @@ func canceledUploads(f *fixture) {
 	for _, size := range []int{10, large, 2 * mib} {
 		ctx, cancel := context.WithCancel(f.ctx)
 		r := io.MultiReader(bytes.NewReader(content(1, size)), &onRead{bytes.NewReader(content(2, 10)), cancel})
-		_, err := f.s.Put(ctx, r, blob.PutParams{Owner: owner})
-		f.wantError("Put() that is canceled", err, context.Canceled)
+		f.wantError("Put() that is canceled", suite.Err(f.s.Put(ctx, r, blob.PutParams{Owner: owner})), context.Canceled)
 		f.wantNone(owner)
 	}
 	f.noOrphans()

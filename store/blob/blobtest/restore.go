@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func restoreTests() []test {
@@ -16,14 +17,7 @@ func restoreTests() []test {
 }
 
 // restorer returns the store as a Restorer, or skips the test.
-func (f *fixture) restorer() blob.Restorer {
-	f.Helper()
-	r, ok := f.s.(blob.Restorer)
-	if !ok {
-		f.Skipf("the store does not implement blob.Restorer")
-	}
-	return r
-}
+func (f *fixture) restorer() blob.Restorer { f.Helper(); return suite.Optional[blob.Restorer](f, f.s) }
 
 func restoresBlobs(f *fixture) {
 	r := f.restorer()
@@ -36,8 +30,7 @@ func restoresBlobs(f *fixture) {
 		for _, info := range []blob.Info{f.stat(plain.Ref), f.put(data, named("temporary"))} {
 			f.advance(time.Second)
 			f.must("Restore()", r.Restore(f.ctx, otherOwner, info, bytes.NewReader(data)))
-			got, err := f.s.Stat(f.ctx, otherOwner, info.Ref)
-			f.must("Stat()", err)
+			got := suite.Call(f.s.Stat(f.ctx, otherOwner, info.Ref)).Must(f, "Stat()")
 			f.equal("Stat() of the restored blob", got, info)
 		}
 	}

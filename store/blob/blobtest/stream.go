@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // LongEnv is the environment variable that makes Stream use 1 GiB instead of 96 MiB.
@@ -32,10 +33,7 @@ func Stream(t *testing.T, h Harness) {
 	s := h.Open(storetest.Wrap(t), blob.Config{MaxSize: size})
 	var info blob.Info
 	grew, took := heapGrowth(func() {
-		var err error
-		if info, err = s.Put(t.Context(), Source(1, size), blob.PutParams{Owner: owner, ContentType: "application/x-test"}); err != nil {
-			t.Fatalf("Put() = %v", err)
-		}
+		info = suite.Call(s.Put(t.Context(), Source(1, size), blob.PutParams{Owner: owner, ContentType: "application/x-test"})).Must(t, "Put()")
 	})
 	report(t, "in", size, grew, took)
 	sum := sha256.New()

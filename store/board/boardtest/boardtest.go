@@ -3,13 +3,13 @@ package boardtest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Options are the settings of a store that a test opens.
@@ -37,10 +37,7 @@ func OverRecords(h storetest.Harness) Harness {
 		o Options
 	}
 	over := func(t storetest.T, s store.Store, o Options) board.Store {
-		b, err := board.New(board.Config{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL})
-		if err != nil {
-			t.Fatalf("New() = %v", err)
-		}
+		b := suite.Call(board.New(board.Config{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL})).Must(t, "New()")
 		return &opened{b, s, o}
 	}
 	out := Harness{
@@ -66,61 +63,52 @@ func Run(t *testing.T, h Harness) { RunOn(storetest.Wrap(t), h) }
 
 // RunOn runs the suite on any implementation of T.
 func RunOn(t storetest.T, h Harness) {
-	for _, test := range []struct {
-		name string
-		run  func(*fixture)
-	}{
-		{"contract: a board is created, read and deleted", create},
-		{"contract: tasks are added, renamed, noted, ordered and deleted", editTasks},
-		{"contract: every move follows the table", everyMove},
-		{"contract: retries are counted up to the maximum", retries},
-		{"contract: a conversation has a root board and boards of sub-agents", conversations},
-		{"contract: a root board is opened, or created once", openRoot},
-		{"isolation: boards belong to owners and conversations", isolation},
-		{"concurrency: 64 callers never pass the maximum of boards", createRace},
-		{"concurrency: 64 callers open one root board", openRace},
-		{"concurrency: 64 callers add tasks and lose none", addRace},
-		{"concurrency: 64 callers never pass the maximum of retries", retryRace},
-		{"concurrency: changes of different tasks of a board are all kept", changeRace},
-		{"durability: a reopened store has its boards", reopen},
-		{"expiry: a board expires after its last change", expiry},
-		{"hostile input is an error that names the field, or is stored exactly", hostile},
-		{"limits: a board that is too large is not stored", limits},
-		{"paging: a conversation with many boards is listed while boards are added", paging},
-		{"paging: the boards of an owner are listed over all conversations", listOfOwner},
-		{"aliasing: a store keeps no memory of its caller", aliasing},
-		{"cancel: a canceled context ends a call", cancel},
-		{"model: random calls have the results of a simple model", randomCalls},
-	} {
-		t.Run(test.name, func(t storetest.T) {
-			t.Parallel()
-			f := &fixture{T: t, h: h, ctx: t.Context(), now: time.UnixMilli(1_700_000_000_000).UTC()}
-			f.open(0)
-			test.run(f)
-		})
-	}
+	suite.Each(t, tests, func(test test) string { return test.name }, func(t storetest.T, test test) {
+		f := &fixture{T: t, h: h, ctx: t.Context(), clock: suite.NewClock(time.UnixMilli(1_700_000_000_000).UTC())}
+		f.open(0)
+		test.run(f)
+	})
+}
+
+// test is one test of the suite. Its name is a sentence.
+type test struct {
+	name string
+	run  func(*fixture)
+}
+
+var tests = []test{
+	{"contract: a board is created, read and deleted", create},
+	{"contract: tasks are added, renamed, noted, ordered and deleted", editTasks},
+	{"contract: every move follows the table", everyMove},
+	{"contract: retries are counted up to the maximum", retries},
+	{"contract: a conversation has a root board and boards of sub-agents", conversations},
+	{"contract: a root board is opened, or created once", openRoot},
+	{"isolation: boards belong to owners and conversations", isolation},
+	{"concurrency: 64 callers never pass the maximum of boards", createRace},
+	{"concurrency: 64 callers open one root board", openRace},
+	{"concurrency: 64 callers add tasks and lose none", addRace},
+	{"concurrency: 64 callers never pass the maximum of retries", retryRace},
+	{"concurrency: changes of different tasks of a board are all kept", changeRace},
+	{"durability: a reopened store has its boards", reopen},
+	{"expiry: a board expires after its last change", expiry},
+	{"hostile input is an error that names the field, or is stored exactly", hostile},
+	{"limits: a board that is too large is not stored", limits},
+	{"paging: a conversation with many boards is listed while boards are added", paging},
+	{"paging: the boards of an owner are listed over all conversations", listOfOwner},
+	{"aliasing: a store keeps no memory of its caller", aliasing},
+	{"cancel: a canceled context ends a call", cancel},
+	{"model: random calls have the results of a simple model", randomCalls},
 }
 
 type fixture struct {
 	storetest.T
-	h   Harness
-	ctx context.Context
-	s   board.Store
-
-	mu  sync.Mutex
-	now time.Time
+	h     Harness
+	ctx   context.Context
+	s     board.Store
+	clock *suite.Clock
 }
 
-func (f *fixture) open(ttl time.Duration) {
-	now := func() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f.now }
-	f.s = f.h.Open(f, Options{Now: now, TTL: ttl})
-}
-
-func (f *fixture) wait(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) open(ttl time.Duration) { f.s = f.h.Open(f, Options{Now: f.clock.Now, TTL: ttl}) }
 
 // instances returns the store, and another one on the same data if the harness can open it.
 func (f *fixture) instances() []board.Store {
@@ -133,18 +121,10 @@ func (f *fixture) instances() []board.Store {
 
 func (f *fixture) create(conversation string, titles ...string) board.Board {
 	f.Helper()
-	b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: conversation, Titles: titles})
-	if err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
-	return b
+	return suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: conversation, Titles: titles})).Must(f, "Create()")
 }
 
 func (f *fixture) get(k board.Key) board.Board {
 	f.Helper()
-	b, err := f.s.Get(f.ctx, k)
-	if err != nil {
-		f.Fatalf("Get(%+v) = %v", k, err)
-	}
-	return b
+	return suite.Call(f.s.Get(f.ctx, k)).Must(f, "Get(%+v)", k)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 var statuses = []board.Status{board.Planned, board.InProgress, board.Blocked, board.Succeeded, board.Failed, board.Abandoned}
@@ -40,15 +41,12 @@ func create(f *fixture) {
 	p := board.CreateParams{
 		Owner: "alice", Conversation: "c1", Agent: "planner", Label: "Plan", ParentAgent: "boss", MaxRetries: 7, Titles: []string{"one", "two"},
 	}
-	b, err := f.s.Create(f.ctx, p)
-	if err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
+	b := suite.Call(f.s.Create(f.ctx, p)).Must(f, "Create()")
 	if b.ID == "" {
 		f.Errorf("Create() returned a board without id")
 	}
 	f.equal("Create()", b, board.Board{
-		ID: b.ID, Owner: "alice", Conversation: "c1", Agent: "planner", Label: "Plan", ParentAgent: "boss", MaxRetries: 7, Version: 1, CreatedAt: f.now,
+		ID: b.ID, Owner: "alice", Conversation: "c1", Agent: "planner", Label: "Plan", ParentAgent: "boss", MaxRetries: 7, Version: 1, CreatedAt: f.clock.Now(),
 		Tasks: []board.Task{{ID: b.Tasks[0].ID, Title: "one", Status: board.Planned}, {ID: b.Tasks[1].ID, Title: "two", Status: board.Planned, Order: 1}},
 	})
 	f.equal("Get()", f.get(b.Key()), b)
@@ -59,13 +57,9 @@ func create(f *fixture) {
 	if err != nil || none.MaxRetries != 0 {
 		f.Errorf("Create() without retries = %+v, %v", none, err)
 	}
-	if err := f.s.Delete(f.ctx, b.Key()); err != nil {
-		f.Errorf("Delete() = %v", err)
-	}
+	suite.Do(f.s.Delete(f.ctx, b.Key())).Check(f, "Delete()")
 	f.wantNotFound(b.Key(), b.Tasks[0].ID)
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 2 {
-		f.Errorf("List() after Delete() = %d boards, %v, want 2", len(boards), err)
-	}
+	suite.Equal(f, len(suite.Call(f.s.List(f.ctx, "alice", "c1")).Check(f, "List() after Delete()")), 2, "number of results of List() after Delete()")
 }
 
 // calls calls every method that names a board.
@@ -116,12 +110,8 @@ func editTasks(f *fixture) {
 	if got := f.titles(reordered); err != nil || got != "d A b c" {
 		f.Errorf("Reorder() = %s, %v, want d A b c", got, err)
 	}
-	if err := f.s.DeleteTask(f.ctx, k, added[1].ID); err != nil {
-		f.Errorf("DeleteTask() = %v", err)
-	}
-	if err := f.s.DeleteTask(f.ctx, k, added[1].ID); !errors.Is(err, board.ErrNotFound) {
-		f.Errorf("DeleteTask() again = %v, want ErrNotFound", err)
-	}
+	suite.Do(f.s.DeleteTask(f.ctx, k, added[1].ID)).Check(f, "DeleteTask()")
+	suite.Do(f.s.DeleteTask(f.ctx, k, added[1].ID)).Fails(f, board.ErrNotFound, "DeleteTask() again")
 	again, err := f.s.AddTasks(f.ctx, k, "e")
 	if err != nil || again[0].ID == added[1].ID {
 		f.Errorf("AddTasks() after DeleteTask() = %+v, %v, want a new id", again, err)
@@ -147,9 +137,7 @@ func (f *fixture) reach(s board.Status) board.Board {
 		board.Failed: {board.InProgress, board.Failed}, board.Abandoned: {board.Abandoned},
 	}
 	for _, to := range path[s] {
-		if _, err := f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, to, ""); err != nil {
-			f.Fatalf("SetStatus(%s) = %v", to, err)
-		}
+		suite.Call(f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, to, "")).Must(f, "SetStatus(%s)", to)
 	}
 	return f.get(b.Key())
 }
@@ -180,16 +168,11 @@ func everyMove(f *fixture) {
 }
 
 func retries(f *fixture) {
-	b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: 2, Titles: []string{"t"}})
-	if err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
+	b := suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: 2, Titles: []string{"t"}})).Must(f, "Create()")
 	k, id := b.Key(), b.Tasks[0].ID
 	fail := func() {
 		for _, to := range []board.Status{board.InProgress, board.Failed} {
-			if _, err := f.s.SetStatus(f.ctx, k, id, to, ""); err != nil {
-				f.Fatalf("SetStatus(%s) = %v", to, err)
-			}
+			suite.Call(f.s.SetStatus(f.ctx, k, id, to, "")).Must(f, "SetStatus(%s)", to)
 		}
 	}
 	for n := 1; n <= 2; n++ {
@@ -204,9 +187,7 @@ func retries(f *fixture) {
 		f.Errorf("IncrementRetry() above the maximum = %v, want ErrRetriesExhausted", err)
 	}
 	f.equal("board after the refused retry", f.get(k), before)
-	if _, err := f.s.SetStatus(f.ctx, k, id, board.Abandoned, ""); err != nil {
-		f.Errorf("SetStatus(abandoned) = %v", err)
-	}
+	suite.Call(f.s.SetStatus(f.ctx, k, id, board.Abandoned, "")).Check(f, "SetStatus(abandoned)")
 	if t, err := f.s.ForceRetry(f.ctx, k, id); err != nil || t.RetryCount != 0 || t.Status != board.Planned {
 		f.Errorf("ForceRetry() of an abandoned task = %+v, %v", t, err)
 	}
@@ -228,38 +209,23 @@ func retries(f *fixture) {
 }
 
 func conversations(f *fixture) {
-	if _, err := f.s.ByConversation(f.ctx, "alice", "c1"); !errors.Is(err, board.ErrNotFound) {
-		f.Errorf("ByConversation() without boards = %v, want ErrNotFound", err)
-	}
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
-		f.Errorf("List() without boards = %v, %v", boards, err)
-	}
+	suite.Call(f.s.ByConversation(f.ctx, "alice", "c1")).Fails(f, board.ErrNotFound, "ByConversation() without boards")
+	suite.Call(f.s.List(f.ctx, "alice", "c1")).Empty(f, "List() without boards")
 	sub := func(agent string) board.Board {
-		b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Agent: agent, ParentAgent: "main"})
-		if err != nil {
-			f.Fatalf("Create() = %v", err)
-		}
-		f.wait(time.Second)
+		b := suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Agent: agent, ParentAgent: "main"})).Must(f, "Create()")
+		f.clock.Add(time.Second)
 		return b
 	}
 	want := []board.Board{sub("early")}
-	if _, err := f.s.ByConversation(f.ctx, "alice", "c1"); !errors.Is(err, board.ErrNotFound) {
-		f.Errorf("ByConversation() without a root board = %v, want ErrNotFound", err)
-	}
+	suite.Call(f.s.ByConversation(f.ctx, "alice", "c1")).Fails(f, board.ErrNotFound, "ByConversation() without a root board")
 	root := f.create("c1")
-	f.wait(time.Second)
+	f.clock.Add(time.Second)
 	want = append(want, root, sub("late"))
 	f.create("c2")
 	want = append(want, f.create("c1"))
-	boards, err := f.s.List(f.ctx, "alice", "c1")
-	if err != nil {
-		f.Errorf("List() = %v", err)
-	}
+	boards := suite.Call(f.s.List(f.ctx, "alice", "c1")).Check(f, "List()")
 	f.equal("List()", boards, want)
-	b, err := f.s.ByConversation(f.ctx, "alice", "c1")
-	if err != nil {
-		f.Errorf("ByConversation() = %v", err)
-	}
+	b := suite.Call(f.s.ByConversation(f.ctx, "alice", "c1")).Check(f, "ByConversation()")
 	f.equal("ByConversation()", b, root)
 }
 
@@ -268,9 +234,7 @@ func isolation(f *fixture) {
 	f.wantNotFound(board.Key{Owner: "bob", ID: b.ID}, b.Tasks[0].ID)
 	f.wantNotFound(board.Key{Owner: "Alice", ID: b.ID}, b.Tasks[0].ID)
 	for _, of := range [][2]string{{"bob", "c1"}, {"alice", "c"}, {"alice", "C1"}, {"alice", "c1 "}, {"%", "c1"}, {"alice", "_1"}} {
-		if boards, err := f.s.List(f.ctx, of[0], of[1]); err != nil || len(boards) != 0 {
-			f.Errorf("List(%q) = %v, %v, want none", of, boards, err)
-		}
+		suite.Call(f.s.List(f.ctx, of[0], of[1])).Empty(f, "List(%q)", of)
 	}
 	for _, task := range []string{"", "none", "%", "\x00", "\xff", strings.Repeat("9", 1000)} {
 		_, err := f.s.SetNote(f.ctx, b.Key(), task, "")
@@ -286,9 +250,7 @@ func reopen(f *fixture) {
 		f.Skipf("the store is not durable")
 	}
 	b := f.create("c1", "t")
-	if _, err := f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, board.Blocked, "waits\x01\u2028"); err != nil {
-		f.Fatalf("SetStatus() = %v", err)
-	}
+	suite.Call(f.s.SetStatus(f.ctx, b.Key(), b.Tasks[0].ID, board.Blocked, "waits\x01\u2028")).Must(f, "SetStatus()")
 	b = f.get(b.Key())
 	f.s = f.h.Reopen(f, f.s)
 	f.equal("Get() after reopening", f.get(b.Key()), b)
@@ -296,17 +258,12 @@ func reopen(f *fixture) {
 
 func openRoot(f *fixture) {
 	open := func(conversation, label string, titles ...string) board.Board {
-		b, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: conversation, Label: label, Titles: titles})
-		if err != nil {
-			f.Fatalf("OpenRoot() = %v", err)
-		}
-		f.wait(time.Second)
+		b := suite.Call(f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: conversation, Label: label, Titles: titles})).Must(f, "OpenRoot()")
+		f.clock.Add(time.Second)
 		return b
 	}
-	if _, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"}); err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
-	f.wait(time.Second)
+	suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"})).Must(f, "Create()")
+	f.clock.Add(time.Second)
 	first := open("c1", "first", "a", "b")
 	f.equal("titles", f.titles(first), "a b")
 	f.equal("second OpenRoot()", open("c1", "second", "c"), first)
@@ -317,9 +274,7 @@ func openRoot(f *fixture) {
 	if other, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "bob", Conversation: "c1"}); err != nil || other.Owner != "bob" || len(other.Tasks) != 0 {
 		f.Errorf("OpenRoot() of another owner = %+v, %v", other, err)
 	}
-	if err := f.s.Delete(f.ctx, first.Key()); err != nil {
-		f.Fatalf("Delete() = %v", err)
-	}
+	suite.Do(f.s.Delete(f.ctx, first.Key())).Must(f, "Delete()")
 	if again := open("c1", "again"); again.Label != "again" || len(again.Tasks) != 0 {
 		f.Errorf("OpenRoot() after Delete() = %+v, want a new board", again)
 	}
@@ -333,23 +288,19 @@ func openRoot(f *fixture) {
 func expiry(f *fixture) {
 	f.open(time.Minute)
 	b := f.create("c1", "t")
-	f.wait(59 * time.Second)
-	if _, err := f.s.SetNote(f.ctx, b.Key(), b.Tasks[0].ID, "note"); err != nil {
-		f.Errorf("SetNote() = %v", err)
-	}
-	f.wait(59 * time.Second)
+	f.clock.Add(59 * time.Second)
+	suite.Call(f.s.SetNote(f.ctx, b.Key(), b.Tasks[0].ID, "note")).Check(f, "SetNote()")
+	f.clock.Add(59 * time.Second)
 	f.get(b.Key())
-	f.wait(time.Second)
+	f.clock.Add(time.Second)
 	f.wantNotFound(b.Key(), b.Tasks[0].ID)
-	if boards, err := f.s.List(f.ctx, "alice", "c1"); err != nil || len(boards) != 0 {
-		f.Errorf("List() after the expiry = %v, %v, want none", boards, err)
-	}
+	suite.Call(f.s.List(f.ctx, "alice", "c1")).Empty(f, "List() after the expiry")
 	for i := range 2 {
 		root, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", Label: fmt.Sprint(i)})
 		if err != nil || root.Label != fmt.Sprint(i) {
 			f.Errorf("OpenRoot() after the expiry = %+v, %v, want a new board", root, err)
 		}
-		f.wait(time.Minute)
+		f.clock.Add(time.Minute)
 	}
 }
 
@@ -421,9 +372,7 @@ func limits(f *fixture) {
 	for range board.MaxBoards - 1 {
 		f.create("c1")
 	}
-	if _, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1"}); !errors.Is(err, board.ErrTooLarge) {
-		f.Errorf("Create() above the limit = %v, want ErrTooLarge", err)
-	}
+	suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1"})).Fails(f, board.ErrTooLarge, "Create() above the limit")
 	f.create("c2")
 }
 
@@ -435,16 +384,10 @@ func aliasing(f *fixture) {
 	titles[0] = "modified"
 	b.Tasks[0].Title = "modified"
 	f.get(want.Key()).Tasks[0].Title = "modified"
-	boards, err := f.s.List(f.ctx, "alice", "c1")
-	if err != nil {
-		f.Fatalf("List() = %v", err)
-	}
+	boards := suite.Call(f.s.List(f.ctx, "alice", "c1")).Must(f, "List()")
 	boards[0].Tasks[0].Title = "modified"
 	f.equal("Get()", f.get(want.Key()), want)
-	added, err := f.s.AddTasks(f.ctx, b.Key(), "more")
-	if err != nil {
-		f.Fatalf("AddTasks() = %v", err)
-	}
+	added := suite.Call(f.s.AddTasks(f.ctx, b.Key(), "more")).Must(f, "AddTasks()")
 	added[0].Title = "modified"
 	f.equal("titles", f.titles(f.get(want.Key())), "t more")
 }

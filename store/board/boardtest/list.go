@@ -5,20 +5,16 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func listOfOwner(f *fixture) {
-	lister, ok := f.s.(board.Lister)
-	if !ok {
-		f.Skipf("the store does not implement board.Lister")
-	}
+	lister := suite.Optional[board.Lister](f, f.s)
 	var want []string
 	for i := range 7 {
 		want = append(want, f.create(fmt.Sprint("c", i%3)).ID)
 	}
-	if _, err := f.s.Create(f.ctx, board.CreateParams{Owner: "bob", Conversation: "c1"}); err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
+	suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "bob", Conversation: "c1"})).Must(f, "Create()")
 	var got []string
 	for after, more := "", true; more; {
 		var boards []board.Board

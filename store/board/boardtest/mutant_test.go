@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // mutant is a store of boards that replaces some methods.
@@ -37,9 +38,7 @@ func (m *mutant) OpenRoot(ctx context.Context, p board.CreateParams) (board.Boar
 }
 
 func (m *mutant) args(ctx context.Context, k board.Key) (context.Context, board.Key) {
-	if m.key != nil {
-		m.key(&k)
-	}
+	suite.Mutate(m.key, &k)
 	if m.ignoresCancel {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -184,24 +183,18 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
 	inner := OverRecords(storetest.Harness{Open: func(storetest.T) store.Store { return inmem.New() }})
 	inner.Second = nil
-	correct := storetest.NewRecorder(t.Context())
+	correct := suite.NewRecorder(t.Context())
 	if RunOn(correct, inner); correct.Failed() {
 		t.Fatalf("a correct store fails: %v", correct.Failures())
 	}
-	for name, mutate := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := inner
-			h.Open = func(st storetest.T, o Options) board.Store {
-				m := &mutant{}
-				mutate(m, &o)
-				m.Store = inner.Open(st, o)
-				return m
-			}
-			r := storetest.NewRecorder(t.Context())
-			if RunOn(r, h); !r.Failed() {
-				t.Error("no test of the suite failed")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, mutate func(*mutant, *Options)) {
+		h := inner
+		h.Open = func(t storetest.T, o Options) board.Store {
+			m := &mutant{}
+			mutate(m, &o)
+			m.Store = inner.Open(t, o)
+			return m
+		}
+		RunOn(t, h)
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/board"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 const callers = 64
@@ -17,11 +18,7 @@ const callers = 64
 // concurrently calls do for each caller, with one of the instances.
 func (f *fixture) concurrently(do func(s board.Store, caller int)) {
 	all := f.instances()
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() { do(all[i%len(all)], i) })
-	}
-	wg.Wait()
+	suite.Concurrently(callers, func(i int) { do(all[i%len(all)], i) })
 }
 
 func openRace(f *fixture) {
@@ -62,10 +59,7 @@ func addRace(f *fixture) {
 
 func retryRace(f *fixture) {
 	const maxRetries = 5
-	b, err := f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: maxRetries, Titles: []string{"t"}})
-	if err != nil {
-		f.Fatalf("Create() = %v", err)
-	}
+	b := suite.Call(f.s.Create(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", MaxRetries: maxRetries, Titles: []string{"t"}})).Must(f, "Create()")
 	id := b.Tasks[0].ID
 	var counted atomic.Int64
 	f.concurrently(func(s board.Store, _ int) {
@@ -104,9 +98,7 @@ func changeRace(f *fixture) {
 		id := b.Tasks[i].ID
 		_, status := s.SetStatus(f.ctx, b.Key(), id, board.InProgress, fmt.Sprint("n", i))
 		_, rename := s.Rename(f.ctx, b.Key(), id, fmt.Sprint("r", i))
-		if err := errors.Join(status, rename); err != nil {
-			f.Errorf("changes of task %s = %v", id, err)
-		}
+		suite.Do(errors.Join(status, rename)).Check(f, "changes of task %s", id)
 	})
 	for i, t := range f.get(b.Key()).Tasks {
 		if t.Status != board.InProgress || t.Title != fmt.Sprint("r", i) || t.Note != fmt.Sprint("n", i) {
@@ -127,10 +119,7 @@ func paging(f *fixture) {
 		}
 	})
 	for range 20 {
-		boards, err := f.s.List(f.ctx, "alice", "c1")
-		if err != nil {
-			f.Errorf("List() = %v", err)
-		}
+		boards := suite.Call(f.s.List(f.ctx, "alice", "c1")).Check(f, "List()")
 		seen := make(map[string]bool)
 		for _, b := range boards {
 			if seen[b.ID] {

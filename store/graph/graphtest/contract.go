@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func contractTests() []test {
@@ -29,35 +30,23 @@ func contractTests() []test {
 
 func testRead(f *fixture) {
 	e := graph.Entity{ID: "ravi", Label: "Person", Properties: map[string]any{"name": "Ravi", "n": 1.5, "tags": []any{"a", nil, true}, "o": map[string]any{"p": "q"}}}
-	ids, err := f.s.AddEntities(f.ctx, f.k, []graph.Entity{e, {ID: "x", Label: "Project"}})
-	if err != nil {
-		f.Fatalf("AddEntities() = %v", err)
-	}
+	ids := suite.Call(f.s.AddEntities(f.ctx, f.k, []graph.Entity{e, {ID: "x", Label: "Project"}})).Must(f, "AddEntities()")
 	f.equal("AddEntities()", ids, []string{"ravi", "x"})
 	r := graph.Relationship{
 		ID: "r", Source: "ravi", Target: "x", Type: "works_on", Properties: map[string]any{"since": 2024.0},
 		ValidFrom: start.Add(-time.Hour), ValidTo: start.Add(1234567 * time.Nanosecond),
 	}
-	ids, err = f.s.AddRelationships(f.ctx, f.k, []graph.Relationship{r})
-	if err != nil {
-		f.Fatalf("AddRelationships() = %v", err)
-	}
+	ids = suite.Call(f.s.AddRelationships(f.ctx, f.k, []graph.Relationship{r})).Must(f, "AddRelationships()")
 	f.equal("AddRelationships()", ids, []string{"r"})
 	f.equal("Entities()", f.entities(f.k, "x", "missing", "ravi"), []graph.Entity{{ID: "x", Label: "Project"}, e})
 	r.ValidTo, r.Version, r.RecordedAt = start.Add(time.Millisecond), 1, start
 	f.equal("Relationships()", f.relationships("missing", "r"), []graph.Relationship{r})
-	s, err := f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1})
-	if err != nil {
-		f.Fatalf("Neighbors() = %v", err)
-	}
+	s := suite.Call(f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1})).Must(f, "Neighbors()")
 	f.equal("Neighbors()", s, graph.SubGraph{
 		Entities:      []graph.Neighbor{{Entity: e}, {Entity: graph.Entity{ID: "x", Label: "Project"}, Distance: 1}},
 		Relationships: []graph.Relationship{r},
 	})
-	s, err = f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1, IDsOnly: true})
-	if err != nil {
-		f.Fatalf("Neighbors() = %v", err)
-	}
+	s = suite.Call(f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"ravi"}, Depth: 1, IDsOnly: true})).Must(f, "Neighbors()")
 	f.equal("Neighbors() of ids", s, graph.SubGraph{
 		Entities:      []graph.Neighbor{{Entity: graph.Entity{ID: "ravi"}}, {Entity: graph.Entity{ID: "x"}, Distance: 1}},
 		Relationships: []graph.Relationship{{ID: "r", Source: "ravi", Target: "x", Type: "works_on"}},
@@ -81,7 +70,7 @@ func testReplaceRelationship(f *fixture) {
 	r := edges("r: a to b")
 	r[0].Properties = map[string]any{"n": 1.0}
 	f.write(graph.Batch{Entities: entities("a", "b", "c"), Relationships: r})
-	f.clock.add(time.Second)
+	f.clock.Add(time.Second)
 	f.write(graph.Batch{Relationships: r})
 	if got := f.relationships("r"); len(got) != 1 || got[0].Version != 1 || !got[0].RecordedAt.Equal(start) {
 		f.Errorf("after an equal write: %+v, want version 1", got)
@@ -91,8 +80,7 @@ func testReplaceRelationship(f *fixture) {
 	r[0].Version, r[0].RecordedAt = 2, start.Add(time.Second)
 	f.equal("Relationships()", f.relationships("r"), r)
 	for field, r := range map[string]string{"source": "r: c to b", "target": "r: a to a", "type": "r: a other b"} {
-		_, err := f.s.AddRelationships(f.ctx, f.k, edges(r))
-		f.wantError("AddRelationships() with another "+field, err, graph.ErrConflict, field)
+		f.wantError("AddRelationships() with another "+field, suite.Err(f.s.AddRelationships(f.ctx, f.k, edges(r))), graph.ErrConflict, field)
 	}
 	f.equal("Relationships() after conflicts", f.relationships("r"), r)
 }
@@ -127,25 +115,18 @@ func testEndpoints(f *fixture) {
 			f.Errorf("AddRelationships() = %#v, want an EndpointError for b", err)
 		}
 	}
-	_, err := f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities("c"), Relationships: edges("r: c to b")})
-	f.wantError("Write()", err, graph.ErrEndpointNotFound, "")
+	f.wantError("Write()", suite.Err(f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities("c"), Relationships: edges("r: c to b")})), graph.ErrEndpointNotFound, "")
 	f.equal("Relationships()", f.relationships("r", "s"), []graph.Relationship(nil))
 	f.equal("Entities()", f.entities(f.k, "a", "b", "c"), entities("a"))
-	_, err = f.s.Write(f.ctx, f.k, graph.Batch{DeleteEntities: []string{"a"}, Relationships: edges("r: a to a")})
-	f.wantError("Write() to a deleted entity", err, graph.ErrEndpointNotFound, "")
+	f.wantError("Write() to a deleted entity", suite.Err(f.s.Write(f.ctx, f.k, graph.Batch{DeleteEntities: []string{"a"}, Relationships: edges("r: a to a")})), graph.ErrEndpointNotFound, "")
 	f.equal("Entities() after the failed write", f.entities(f.k, "a"), entities("a"))
 }
 
 func testDeleteEntity(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b", "c"), Relationships: edges("ab: a to b", "bc: b to c", "cb: c to b", "bb: b to b", "ac: a to c")})
 	f.write(graph.Batch{Ends: []graph.End{{ID: "ab", At: start}}}) // has two versions, and is not valid
-	deleted, err := f.s.DeleteEntity(f.ctx, f.k, "b")
-	if !deleted || err != nil {
-		f.Errorf("DeleteEntity() = %t, %v", deleted, err)
-	}
-	if deleted, err := f.s.DeleteEntity(f.ctx, f.k, "b"); deleted || err != nil {
-		f.Errorf("DeleteEntity() again = %t, %v, want false", deleted, err)
-	}
+	suite.Call(f.s.DeleteEntity(f.ctx, f.k, "b")).Want(f, true, "DeleteEntity()")
+	suite.Call(f.s.DeleteEntity(f.ctx, f.k, "b")).Want(f, false, "DeleteEntity() again")
 	f.equal("Entities()", f.entities(f.k, "a", "b", "c"), entities("a", "c"))
 	if got := f.relationships("ab", "bc", "cb", "bb", "ac"); len(got) != 1 || got[0].ID != "ac" {
 		f.Errorf("Relationships() = %v, want ac", got)
@@ -158,13 +139,8 @@ func testDeleteEntity(f *fixture) {
 
 func testDeleteRelationship(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: edges("r: a to b", "s: a to b")})
-	deleted, err := f.s.DeleteRelationship(f.ctx, f.k, "r")
-	if !deleted || err != nil {
-		f.Errorf("DeleteRelationship() = %t, %v", deleted, err)
-	}
-	if deleted, err := f.s.DeleteRelationship(f.ctx, f.k, "r"); deleted || err != nil {
-		f.Errorf("DeleteRelationship() again = %t, %v, want false", deleted, err)
-	}
+	suite.Call(f.s.DeleteRelationship(f.ctx, f.k, "r")).Want(f, true, "DeleteRelationship()")
+	suite.Call(f.s.DeleteRelationship(f.ctx, f.k, "r")).Want(f, false, "DeleteRelationship() again")
 	f.wantNeighbors("after the removal", graph.NeighborParams{IDs: []string{"a"}, Depth: 1}, "a 0, b 1", "s")
 	f.write(graph.Batch{Relationships: edges("r: b other a")}) // no conflict: the id is free
 	f.wantNeighbors("after the id was used again", graph.NeighborParams{IDs: []string{"a"}, Depth: 1}, "a 0, b 1", "r s")
@@ -207,10 +183,7 @@ func testBatch(f *fixture) {
 // found returns the ids of entities.
 func (f *fixture) found(p graph.FindParams) (ids []string) {
 	f.Helper()
-	all, err := f.s.FindEntities(f.ctx, f.k, p)
-	if err != nil {
-		f.Fatalf("FindEntities(%+v) = %v", p, err)
-	}
+	all := suite.Call(f.s.FindEntities(f.ctx, f.k, p)).Must(f, "FindEntities(%+v)", p)
 	for _, e := range all {
 		ids = append(ids, e.ID)
 	}
@@ -256,10 +229,7 @@ func testFindRelationships(f *fixture) {
 	}
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: all})
 	ids := func(p graph.FindRelationshipParams) (ids []string) {
-		found, err := f.s.FindRelationships(f.ctx, f.k, p)
-		if err != nil {
-			f.Fatalf("FindRelationships(%+v) = %v", p, err)
-		}
+		found := suite.Call(f.s.FindRelationships(f.ctx, f.k, p)).Must(f, "FindRelationships(%+v)", p)
 		for _, r := range found {
 			ids = append(ids, r.ID)
 		}
@@ -281,15 +251,9 @@ func testIsolation(f *fixture) {
 			Relationships: edges(fmt.Sprintf("r: same to e%d", i)),
 		})
 	}
-	if deleted, err := f.s.DeleteEntity(f.ctx, keys[0], "e1"); deleted || err != nil {
-		f.Errorf("DeleteEntity() of another graph = %t, %v, want false", deleted, err)
-	}
-	if deleted, err := f.s.DeleteEntity(f.ctx, keys[0], "same"); !deleted || err != nil {
-		f.Errorf("DeleteEntity() = %t, %v", deleted, err)
-	}
-	if deleted, err := f.s.DeleteRelationship(f.ctx, keys[1], "r"); !deleted || err != nil {
-		f.Errorf("DeleteRelationship() = %t, %v", deleted, err)
-	}
+	suite.Call(f.s.DeleteEntity(f.ctx, keys[0], "e1")).Want(f, false, "DeleteEntity() of another graph")
+	suite.Call(f.s.DeleteEntity(f.ctx, keys[0], "same")).Want(f, true, "DeleteEntity()")
+	suite.Call(f.s.DeleteRelationship(f.ctx, keys[1], "r")).Want(f, true, "DeleteRelationship()")
 	for i, k := range keys {
 		f.k = k
 		f.equal("Entities()", len(f.entities(k, "same", "e0", "e1", "e2", "e3", "e4", "e5")), map[int]int{0: 1}[i]+2*(1-map[int]int{0: 1}[i]))

@@ -2,12 +2,12 @@ package graphtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func cypherTests() []test {
@@ -26,11 +26,7 @@ func cypherTests() []test {
 // query executes a query and returns its rows.
 func (f *fixture) query(k graph.Key, p graph.CypherParams) graph.CypherResult {
 	f.Helper()
-	r, err := optional[graph.CypherCapable](f).QueryCypher(f.ctx, k, p)
-	if err != nil {
-		f.Fatalf("QueryCypher(%s) = %v", p.Query, err)
-	}
-	return r
+	return suite.Call(optional[graph.CypherCapable](f).QueryCypher(f.ctx, k, p)).Must(f, "QueryCypher(%s)", p.Query)
 }
 
 // wantRows checks the rows of a query, each as its values.
@@ -72,7 +68,7 @@ func queriesFindTheNewest(f *fixture) {
 	f.wantRows(`MATCH (a)-[r:to]->(b:Other) RETURN a.id, b.of`, "a new")
 	f.wantRows(`MATCH (b:Thing) RETURN b.id ORDER BY b.id`, "a", "c")
 	f.write(graph.Batch{Ends: []graph.End{{ID: "s"}}})
-	f.wantRows(`MATCH (:Other)-[s:to]->() RETURN s.valid_to`, graph.FormatTime(f.clock.now()))
+	f.wantRows(`MATCH (:Other)-[s:to]->() RETURN s.valid_to`, graph.FormatTime(f.clock.Now()))
 	f.write(graph.Batch{DeleteEntities: []string{"a"}, DeleteRelationships: []string{"x"}})
 	f.wantRows(`MATCH (n) OPTIONAL MATCH (n)-[r]->(m) RETURN n.id, r.id, m.id ORDER BY n.id`, "b s c", "c <nil> <nil>")
 }
@@ -97,8 +93,7 @@ func queryParamsAreValues(f *fixture) {
 	}
 	r := f.query(f.k, graph.CypherParams{Query: `RETURN $p.list[1] + $p.n AS x, $p.none AS y, $p.f AS z`, Params: map[string]any{"p": map[string]any{"list": []any{1, 2}, "n": 3, "f": 0.5}}})
 	f.equal("nested params", r.Rows, [][]any{{int64(5), nil, 0.5}})
-	_, err := optional[graph.CypherCapable](f).QueryCypher(f.ctx, f.k, graph.CypherParams{Query: `RETURN $missing`})
-	f.wantError("QueryCypher without a param", err, graph.ErrCypher, "missing")
+	f.wantError("QueryCypher without a param", suite.Err(optional[graph.CypherCapable](f).QueryCypher(f.ctx, f.k, graph.CypherParams{Query: `RETURN $missing`})), graph.ErrCypher, "missing")
 }
 
 func queryRowsAreTruncated(f *fixture) {
@@ -130,9 +125,7 @@ func invalidQueriesAreRejected(f *fixture) {
 		f.wantError(fmt.Sprintf("QueryCypher(%.40q)", text), err, want, "graph: query")
 	}
 	for _, text := range []string{"MATCH (n) DETACH DELETE n", "MATCH (n) SET n.of = 1", "CREATE (:Thing {id: 'x'})", "MERGE (:Thing {id: 'x'})", "MATCH (n) REMOVE n.of"} {
-		if _, err := s.QueryCypher(f.ctx, f.k, graph.CypherParams{Query: text}); !errors.Is(err, graph.ErrCypherUnsupported) {
-			f.Errorf("QueryCypher(%s) = %v, want ErrCypherUnsupported", text, err)
-		}
+		suite.Call(s.QueryCypher(f.ctx, f.k, graph.CypherParams{Query: text})).Fails(f, graph.ErrCypherUnsupported, "QueryCypher(%s)", text)
 	}
 	f.equal("entities", f.entities(f.k, "a", "x"), entities("a"))
 }
@@ -151,10 +144,8 @@ func longQueriesEnd(f *fixture) {
 	}
 	f.write(graph.Batch{Entities: entities(ids...), Relationships: edges(all...)})
 	long := graph.CypherParams{Query: `MATCH (a)-[:to]->(b)-[:to]->(c)-[:to]->(d)-[:to]->(e)-[:to]->(g)-[:to]->(h) RETURN count(*)`, Timeout: 20 * time.Millisecond}
-	_, err := s.QueryCypher(f.ctx, f.k, long)
-	f.wantError("QueryCypher with a timeout", err, graph.ErrBudget, "")
+	f.wantError("QueryCypher with a timeout", suite.Err(s.QueryCypher(f.ctx, f.k, long)), graph.ErrBudget, "")
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = s.QueryCypher(ctx, f.k, long)
-	f.wantError("QueryCypher with a canceled context", err, context.Canceled, "")
+	f.wantError("QueryCypher with a canceled context", suite.Err(s.QueryCypher(ctx, f.k, long)), context.Canceled, "")
 }

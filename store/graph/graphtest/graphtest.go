@@ -17,7 +17,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Harness describes a store to the suite.
@@ -83,12 +83,7 @@ func RunOn(t storetest.T, h Harness) {
 	if !h.Short {
 		all = append(all, largeTests()...)
 	}
-	for _, test := range all {
-		t.Run(test.name, func(t storetest.T) {
-			t.Parallel()
-			test.run(newFixture(t, h))
-		})
-	}
+	suite.Each(t, all, func(test test) string { return test.name }, func(t storetest.T, test test) { test.run(newFixture(t, h)) })
 }
 
 // test is one test of the suite. Its name is a sentence.
@@ -100,49 +95,23 @@ type test struct {
 // start is the time of the first call.
 var start = time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC)
 
-// clock is a clock that a test sets.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) add(d time.Duration) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-	return c.at
-}
-
 // fixture is a store, and the graph that most tests use.
 type fixture struct {
 	storetest.T
 	h     Harness
-	clock *clock
+	clock *suite.Clock
 	s     graph.Store
 	ctx   context.Context
 	k     graph.Key
 }
 
 func newFixture(t storetest.T, h Harness) *fixture {
-	c := &clock{at: start}
-	return &fixture{T: t, h: h, clock: c, s: h.Open(t, c.now), ctx: t.Context(), k: graph.Key{Owner: "owner", Graph: "graph"}}
+	c := suite.NewClock(start)
+	return &fixture{T: t, h: h, clock: c, s: h.Open(t, c.Now), ctx: t.Context(), k: graph.Key{Owner: "owner", Graph: "graph"}}
 }
 
 // optional returns the store as an optional interface, or skips the test.
-func optional[I any](f *fixture) I {
-	f.Helper()
-	i, ok := f.s.(I)
-	if !ok {
-		f.Skipf("the store does not implement %T", (*I)(nil))
-	}
-	return i
-}
+func optional[I any](f *fixture) I { f.Helper(); return suite.Optional[I](f, f.s) }
 
 // entities returns entities with the label Thing, and their id as a property.
 func entities(ids ...string) (all []graph.Entity) {
@@ -161,27 +130,17 @@ func edges(texts ...string) (all []graph.Relationship) {
 	return all
 }
 
-func (f *fixture) write(b graph.Batch) graph.Result {
-	f.Helper()
-	return f.writeTo(f.k, b)
-}
+func (f *fixture) write(b graph.Batch) graph.Result { f.Helper(); return f.writeTo(f.k, b) }
 
 func (f *fixture) writeTo(k graph.Key, b graph.Batch) graph.Result {
 	f.Helper()
-	result, err := f.s.Write(f.ctx, k, b)
-	if err != nil {
-		f.Fatalf("Write(%v) = %v", k, err)
-	}
-	return result
+	return suite.Call(f.s.Write(f.ctx, k, b)).Must(f, "Write(%v)", k)
 }
 
 // neighbors returns the entities of a walk as "id distance", and the ids of its relationships.
 func (f *fixture) neighbors(p graph.NeighborParams) (found, ids []string, truncated bool) {
 	f.Helper()
-	s, err := f.s.Neighbors(f.ctx, f.k, p)
-	if err != nil {
-		f.Fatalf("Neighbors(%+v) = %v", p, err)
-	}
+	s := suite.Call(f.s.Neighbors(f.ctx, f.k, p)).Must(f, "Neighbors(%+v)", p)
 	for _, e := range s.Entities {
 		found = append(found, fmt.Sprint(e.ID, " ", e.Distance))
 	}
@@ -202,20 +161,12 @@ func (f *fixture) wantNeighbors(name string, p graph.NeighborParams, entities, r
 
 func (f *fixture) entities(k graph.Key, ids ...string) []graph.Entity {
 	f.Helper()
-	all, err := f.s.Entities(f.ctx, k, ids)
-	if err != nil {
-		f.Fatalf("Entities(%v) = %v", ids, err)
-	}
-	return all
+	return suite.Call(f.s.Entities(f.ctx, k, ids)).Must(f, "Entities(%v)", ids)
 }
 
 func (f *fixture) relationships(ids ...string) []graph.Relationship {
 	f.Helper()
-	all, err := f.s.Relationships(f.ctx, f.k, ids)
-	if err != nil {
-		f.Fatalf("Relationships(%v) = %v", ids, err)
-	}
-	return all
+	return suite.Call(f.s.Relationships(f.ctx, f.k, ids)).Must(f, "Relationships(%v)", ids)
 }
 
 // equal compares values. Empty and nil ones are equal.
@@ -235,18 +186,4 @@ func (f *fixture) wantError(call string, err, want error, contains string) {
 	if !errors.Is(err, want) || !strings.Contains(err.Error(), contains) {
 		f.Errorf("%s = %v, want %v that contains %q", call, err, want, contains)
 	}
-}
-
-// concurrently starts n goroutines that call fn at the same time, and waits for them.
-func concurrently(n int, fn func(i int)) {
-	var wg sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-begin
-			fn(i)
-		})
-	}
-	close(begin)
-	wg.Wait()
 }

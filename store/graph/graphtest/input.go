@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func inputTests() []test {
@@ -84,8 +85,7 @@ func testInvalidWrites(f *fixture) {
 		"relationships[1].validFrom: year":         edge(func(r *graph.Relationship) { r.ValidFrom = year(10000) }),
 		"relationships[1].validTo: must be after":  edge(func(r *graph.Relationship) { r.ValidFrom, r.ValidTo = start, start }),
 	} {
-		_, err := f.s.Write(f.ctx, f.k, b)
-		f.wantInvalid("Write()", err, field)
+		f.wantInvalid("Write()", suite.Err(f.s.Write(f.ctx, f.k, b)), field)
 	}
 	f.equal("FindEntities()", f.found(graph.FindParams{}), []string(nil))
 }
@@ -117,8 +117,7 @@ func testInvalidReads(f *fixture) {
 		"moment.knownAt: year is -1":     {IDs: a, Walk: graph.Walk{Moment: graph.Moment{KnownAt: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}}},
 		"relationships: path: \"a..b\" ": {IDs: a, Walk: graph.Walk{Relationships: filter.Eq("a..b", 1)}},
 	} {
-		_, err := f.s.Neighbors(f.ctx, f.k, p)
-		f.wantInvalid("Neighbors()", err, field)
+		f.wantInvalid("Neighbors()", suite.Err(f.s.Neighbors(f.ctx, f.k, p)), field)
 	}
 	for field, p := range map[string]graph.PathParams{
 		"from: must not":   {To: "a"},
@@ -126,21 +125,18 @@ func testInvalidReads(f *fixture) {
 		"maxDepth: is 17":  {From: "a", To: "b", MaxDepth: 17},
 		"direction: \"x\"": {From: "a", To: "b", Walk: graph.Walk{Direction: "x"}},
 	} {
-		_, err := f.s.ShortestPath(f.ctx, f.k, p)
-		f.wantInvalid("ShortestPath()", err, field)
+		f.wantInvalid("ShortestPath()", suite.Err(f.s.ShortestPath(f.ctx, f.k, p)), field)
 	}
 	for field, p := range map[string]graph.FindParams{
 		"limit: is 1001": {Limit: 1001}, "limit: is -1": {Limit: -1}, "after: must be": {After: "\xff"}, `labels[0]: is "a b"`: {Labels: []string{"a b"}},
 		"names[0]: has 513": {Names: []string{strings.Repeat("n", 513)}}, "names: are 1001": {Names: make([]string, 1001)}, "filter: nested": {Filter: deep},
 	} {
-		_, err := f.s.FindEntities(f.ctx, f.k, p)
-		f.wantInvalid("FindEntities()", err, field)
+		f.wantInvalid("FindEntities()", suite.Err(f.s.FindEntities(f.ctx, f.k, p)), field)
 	}
 	for field, p := range map[string]graph.FindRelationshipParams{
 		"limit: is 1001": {Limit: 1001}, "after: has 513": {After: strings.Repeat("n", 513)}, `types[0]: is "a b"`: {Types: []string{"a b"}}, "filter: nested": {Filter: deep}, "moment.asOf": {Moment: late},
 	} {
-		_, err := f.s.FindRelationships(f.ctx, f.k, p)
-		f.wantInvalid("FindRelationships()", err, field)
+		f.wantInvalid("FindRelationships()", suite.Err(f.s.FindRelationships(f.ctx, f.k, p)), field)
 	}
 	testInvalidKeys(f)
 }
@@ -156,10 +152,8 @@ func testInvalidKeys(f *fixture) {
 			f.wantInvalid(call.name, call.run(), field)
 		}
 	}
-	_, err := f.s.Entities(f.ctx, f.k, []string{"a", ""})
-	f.wantInvalid("Entities()", err, "ids[1]")
-	_, err = f.s.Relationships(f.ctx, f.k, make([]string, 1001))
-	f.wantInvalid("Relationships()", err, "ids: are 1001")
+	f.wantInvalid("Entities()", suite.Err(f.s.Entities(f.ctx, f.k, []string{"a", ""})), "ids[1]")
+	f.wantInvalid("Relationships()", suite.Err(f.s.Relationships(f.ctx, f.k, make([]string, 1001))), "ids: are 1001")
 }
 
 // call is a call of a method of the store.
@@ -196,15 +190,10 @@ func testHostileText(f *fixture) {
 		f.write(graph.Batch{Entities: []graph.Entity{e}, Relationships: []graph.Relationship{r}})
 		r.Version, r.RecordedAt = 1, start
 		f.equal("Entities()", f.entities(f.k, text), []graph.Entity{e})
-		s, err := f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{text}, Depth: 1, Walk: graph.Walk{Relationships: filter.Eq("m", text)}})
-		if err != nil {
-			f.Fatalf("Neighbors() = %v", err)
-		}
+		s := suite.Call(f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{text}, Depth: 1, Walk: graph.Walk{Relationships: filter.Eq("m", text)}})).Must(f, "Neighbors()")
 		f.equal("Neighbors()", s, graph.SubGraph{Entities: []graph.Neighbor{{Entity: e}}, Relationships: []graph.Relationship{r}})
 		f.equal("FindEntities() by name", f.found(graph.FindParams{Names: []string{text, "other"}}), []string{text})
-		if deleted, err := f.s.DeleteEntity(f.ctx, f.k, text); !deleted || err != nil {
-			f.Errorf("DeleteEntity(%q) = %t, %v", text, deleted, err)
-		}
+		suite.Call(f.s.DeleteEntity(f.ctx, f.k, text)).Want(f, true, "DeleteEntity(%q)", text)
 	}
 }
 
@@ -238,9 +227,7 @@ func testCancel(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	for _, call := range f.calls(ctx, f.k) {
-		if err := call.run(); !errors.Is(err, context.Canceled) {
-			f.Errorf("%s = %v, want context.Canceled", call.name, err)
-		}
+		suite.Do(call.run()).Fails(f, context.Canceled, "%s", call.name)
 	}
 	f.equal("Entities()", f.entities(f.k, "a", "new"), entities("a"))
 	f.equal("Relationships()", len(f.relationships("r", "new")), 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func largeTests() []test {
@@ -57,8 +58,7 @@ func testLargeBatch(f *fixture) {
 	for i := range 300 {
 		b.Entities = append(b.Entities, graph.Entity{ID: fmt.Sprint(i), Label: "L", Properties: large})
 	}
-	_, err := f.s.Write(f.ctx, f.k, b)
-	f.wantInvalid("Write() of 19 MB", err, "properties: exceed")
+	f.wantInvalid("Write() of 19 MB", suite.Err(f.s.Write(f.ctx, f.k, b)), "properties: exceed")
 	f.equal("FindEntities()", f.found(graph.FindParams{}), []string(nil))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // broken is a store with a defect: it changes params or results.
@@ -39,9 +40,7 @@ func (b *broken) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherPar
 		b.cypher(&k, &p)
 	}
 	r, err := b.Complete.(graph.CypherCapable).QueryCypher(ctx, b.in(k), p)
-	if b.result != nil {
-		b.result(&r)
-	}
+	suite.Mutate(b.result, &r)
 	return r, err
 }
 
@@ -84,12 +83,8 @@ func (b *broken) DeleteEntity(ctx context.Context, k graph.Key, id string) (bool
 }
 
 func (b *broken) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (graph.SubGraph, error) {
-	if b.params != nil {
-		b.params(&p)
-	}
-	if b.walk != nil {
-		b.walk(&p.Walk)
-	}
+	suite.Mutate(b.params, &p)
+	suite.Mutate(b.walk, &p.Walk)
 	s, err := b.Complete.Neighbors(ctx, b.in(k), p)
 	if err == nil && b.sub != nil {
 		b.sub(&s)
@@ -98,9 +93,7 @@ func (b *broken) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborPar
 }
 
 func (b *broken) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (graph.Path, error) {
-	if b.walk != nil {
-		b.walk(&p.Walk)
-	}
+	suite.Mutate(b.walk, &p.Walk)
 	path, err := b.Complete.ShortestPath(ctx, b.in(k), p)
 	if err == nil && b.path != nil {
 		b.path(&path)
@@ -121,9 +114,7 @@ func (b *broken) Relationships(ctx context.Context, k graph.Key, ids []string) (
 }
 
 func (b *broken) FindEntities(ctx context.Context, k graph.Key, p graph.FindParams) ([]graph.Entity, error) {
-	if b.find != nil {
-		b.find(&p)
-	}
+	suite.Mutate(b.find, &p)
 	return b.Complete.FindEntities(ctx, b.in(k), p)
 }
 
@@ -239,22 +230,15 @@ func swap(w *graph.Walk) {
 
 func TestSuiteDetectsDefects(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			graphtest.RunOn(r, graphtest.Harness{Calls: 100, Short: true, Open: func(t storetest.T, now func() time.Time) graph.Store {
-				s := inmem.New()
-				t.Cleanup(func() { s.Close() })
-				b := mutant
-				b.Complete = s.Graph(now)
-				return &b
-			}})
-			if len(r.Failures()) == 0 {
-				t.Error("the suite passes")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, b broken) {
+		graphtest.RunOn(t, graphtest.Harness{Calls: 100, Short: true, Open: func(t storetest.T, now func() time.Time) graph.Store {
+			s := inmem.New()
+			t.Cleanup(func() { s.Close() })
+			b := b
+			b.Complete = s.Graph(now)
+			return &b
+		}})
+	})
 }
 
 func floats(r *graph.CypherResult) {

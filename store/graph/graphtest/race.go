@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 const racers = 32
@@ -24,13 +25,10 @@ func raceTests() []test {
 }
 
 func testWriteRace(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 4 {
 			id := fmt.Sprint("own", i, "-", n)
-			_, err := f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities("shared", id), Relationships: edges(id + ": shared to " + id)})
-			if err != nil {
-				f.Errorf("Write() = %v", err)
-			}
+			suite.Call(f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities("shared", id), Relationships: edges(id + ": shared to " + id)})).Check(f, "Write()")
 		}
 	})
 	found, ids, _ := f.neighbors(graph.NeighborParams{IDs: []string{"shared"}, Depth: 1})
@@ -39,13 +37,11 @@ func testWriteRace(f *fixture) {
 
 func testVersionRace(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b")})
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		r := edges("r: a to b")
 		r[0].Properties = map[string]any{"i": float64(i)}
-		f.clock.add(time.Millisecond)
-		if _, err := f.s.AddRelationships(f.ctx, f.k, r); err != nil {
-			f.Errorf("AddRelationships() = %v", err)
-		}
+		f.clock.Add(time.Millisecond)
+		suite.Call(f.s.AddRelationships(f.ctx, f.k, r)).Check(f, "AddRelationships()")
 	})
 	r := f.relationships("r")
 	if len(r) != 1 || r[0].Version != racers {
@@ -71,16 +67,14 @@ func testEndRace(f *fixture) {
 	for round := range 5 {
 		id := fmt.Sprint("r", round)
 		f.write(graph.Batch{Relationships: edges(id + ": a to b")})
-		end := f.clock.now().Add(time.Hour)
-		concurrently(8, func(i int) {
+		end := f.clock.Now().Add(time.Hour)
+		suite.Concurrently(8, func(i int) {
 			b := graph.Batch{Ends: []graph.End{{ID: id, At: end}}}
 			if i%2 == 0 {
 				b = graph.Batch{Relationships: edges(id + ": a to b")}
 				b.Relationships[0].ValidTo, b.Relationships[0].Properties = end, map[string]any{"i": float64(i)}
 			}
-			if _, err := f.s.Write(f.ctx, f.k, b); err != nil {
-				f.Errorf("Write(%+v) = %v", b, err)
-			}
+			suite.Call(f.s.Write(f.ctx, f.k, b)).Check(f, "Write(%+v)", b)
 		})
 	}
 }
@@ -89,11 +83,9 @@ func testDeleteRace(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a")})
 	for round := range 6 {
 		f.write(graph.Batch{Entities: entities("b")})
-		concurrently(8, func(i int) {
+		suite.Concurrently(8, func(i int) {
 			if i == 3 {
-				if deleted, err := f.s.DeleteEntity(f.ctx, f.k, "b"); !deleted || err != nil {
-					f.Errorf("DeleteEntity() = %t, %v", deleted, err)
-				}
+				suite.Call(f.s.DeleteEntity(f.ctx, f.k, "b")).Want(f, true, "DeleteEntity()")
 				return
 			}
 			_, err := f.s.AddRelationships(f.ctx, f.k, edges(fmt.Sprintf("r%d-%d: a to b", round, i)))
@@ -111,22 +103,15 @@ func testDeleteRace(f *fixture) {
 func testWalkRace(f *fixture) {
 	f.pinboard()
 	var walks atomic.Int64
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 3 {
 			if i%4 == 0 {
 				id := fmt.Sprint("n", (i+n)%9)
-				if _, err := f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities(id), Relationships: edges(id + ": a to " + id)}); err != nil {
-					f.Errorf("Write() = %v", err)
-				}
-				if _, err := f.s.DeleteEntity(f.ctx, f.k, fmt.Sprint("n", (i+n+4)%9)); err != nil {
-					f.Errorf("DeleteEntity() = %v", err)
-				}
+				suite.Call(f.s.Write(f.ctx, f.k, graph.Batch{Entities: entities(id), Relationships: edges(id + ": a to " + id)})).Check(f, "Write()")
+				suite.Call(f.s.DeleteEntity(f.ctx, f.k, fmt.Sprint("n", (i+n+4)%9))).Check(f, "DeleteEntity()")
 				continue
 			}
-			s, err := f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"e"}, Depth: 4})
-			if err != nil {
-				f.Errorf("Neighbors() = %v", err)
-			}
+			s := suite.Call(f.s.Neighbors(f.ctx, f.k, graph.NeighborParams{IDs: []string{"e"}, Depth: 4})).Check(f, "Neighbors()")
 			f.checkWhole(s)
 			walks.Add(1)
 		}
@@ -160,7 +145,7 @@ func (f *fixture) checkWhole(s graph.SubGraph) {
 
 func testOrderRace(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b", "c", "d")})
-	concurrently(16, func(i int) {
+	suite.Concurrently(16, func(i int) {
 		for n := range 3 {
 			ids := []string{"a", "b", "c", "d"}
 			if i%2 == 1 {
@@ -170,9 +155,7 @@ func testOrderRace(f *fixture) {
 			if (i+n)%3 == 0 {
 				b.DeleteEntities = ids[:2]
 			}
-			if _, err := f.s.Write(f.ctx, f.k, b); err != nil {
-				f.Errorf("Write() = %v", err)
-			}
+			suite.Call(f.s.Write(f.ctx, f.k, b)).Check(f, "Write()")
 		}
 	})
 	f.equal("FindEntities()", f.found(graph.FindParams{}), []string{"a", "b", "c", "d"})

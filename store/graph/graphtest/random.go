@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func randomTests() []test {
@@ -32,14 +33,14 @@ func testRandom(f *fixture) {
 		f.k = k
 		switch x := w.r.IntN(100); {
 		case x < 45:
-			f.clock.add(time.Duration(w.r.IntN(3)) * time.Minute)
+			f.clock.Add(time.Duration(w.r.IntN(3)) * time.Minute)
 			w.batch(k)
 		case x < 80:
 			w.walk(w.models[k])
 		case x < 98:
 			w.path(w.models[k])
 		case f.h.Reopen != nil:
-			f.s = f.h.Reopen(f.T, f.s, f.clock.now)
+			f.s = f.h.Reopen(f.T, f.s, f.clock.Now)
 		}
 		if f.Failed() {
 			f.Logf("call %d", n)
@@ -60,7 +61,7 @@ func (w *world) time() time.Time {
 	if w.r.IntN(2) == 0 {
 		return time.Time{}
 	}
-	return w.clock.now().Add(time.Duration(w.r.IntN(60)-40) * time.Minute)
+	return w.clock.Now().Add(time.Duration(w.r.IntN(60)-40) * time.Minute)
 }
 
 func (w *world) batch(k graph.Key) {
@@ -73,7 +74,7 @@ func (w *world) batch(k graph.Key) {
 	}
 	seen := make(map[string]bool)
 	if w.r.IntN(4) == 0 {
-		e := graph.End{ID: w.edge(), At: w.clock.now().Add(time.Duration(w.r.IntN(40)-20) * time.Minute)}
+		e := graph.End{ID: w.edge(), At: w.clock.Now().Add(time.Duration(w.r.IntN(40)-20) * time.Minute)}
 		seen[e.ID] = true
 		b.Ends = []graph.End{e}
 	}
@@ -97,7 +98,7 @@ func (w *world) batch(k graph.Key) {
 			b.Relationships = append(b.Relationships, r)
 		}
 	}
-	after, ok := known.write(b, w.clock.now())
+	after, ok := known.write(b, w.clock.Now())
 	_, err := w.s.Write(w.ctx, k, b)
 	if (err == nil) != ok {
 		w.Errorf("Write(%+v) = %v, the model accepts it: %t", b, err, ok)
@@ -138,24 +139,18 @@ func (w *world) walk(m *model) {
 	for range 1 + w.r.IntN(3) {
 		p.IDs = append(p.IDs, w.entity())
 	}
-	got, err := w.s.Neighbors(w.ctx, w.k, p)
-	if err != nil {
-		w.Fatalf("Neighbors(%+v) = %v", p, err)
-	}
-	w.equal(fmt.Sprintf("Neighbors(%+v)", p), got, m.neighbors(p, w.clock.now()))
+	got := suite.Call(w.s.Neighbors(w.ctx, w.k, p)).Must(w, "Neighbors(%+v)", p)
+	w.equal(fmt.Sprintf("Neighbors(%+v)", p), got, m.neighbors(p, w.clock.Now()))
 }
 
 func (w *world) path(m *model) {
 	p := graph.PathParams{From: w.entity(), To: w.entity(), MaxDepth: 1 + w.r.IntN(6), Walk: w.selection()}
-	got, err := w.s.ShortestPath(w.ctx, w.k, p)
-	if err != nil {
-		w.Fatalf("ShortestPath(%+v) = %v", p, err)
-	}
+	got := suite.Call(w.s.ShortestPath(w.ctx, w.k, p)).Must(w, "ShortestPath(%+v)", p)
 	var ids []string
 	for _, r := range got.Relationships {
 		ids = append(ids, r.ID)
 	}
-	want, found := m.path(p, w.clock.now())
+	want, found := m.path(p, w.clock.Now())
 	w.equal(fmt.Sprintf("ShortestPath(%+v)", p), ids, want)
 	w.equal(fmt.Sprintf("ShortestPath(%+v): found", p), len(got.Entities) > 0, found)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func timeTests() []test {
@@ -49,7 +50,7 @@ func testAsOf(f *fixture) {
 	f.wantMoment("at the end", graph.Moment{AsOf: day(-1)}, "always", "from", "until")
 	f.wantMoment("long ago", graph.Moment{AsOf: time.Date(1, 1, 1, 0, 0, 0, int(time.Millisecond), time.UTC)}, "always", "until")
 	f.wantMoment("long after", graph.Moment{AsOf: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}, "always", "from")
-	f.clock.add(48 * time.Hour)
+	f.clock.Add(48 * time.Hour)
 	f.wantMoment("later", graph.Moment{}, "always", "from")
 	f.wantPath("as of", graph.PathParams{From: "b", To: "a", Walk: graph.Walk{Direction: graph.Out, Moment: graph.Moment{AsOf: day(-2)}}}, "b", "within", "a")
 	f.wantPath("now", graph.PathParams{From: "b", To: "a", Walk: graph.Walk{Direction: graph.Out}})
@@ -58,10 +59,10 @@ func testAsOf(f *fixture) {
 func testKnownAt(f *fixture) {
 	r := edges("r: a to b")
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: r})
-	corrected := f.clock.add(time.Hour)
+	corrected := f.clock.Add(time.Hour)
 	r[0].ValidFrom = start.Add(30 * time.Minute) // it is known later that it was not true at the start
 	f.write(graph.Batch{Relationships: r})
-	f.clock.add(time.Hour)
+	f.clock.Add(time.Hour)
 	f.wantMoment("as of the start, as known now", graph.Moment{AsOf: start})
 	f.wantMoment("as of the start, as known then", graph.Moment{AsOf: start, KnownAt: start}, "r")
 	f.wantMoment("as known before the correction", graph.Moment{AsOf: start, KnownAt: corrected.Add(-time.Millisecond)}, "r")
@@ -73,7 +74,7 @@ func testKnownAt(f *fixture) {
 
 func testEnd(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: edges("old: a to b")})
-	at := f.clock.add(time.Hour)
+	at := f.clock.Add(time.Hour)
 	b := graph.Supersede("old", at, edges("new: a to b")[0])
 	f.write(b)
 	f.wantMoment("now", graph.Moment{}, "new")
@@ -83,18 +84,17 @@ func testEnd(f *fixture) {
 		{ID: "old", Source: "a", Target: "b", Type: "to", ValidTo: at, Version: 2, RecordedAt: at},
 		{ID: "new", Source: "a", Target: "b", Type: "to", ValidFrom: at, Version: 1, RecordedAt: at},
 	})
-	f.clock.add(time.Hour)
+	f.clock.Add(time.Hour)
 	f.write(graph.Batch{Ends: b.Ends})
 	if got := f.relationships("old"); got[0].Version != 2 {
 		f.Errorf("after the same end again: %+v, want version 2", got)
 	}
 	f.write(graph.Batch{Ends: []graph.End{{ID: "new"}}})
-	if got := f.relationships("new"); !got[0].ValidTo.Equal(f.clock.now()) {
+	if got := f.relationships("new"); !got[0].ValidTo.Equal(f.clock.Now()) {
 		f.Errorf("after an end without a time: %+v, want the present time", got)
 	}
-	for name, at := range map[string]time.Time{"at the start": at, "later than before": f.clock.now().Add(time.Hour)} {
-		_, err := f.s.Write(f.ctx, f.k, graph.Batch{Ends: []graph.End{{ID: "new", At: at}}})
-		f.wantInvalid("Write() with an end "+name, err, "ends")
+	for name, at := range map[string]time.Time{"at the start": at, "later than before": f.clock.Now().Add(time.Hour)} {
+		f.wantInvalid("Write() with an end "+name, suite.Err(f.s.Write(f.ctx, f.k, graph.Batch{Ends: []graph.End{{ID: "new", At: at}}})), "ends")
 	}
 }
 
@@ -104,9 +104,9 @@ func testHistory(f *fixture) {
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: []graph.Relationship{r}})
 	var want []graph.Relationship
 	for i := range 3 {
-		at := f.clock.now()
+		at := f.clock.Now()
 		if i == 2 { // the clock was set back: versions keep their order
-			at = f.clock.add(-10 * time.Hour).Add(10 * time.Hour)
+			at = f.clock.Add(-10 * time.Hour).Add(10 * time.Hour)
 		}
 		r.Version, r.RecordedAt = int64(i+1), at
 		if i > 0 {
@@ -116,15 +116,12 @@ func testHistory(f *fixture) {
 		}
 		want = append(want, r)
 		if i == 0 {
-			f.clock.add(time.Hour)
+			f.clock.Add(time.Hour)
 		}
 	}
-	got, err := h.History(f.ctx, f.k, "r")
-	if err != nil {
-		f.Fatalf("History() = %v", err)
-	}
+	got := suite.Call(h.History(f.ctx, f.k, "r")).Must(f, "History()")
 	f.equal("History()", got, want)
-	_, err = h.History(f.ctx, f.k, "missing")
+	_, err := h.History(f.ctx, f.k, "missing")
 	f.wantError("History()", err, graph.ErrRelationshipNotFound, "")
 	f.wantError("History()", err, store.ErrNotFound, "")
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func transferTests() []test {
@@ -20,11 +21,7 @@ func transferTests() []test {
 func testGraphs(f *fixture) {
 	l := optional[graph.Lister](f)
 	list := func(p graph.ListParams) (all []graph.Info) {
-		all, err := l.Graphs(f.ctx, p)
-		if err != nil {
-			f.Fatalf("Graphs(%+v) = %v", p, err)
-		}
-		return all
+		return suite.Call(l.Graphs(f.ctx, p)).Must(f, "Graphs(%+v)", p)
 	}
 	f.equal("Graphs() of an empty store", list(graph.ListParams{Owner: "owner"}), []graph.Info(nil))
 	var want []graph.Info
@@ -53,9 +50,7 @@ func testForget(f *fixture) {
 	if want := (graph.ForgetReport{Entities: 2, Relationships: 1}); report != want || err != nil {
 		f.Errorf("DeleteGraph() = %+v, %v, want %+v", report, err, want)
 	}
-	if report, err := s.DeleteGraph(f.ctx, keys[0]); report != (graph.ForgetReport{}) || err != nil {
-		f.Errorf("DeleteGraph() again = %+v, %v", report, err)
-	}
+	suite.Call(s.DeleteGraph(f.ctx, keys[0])).Want(f, (graph.ForgetReport{}), "DeleteGraph() again")
 	f.equal("Entities() of another graph", f.entities(keys[1], "a", "b"), entities("a", "b"))
 	report, err = s.ForgetOwner(f.ctx, "a")
 	if want := (graph.ForgetReport{Entities: 4, Relationships: 2}); report != want || err != nil {
@@ -80,28 +75,18 @@ func testRestore(f *fixture) {
 	changed := edges("r: a to b")
 	changed[0].Properties = map[string]any{"n": 1.0}
 	f.write(graph.Batch{Entities: entities("a", "b"), Relationships: edges("r: a to b", "s: b to a")})
-	at := f.clock.add(time.Hour)
+	at := f.clock.Add(time.Hour)
 	f.write(graph.Batch{Relationships: changed})
-	versions, err := h.History(f.ctx, f.k, "r")
-	if err != nil {
-		f.Fatalf("History() = %v", err)
-	}
+	versions := suite.Call(h.History(f.ctx, f.k, "r")).Must(f, "History()")
 	versions = append(versions, f.relationships("s")...)
 	from := f.k
 	f.k = graph.Key{Owner: "owner", Graph: "restored"}
-	f.clock.add(time.Hour)
-	if err := s.CanRestore(f.ctx, f.k, entities("a", "b"), versions); err != nil {
-		f.Errorf("CanRestore() = %v", err)
-	}
+	f.clock.Add(time.Hour)
+	suite.Do(s.CanRestore(f.ctx, f.k, entities("a", "b"), versions)).Check(f, "CanRestore()")
 	f.wantError("Restore() without an end", s.Restore(f.ctx, f.k, entities("a"), versions), graph.ErrEndpointNotFound, "relationships[0].target")
 	f.equal("Entities() after the failure", f.entities(f.k, "a"), []graph.Entity(nil))
-	if err := s.Restore(f.ctx, f.k, entities("a", "b"), versions); err != nil {
-		f.Fatalf("Restore() = %v", err)
-	}
-	got, err := h.History(f.ctx, f.k, "r")
-	if err != nil {
-		f.Fatalf("History() = %v", err)
-	}
+	suite.Do(s.Restore(f.ctx, f.k, entities("a", "b"), versions)).Must(f, "Restore()")
+	got := suite.Call(h.History(f.ctx, f.k, "r")).Must(f, "History()")
 	f.equal("History() of the restored relationship", got, versions[:2])
 	f.equal("Entities()", f.entities(f.k, "a", "b"), entities("a", "b"))
 	f.wantMoment("as known then", graph.Moment{KnownAt: at}, "r", "s")
@@ -139,13 +124,8 @@ func testRestoreVersions(f *fixture) {
 		versions[i] = r
 	}
 	f.wantInvalid("Restore() with an entity", s.Restore(f.ctx, f.k, entities("c"), versions), "restore")
-	if err := s.Restore(f.ctx, f.k, nil, versions); err != nil {
-		f.Fatalf("Restore() = %v", err)
-	}
-	got, err := h.History(f.ctx, f.k, "many")
-	if err != nil {
-		f.Fatalf("History() = %v", err)
-	}
+	suite.Do(s.Restore(f.ctx, f.k, nil, versions)).Must(f, "Restore()")
+	got := suite.Call(h.History(f.ctx, f.k, "many")).Must(f, "History()")
 	f.equal("History()", got, versions)
 }
 
@@ -154,15 +134,15 @@ func testReopen(f *fixture) {
 		f.Skipf("the store is not durable")
 	}
 	f.pinboard()
-	at := f.clock.add(time.Hour)
+	at := f.clock.Add(time.Hour)
 	for round := range 3 {
-		f.s = f.h.Reopen(f.T, f.s, f.clock.now)
+		f.s = f.h.Reopen(f.T, f.s, f.clock.Now)
 		f.wantNeighbors("after a restart", graph.NeighborParams{IDs: []string{"a"}, Depth: 1}, "a 0, b 1, d 1", "r1 r5")
 		id := fmt.Sprint("n", round)
 		f.write(graph.Batch{Entities: entities(id), Relationships: edges(id + ": x to " + id)})
 		f.write(graph.Batch{Ends: []graph.End{{ID: id, At: at}}})
 	}
-	f.s = f.h.Reopen(f.T, f.s, f.clock.now)
+	f.s = f.h.Reopen(f.T, f.s, f.clock.Now)
 	f.wantNeighbors("as of then", graph.NeighborParams{IDs: []string{"x"}, Depth: 1, Walk: graph.Walk{Moment: graph.Moment{AsOf: start}}}, "x 0, n0 1, n1 1, n2 1, y 1", "n0 n1 n2 r8")
 	f.wantNeighbors("now", graph.NeighborParams{IDs: []string{"x"}, Depth: 1}, "x 0, y 1", "r8")
 }

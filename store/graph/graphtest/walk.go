@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func walkTests() []test {
@@ -118,10 +119,7 @@ func testTruncated(f *fixture) {
 // wantPath checks a path: ids of entities and relationships in turn.
 func (f *fixture) wantPath(name string, p graph.PathParams, want ...string) {
 	f.Helper()
-	path, err := f.s.ShortestPath(f.ctx, f.k, p)
-	if err != nil {
-		f.Fatalf("ShortestPath(%+v) = %v", p, err)
-	}
+	path := suite.Call(f.s.ShortestPath(f.ctx, f.k, p)).Must(f, "ShortestPath(%+v)", p)
 	var got []string
 	for i, e := range path.Entities {
 		got = append(got, e.ID)
@@ -153,9 +151,6 @@ func testPath(f *fixture) {
 	f.wantPath("too far", graph.PathParams{From: "a", To: "c", MaxDepth: 1})
 	f.wantPath("far enough", graph.PathParams{From: "a", To: "c", MaxDepth: 2}, "a", "r1", "b", "r2", "c")
 	f.wantPath("ids only", graph.PathParams{From: "a", To: "c", IDsOnly: true}, "a", "r1", "b", "r2", "c")
-	got, err := f.s.ShortestPath(f.ctx, f.k, graph.PathParams{From: "d", To: "e"})
-	if err != nil {
-		f.Fatalf("ShortestPath() = %v", err)
-	}
+	got := suite.Call(f.s.ShortestPath(f.ctx, f.k, graph.PathParams{From: "d", To: "e"})).Must(f, "ShortestPath()")
 	f.equal("ShortestPath()", got, graph.Path{Entities: entities("d", "e"), Relationships: f.relationships("r7")})
 }

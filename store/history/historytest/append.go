@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func appendTests() []test {
@@ -39,10 +40,7 @@ func appendKeepsMessages(f *fixture) {
 	sent.Seq, sent.Run, sent.CreatedAt = 77, "ignored", want.CreatedAt.Add(999*time.Microsecond).In(time.FixedZone("zone", 3600))
 	plain := history.Message{Body: json.RawMessage("null")}
 	f.append(f.k, history.AppendParams{Run: "run", Messages: []history.Message{sent, plain}})
-	got := f.all(f.k)
-	if len(got) != 2 {
-		f.Fatalf("Messages() = %d messages, want 2", len(got))
-	}
+	got := suite.Len(f, f.all(f.k), 2, "Messages()")
 	f.equal("Messages()[0]", got[0], want)
 	if at := got[1].CreatedAt; !f.h.OwnClock && !at.Equal(start) || at.IsZero() {
 		f.Errorf("CreatedAt = %v, want the time of the clock, %v", at, start)
@@ -95,9 +93,7 @@ func appendExpected(f *fixture) {
 	}
 	f.wantSeqs("Messages()", f.all(f.k), seqs(1, 6)...)
 	f.append(f.k, history.AppendParams{Messages: number(1), Run: "r"})
-	if _, err := f.p.ClearRun(f.ctx, f.k, "r", 0); err != nil {
-		f.Fatalf("ClearRun() = %v", err)
-	}
+	suite.Call(f.p.ClearRun(f.ctx, f.k, "r", 0)).Must(f, "ClearRun()")
 	f.wantConflict(7, 6)
 	f.equal("Append() after a removal", f.append(f.k, history.AppendParams{Messages: number(1), Expected: new(int64(6))}), history.AppendResult{First: 8, Last: 8})
 }
@@ -157,12 +153,8 @@ func appendFenced(f *fixture) {
 	add("r", 1<<62)
 	f.wantFenced(history.AppendParams{Run: "r", Fence: 5})
 	f.wantSeqs("Messages()", f.all(f.k), seqs(1, 6)...)
-	if _, err := f.p.ClearRun(f.ctx, f.k, "r", 5); !errors.Is(err, history.ErrFenced) {
-		f.Errorf("ClearRun() with an older fence = %v, want ErrFenced", err)
-	}
-	if _, err := f.p.ClearRun(f.ctx, f.k, "other", 1); err != nil {
-		f.Errorf("ClearRun() with the same fence = %v", err)
-	}
+	suite.Call(f.p.ClearRun(f.ctx, f.k, "r", 5)).Fails(f, history.ErrFenced, "ClearRun() with an older fence")
+	suite.Call(f.p.ClearRun(f.ctx, f.k, "other", 1)).Check(f, "ClearRun() with the same fence")
 	f.wantSeqs("Messages()", f.all(f.k), 1, 2, 3, 5, 6)
 }
 
@@ -179,18 +171,14 @@ func appendPrecedence(f *fixture) {
 	f.wantFenced(history.AppendParams{Run: "r", Fence: 1, IdempotencyKey: "k", Expected: new(int64(9))})
 	r := f.append(f.k, history.AppendParams{Messages: number(1), Run: "r", Fence: 2, IdempotencyKey: "k", Expected: new(int64(9))})
 	f.equal("Append() repeated", r, history.AppendResult{First: 1, Last: 1, Repeated: true})
-	if _, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(1), Run: "r", Fence: 9, Expected: new(int64(9))}); !errors.Is(err, history.ErrConflict) {
-		f.Errorf("Append() = %v, want ErrConflict", err)
-	}
+	suite.Call(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(1), Run: "r", Fence: 9, Expected: new(int64(9))})).Fails(f, history.ErrConflict, "Append()")
 	// A rejected append has no effect, so it does not raise the fence.
 	f.append(f.k, history.AppendParams{Messages: number(1), Run: "r", Fence: 2})
 }
 
 func (f *fixture) clearRun(run string, fence, want int64) {
 	f.Helper()
-	if n, err := f.p.ClearRun(f.ctx, f.k, run, fence); err != nil || n != want {
-		f.Errorf("ClearRun(%q) = %d, %v, want %d messages", run, n, err, want)
-	}
+	suite.Call(f.p.ClearRun(f.ctx, f.k, run, fence)).Want(f, want, "ClearRun(%q)", run)
 }
 
 func clearRun(f *fixture) {
@@ -233,15 +221,11 @@ func clearRunKeys(f *fixture) {
 }
 
 func clearSession(f *fixture) {
-	if err := f.p.Clear(f.ctx, f.k); err != nil {
-		f.Errorf("Clear() of no session = %v", err)
-	}
+	suite.Do(f.p.Clear(f.ctx, f.k)).Check(f, "Clear() of no session")
 	p := history.AppendParams{Messages: number(history.MaxAppend), Run: "r", Fence: 9, IdempotencyKey: strings.Repeat("k", history.MaxName)}
 	f.append(f.k, p)
 	f.append(f.k, history.AppendParams{Messages: number(5)})
-	if err := f.p.Clear(f.ctx, f.k); err != nil {
-		f.Errorf("Clear() = %v", err)
-	}
+	suite.Do(f.p.Clear(f.ctx, f.k)).Check(f, "Clear()")
 	f.equal("Messages()", f.all(f.k), []history.Message{})
 	p.Fence, p.Messages = 1, number(1)
 	f.equal("Append() after Clear()", f.append(f.k, p), history.AppendResult{First: 1, Last: 1})

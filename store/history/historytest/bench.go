@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // BenchBody is the size in bytes of the bodies that benchmarks append.
@@ -33,7 +34,7 @@ func BenchAppend(b *testing.B, open Reference) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			p, reference := open(b)
 			one := benchMessages(1)
-			storetest.Compare(b, storetest.Comparison{Callers: callers, Calls: 200 + 30*callers, Reference: reference, Measured: func(caller, _ int) error {
+			suite.Compare(b, suite.Comparison{Callers: callers, Calls: 200 + 30*callers, Reference: reference, Measured: func(caller, _ int) error {
 				k := history.Key{Owner: "owner", Agent: "agent", Session: fmt.Sprint(caller)}
 				_, err := p.Append(b.Context(), k, history.AppendParams{Messages: one, Run: "run"})
 				return err
@@ -49,9 +50,7 @@ func BenchTail(b *testing.B, h Harness, large int) {
 	sessions := [2]history.Key{{Owner: "owner", Agent: "agent", Session: "small"}, {Owner: "owner", Agent: "agent", Session: "large"}}
 	for i, n := range []int{1000, large} {
 		for ; n > 0; n -= history.MaxAppend {
-			if _, err := p.Append(b.Context(), sessions[i], history.AppendParams{Messages: benchMessages(min(n, history.MaxAppend)), Run: "run"}); err != nil {
-				b.Fatalf("Append() = %v", err)
-			}
+			suite.Call(p.Append(b.Context(), sessions[i], history.AppendParams{Messages: benchMessages(min(n, history.MaxAppend)), Run: "run"})).Must(b, "Append()")
 		}
 	}
 	for name, q := range map[string]history.Query{"plain": history.Tail(20), "tool pairs": whole(history.Tail(20))} {
@@ -65,7 +64,7 @@ func BenchTail(b *testing.B, h Harness, large int) {
 			}
 		}
 		b.Run(name, func(b *testing.B) {
-			storetest.Compare(b, storetest.Comparison{Calls: 200, Reference: read(sessions[0]), Measured: read(sessions[1])})
+			suite.Compare(b, suite.Comparison{Calls: 200, Reference: read(sessions[0]), Measured: read(sessions[1])})
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func expiryTests() []test {
@@ -46,19 +47,13 @@ func expiryHides(f *fixture) {
 	f.equal("Page() of an expired session", f.page(whole(history.Tail(1))), history.Page{})
 	f.clearRun("r", 0, 0)
 	if e, ok := f.p.(history.Editor); ok {
-		if n, err := e.Rewind(f.ctx, f.k, 0); n != 0 || err != nil {
-			f.Errorf("Rewind() of an expired session = %d, %v, want 0", n, err)
-		}
+		suite.Call(e.Rewind(f.ctx, f.k, 0)).Want(f, 0, "Rewind() of an expired session")
 		to := f.k
 		to.Session = "fork"
-		if _, err := e.Fork(f.ctx, history.ForkParams{From: f.k, To: to}); !errors.Is(err, history.ErrNotFound) {
-			f.Errorf("Fork() of an expired session = %v, want ErrNotFound", err)
-		}
+		suite.Call(e.Fork(f.ctx, history.ForkParams{From: f.k, To: to})).Fails(f, history.ErrNotFound, "Fork() of an expired session")
 	}
 	if l, ok := f.p.(history.SessionLister); ok {
-		if _, err := l.Session(f.ctx, f.k); !errors.Is(err, history.ErrNotFound) {
-			f.Errorf("Session() of an expired session = %v, want ErrNotFound", err)
-		}
+		suite.Call(l.Session(f.ctx, f.k)).Fails(f, history.ErrNotFound, "Session() of an expired session")
 		for _, agent := range []string{"", f.k.Agent} {
 			if page, err := l.Sessions(f.ctx, history.SessionQuery{Owner: f.k.Owner, Agent: agent}); err != nil || len(page.Sessions) != 0 {
 				f.Errorf("Sessions() = %v, %v, want none", page, err)
@@ -110,9 +105,7 @@ func expiryRestart(f *fixture) {
 	other.Session = "fenced"
 	f.append(other, history.AppendParams{Messages: number(1), TTL: time.Minute})
 	f.advance(time.Minute)
-	if _, err := f.p.ClearRun(f.ctx, other, "r", 3); err != nil {
-		f.Errorf("ClearRun() of an expired session = %v", err)
-	}
+	suite.Call(f.p.ClearRun(f.ctx, other, "r", 3)).Check(f, "ClearRun() of an expired session")
 	f.equal("Append()", f.append(other, history.AppendParams{Messages: number(1), Run: "r", Fence: 3}), history.AppendResult{First: 1, Last: 1})
 }
 
@@ -121,9 +114,7 @@ func (f *fixture) expire(limit, want int) {
 	if f.h.ServerExpires {
 		want = 0
 	}
-	if n, err := f.p.Expire(f.ctx, f.clock(), limit); err != nil || n != want {
-		f.Errorf("Expire(%d) = %d, %v, want %d", limit, n, err, want)
-	}
+	suite.Call(f.p.Expire(f.ctx, f.clock(), limit)).Want(f, want, "Expire(%d)", limit)
 }
 
 func expiryRemoves(f *fixture) {
@@ -148,24 +139,18 @@ func rewind(f *fixture) {
 	e := optional[history.Editor](f)
 	f.append(f.k, history.AppendParams{Messages: number(10)})
 	for _, test := range []struct{ seq, removed, left int64 }{{10, 0, 10}, {99, 0, 10}, {7, 3, 7}, {7, 0, 7}} {
-		if n, err := e.Rewind(f.ctx, f.k, test.seq); err != nil || n != test.removed {
-			f.Errorf("Rewind(%d) = %d, %v, want %d", test.seq, n, err, test.removed)
-		}
+		suite.Call(e.Rewind(f.ctx, f.k, test.seq)).Want(f, test.removed, "Rewind(%d)", test.seq)
 		f.wantSeqs("Messages()", f.all(f.k), seqs(1, test.left)...)
 	}
 	f.wantConflict(10, 7)
 	f.equal("Append()", f.append(f.k, history.AppendParams{Messages: number(2), Expected: new(int64(7))}), history.AppendResult{First: 11, Last: 12})
 	f.wantPage(history.Tail(3), true, 7, 11, 12)
-	if n, err := e.Rewind(f.ctx, f.k, 0); err != nil || n != 9 {
-		f.Errorf("Rewind(0) = %d, %v, want 9", n, err)
-	}
+	suite.Call(e.Rewind(f.ctx, f.k, 0)).Want(f, 9, "Rewind(0)")
 	f.wantConflict(12, 0)
 	f.equal("Append()", f.append(f.k, history.AppendParams{Messages: number(1), Expected: new(int64(0))}), history.AppendResult{First: 13, Last: 13})
 	other := f.k
 	other.Session = "none"
-	if n, err := e.Rewind(f.ctx, other, 0); err != nil || n != 0 {
-		f.Errorf("Rewind() of no session = %d, %v, want 0", n, err)
-	}
+	suite.Call(e.Rewind(f.ctx, other, 0)).Want(f, 0, "Rewind() of no session")
 }
 
 func fork(f *fixture) {
@@ -177,10 +162,7 @@ func fork(f *fixture) {
 	source := f.all(f.k)
 	for i, test := range []struct{ through, copied, next int64 }{{0, 5, 10}, {9, 5, 10}, {99, 5, 10}, {7, 4, 8}, {2, 2, 3}} {
 		to := history.Key{Owner: f.k.Owner, Agent: "agent2", Session: fmt.Sprint("fork", i)}
-		n, err := e.Fork(f.ctx, history.ForkParams{From: f.k, To: to, Through: test.through})
-		if err != nil || n != test.copied {
-			f.Errorf("Fork(through %d) = %d, %v, want %d", test.through, n, err, test.copied)
-		}
+		suite.Call(e.Fork(f.ctx, history.ForkParams{From: f.k, To: to, Through: test.through})).Want(f, test.copied, "Fork(through %d)", test.through)
 		f.equal("Messages() of the fork", f.all(to), source[:test.copied])
 		r := f.append(to, history.AppendParams{Messages: number(1), Run: "r", Fence: 1, IdempotencyKey: "k", Expected: new(source[test.copied-1].Seq)})
 		f.equal("Append() to the fork", r, history.AppendResult{First: test.next, Last: test.next})
@@ -215,9 +197,7 @@ func forkRejects(f *fixture) {
 	p.To.Session = "expires"
 	p.TTL = time.Minute
 	for range 2 {
-		if _, err := e.Fork(f.ctx, p); err != nil {
-			f.Errorf("Fork() = %v", err)
-		}
+		suite.Call(e.Fork(f.ctx, p)).Check(f, "Fork()")
 		f.advance(time.Minute)
 		f.equal("Messages() of the expired fork", f.all(p.To), []history.Message{})
 	}

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // Harness describes a store to the suite.
@@ -52,12 +52,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 3000
 	}
-	for _, test := range tests() {
-		t.Run(test.name, func(t storetest.T) {
-			t.Parallel()
-			test.run(newFixture(t, h))
-		})
-	}
+	suite.Each(t, tests(), func(test test) string { return test.name }, func(t storetest.T, test test) { test.run(newFixture(t, h)) })
 }
 
 // test is one test of the suite. Its name is a sentence.
@@ -81,29 +76,19 @@ type fixture struct {
 	p   history.Provider
 	ctx context.Context
 	k   history.Key
-
-	mu  sync.Mutex
-	now time.Time
+	now *suite.Clock
 }
 
 func newFixture(t storetest.T, h Harness) *fixture {
-	f := &fixture{T: t, h: h, ctx: t.Context(), k: history.Key{Owner: "owner", Agent: "agent", Session: "session"}, now: start}
+	f := &fixture{T: t, h: h, ctx: t.Context(), k: history.Key{Owner: "owner", Agent: "agent", Session: "session"}, now: suite.NewClock(start)}
 	f.p = h.Open(t, f.clock)
 	return f
 }
 
-func (f *fixture) clock() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
+func (f *fixture) clock() time.Time { return f.now.Now() }
 
 // advance moves the clock.
-func (f *fixture) advance(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
-}
+func (f *fixture) advance(d time.Duration) { f.now.Add(d) }
 
 // setsClock skips the test if the store has its own clock.
 func (f *fixture) setsClock() {
@@ -113,14 +98,7 @@ func (f *fixture) setsClock() {
 }
 
 // optional returns the store as an optional interface, or skips the test.
-func optional[I any](f *fixture) I {
-	f.Helper()
-	i, ok := f.p.(I)
-	if !ok {
-		f.Skipf("the store does not implement %T", (*I)(nil))
-	}
-	return i
-}
+func optional[I any](f *fixture) I { f.Helper(); return suite.Optional[I](f, f.p) }
 
 // message returns a message with a text.
 func message(text string) history.Message {
@@ -145,11 +123,7 @@ func number(n int) (all []history.Message) {
 
 func (f *fixture) append(k history.Key, p history.AppendParams) history.AppendResult {
 	f.Helper()
-	r, err := f.p.Append(f.ctx, k, p)
-	if err != nil {
-		f.Fatalf("Append(%v) = %v", k, err)
-	}
-	return r
+	return suite.Call(f.p.Append(f.ctx, k, p)).Must(f, "Append(%v)", k)
 }
 
 // add appends messages with texts to the session.
@@ -161,10 +135,7 @@ func (f *fixture) add(texts ...string) {
 // all returns all messages of a session, and checks that Messages, Page and Count agree.
 func (f *fixture) all(k history.Key) []history.Message {
 	f.Helper()
-	all, err := f.p.Messages(f.ctx, k, 0, 0)
-	if err != nil {
-		f.Fatalf("Messages(%v) = %v", k, err)
-	}
+	all := suite.Call(f.p.Messages(f.ctx, k, 0, 0)).Must(f, "Messages(%v)", k)
 	var paged []history.Message
 	for m, err := range history.All(f.ctx, f.p, k, 0) {
 		if err != nil {
@@ -173,20 +144,13 @@ func (f *fixture) all(k history.Key) []history.Message {
 		paged = append(paged, m)
 	}
 	f.equal("All()", paged, all)
-	n, err := f.p.Count(f.ctx, k)
-	if err != nil || n != int64(len(all)) {
-		f.Errorf("Count() = %d, %v, want %d", n, err, len(all))
-	}
+	suite.Call(f.p.Count(f.ctx, k)).Want(f, int64(len(all)), "Count()")
 	return all
 }
 
 func (f *fixture) page(q history.Query) history.Page {
 	f.Helper()
-	page, err := f.p.Page(f.ctx, f.k, q)
-	if err != nil {
-		f.Fatalf("Page(%+v) = %v", q, err)
-	}
-	return page
+	return suite.Call(f.p.Page(f.ctx, f.k, q)).Must(f, "Page(%+v)", q)
 }
 
 // wantSeqs checks the sequences of messages.
@@ -215,18 +179,4 @@ func (f *fixture) equal(call string, got, want any) {
 	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
 		f.Errorf("%s differs from what is wanted (-got +want):\n%s", call, diff)
 	}
-}
-
-// concurrently starts n goroutines that call fn at the same time, and waits for them.
-func concurrently(n int, fn func(i int)) {
-	var wg sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-begin
-			fn(i)
-		})
-	}
-	close(begin)
-	wg.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historydriver"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func openModel(_ storetest.T, now func() time.Time) history.Provider { return newModel(now) }
@@ -35,23 +36,18 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	named := slices.DeleteFunc(tests(), func(test test) bool {
 		return strings.HasPrefix(test.name, "random") || strings.HasSuffix(test.name, "one call examines")
 	})
-	for name, mutate := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := Harness{Open: func(_ storetest.T, now func() time.Time) history.Provider {
-				m := &mutant{model: newModel(now)}
-				mutate(m)
-				return m
-			}}
-			run := storetest.NewRecorder(t.Context())
-			for _, test := range named {
-				if !run.Run(test.name, func(t storetest.T) { test.run(newFixture(t, h)) }) {
-					return
-				}
+	suite.Mutants(t, mutants, func(t suite.T, mutate func(m *mutant)) {
+		h := Harness{Open: func(_ storetest.T, now func() time.Time) history.Provider {
+			m := &mutant{model: newModel(now)}
+			mutate(m)
+			return m
+		}}
+		for _, test := range named {
+			if !t.Run(test.name, func(t storetest.T) { test.run(newFixture(t, h)) }) {
+				return
 			}
-			t.Errorf("no test of the suite failed")
-		})
-	}
+		}
+	})
 }
 
 // mutants are the ways to break a store.

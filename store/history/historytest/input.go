@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func isolationTests() []test {
@@ -49,20 +49,14 @@ func isolationChanges(f *fixture) {
 	f.append(f.k, history.AppendParams{Messages: number(1)})
 	f.wantSeqs("Messages()", f.all(f.k), 1, 3)
 	if e, ok := f.p.(history.Editor); ok {
-		if _, err := e.Rewind(f.ctx, f.k, 1); err != nil {
-			f.Errorf("Rewind() = %v", err)
-		}
+		suite.Call(e.Rewind(f.ctx, f.k, 1)).Check(f, "Rewind()")
 		check(1)
 	}
 	if p, ok := f.p.(history.Pruner); ok {
-		if _, err := p.Prune(f.ctx, f.k, history.Policy{CreatedBefore: f.clock().Add(time.Hour * 9999)}); err != nil {
-			f.Errorf("Prune() = %v", err)
-		}
+		suite.Call(p.Prune(f.ctx, f.k, history.Policy{CreatedBefore: f.clock().Add(time.Hour * 9999)})).Check(f, "Prune()")
 		check(0)
 	}
-	if err := f.p.Clear(f.ctx, f.k); err != nil {
-		f.Errorf("Clear() = %v", err)
-	}
+	suite.Do(f.p.Clear(f.ctx, f.k)).Check(f, "Clear()")
 	check(0)
 	for i, k := range all[1:] {
 		r := f.append(k, history.AppendParams{Messages: number(1), Run: "r", Fence: int64(i + 2), IdempotencyKey: "k"})
@@ -91,9 +85,7 @@ func isolationNames(f *fixture) {
 	}
 	if _, ok := f.p.(history.SessionLister); ok {
 		f.k.Owner = "x"
-		if got := len(f.sessions("", 7)); got != 2*len(specialNames) {
-			f.Errorf("Sessions() = %d sessions, want %d", got, 2*len(specialNames))
-		}
+		suite.Equal(f, len(f.sessions("", 7)), 2*len(specialNames), "Sessions()")
 	}
 }
 
@@ -252,9 +244,7 @@ func inputLimits(f *fixture) {
 	}
 	f.equal("tool calls", got[0].ToolCalls, ids)
 	f.equal("Append() repeated", f.append(k, p), history.AppendResult{First: 1, Last: 1, Repeated: true})
-	if _, err := f.p.ClearRun(f.ctx, k, name, 1); err != nil {
-		f.Errorf("ClearRun() = %v", err)
-	}
+	suite.Call(f.p.ClearRun(f.ctx, k, name, 1)).Check(f, "ClearRun()")
 }
 
 func inputAliasing(f *fixture) {
@@ -308,9 +298,7 @@ func inputCanceled(f *fixture) {
 		calls["Sessions"] = func() error { _, err := l.Sessions(ctx, history.SessionQuery{Owner: "owner"}); return err }
 	}
 	for name, call := range calls {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() with a canceled context = %v, want context.Canceled", name, err)
-		}
+		suite.Do(call()).Fails(f, context.Canceled, "%s() with a canceled context", name)
 	}
 	f.wantSeqs("Messages()", f.all(f.k), 1, 2)
 	f.equal("Messages()", f.all(to), []history.Message{})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func largeTests() []test {
@@ -48,10 +49,7 @@ func largePages(f *fixture) {
 	for _, limit := range []int{9, 11, math.MaxInt} {
 		var read []history.Message
 		for more := true; more; {
-			part, err := f.p.Messages(f.ctx, f.k, limit, len(read))
-			if err != nil {
-				f.Fatalf("Messages(%d, %d) = %v", limit, len(read), err)
-			}
+			part := suite.Call(f.p.Messages(f.ctx, f.k, limit, len(read))).Must(f, "Messages(%d, %d)", limit, len(read))
 			read, more = append(read, part...), len(part) == limit
 		}
 		f.wantSeqs(fmt.Sprintf("Messages(%d) by offsets", limit), read, seqs(1, 11)...)

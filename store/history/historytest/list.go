@@ -1,13 +1,13 @@
 package historytest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func searchTests() []test {
@@ -32,11 +32,7 @@ func sessionTests() []test {
 func (f *fixture) search(q history.SearchQuery) history.SearchPage {
 	f.Helper()
 	s := optional[history.Searcher](f)
-	page, err := s.Search(f.ctx, q)
-	if err != nil {
-		f.Fatalf("Search(%+v) = %v", q, err)
-	}
-	return page
+	return suite.Call(s.Search(f.ctx, q)).Must(f, "Search(%+v)", q)
 }
 
 // wantHits checks the sequences of the messages of the session that match.
@@ -162,9 +158,7 @@ func searchScan(f *fixture) {
 
 func sessionTotals(f *fixture) {
 	l := optional[history.SessionLister](f)
-	if _, err := l.Session(f.ctx, f.k); !errors.Is(err, history.ErrNotFound) {
-		f.Errorf("Session() = %v, want ErrNotFound", err)
-	}
+	suite.Call(l.Session(f.ctx, f.k)).Fails(f, history.ErrNotFound, "Session()")
 	f.setsClock()
 	want := history.Session{Key: f.k, CreatedAt: start}
 	check := func(newest int64) {
@@ -174,10 +168,7 @@ func sessionTotals(f *fixture) {
 			want.Messages++
 			want.Bytes += int64(len(m.Body))
 		}
-		got, err := l.Session(f.ctx, f.k)
-		if err != nil {
-			f.Fatalf("Session() = %v", err)
-		}
+		got := suite.Call(l.Session(f.ctx, f.k)).Must(f, "Session()")
 		f.equal("Session()", got, want)
 	}
 	want.UpdatedAt = start
@@ -191,9 +182,7 @@ func sessionTotals(f *fixture) {
 	f.clearRun("r", 1, 3)
 	check(15)
 	if e, ok := f.p.(history.Editor); ok {
-		if _, err := e.Rewind(f.ctx, f.k, 9); err != nil {
-			f.Errorf("Rewind() = %v", err)
-		}
+		suite.Call(e.Rewind(f.ctx, f.k, 9)).Check(f, "Rewind()")
 		check(9)
 	}
 	if _, ok := f.p.(history.Pruner); ok {
@@ -208,10 +197,7 @@ func (f *fixture) sessions(agent string, limit int) (names []string) {
 	l := optional[history.SessionLister](f)
 	q := history.SessionQuery{Owner: f.k.Owner, Agent: agent, Limit: limit}
 	for {
-		page, err := l.Sessions(f.ctx, q)
-		if err != nil {
-			f.Fatalf("Sessions(%+v) = %v", q, err)
-		}
+		page := suite.Call(l.Sessions(f.ctx, q)).Must(f, "Sessions(%+v)", q)
 		for _, s := range page.Sessions {
 			names = append(names, s.Key.Agent+"/"+s.Key.Session)
 		}
@@ -235,9 +221,7 @@ func sessionsList(f *fixture) {
 		f.equal("Sessions()", f.sessions("", limit), []string{"b/3", "b/2", "a/1", "a/2", "b/1"})
 		f.equal("Sessions() of an agent", f.sessions("b", limit), []string{"b/3", "b/2", "b/1"})
 	}
-	if err := f.p.Clear(f.ctx, history.Key{Owner: f.k.Owner, Agent: "b", Session: "2"}); err != nil {
-		f.Errorf("Clear() = %v", err)
-	}
+	suite.Do(f.p.Clear(f.ctx, history.Key{Owner: f.k.Owner, Agent: "b", Session: "2"})).Check(f, "Clear()")
 	f.equal("Sessions() after Clear()", f.sessions("b", 1), []string{"b/3", "b/1"})
 }
 
@@ -254,10 +238,7 @@ func sessionsPages(f *fixture) {
 	q := history.SessionQuery{Owner: f.k.Owner, Limit: 4}
 	var got []string
 	for i := 30; ; i++ {
-		page, err := l.Sessions(f.ctx, q)
-		if err != nil {
-			f.Fatalf("Sessions() = %v", err)
-		}
+		page := suite.Call(l.Sessions(f.ctx, q)).Must(f, "Sessions()")
 		for _, s := range page.Sessions {
 			got = append(got, s.Key.Session)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func raceTests() []test {
@@ -34,7 +35,7 @@ func raceAppends(f *fixture) {
 	const each = 4
 	var mu sync.Mutex
 	owners := make(map[int64]string)
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range each {
 			size := 1 + (i+n)%4
 			text := fmt.Sprint(i, "-", n)
@@ -68,18 +69,11 @@ func raceAppends(f *fixture) {
 
 func raceExpected(f *fixture) {
 	for turn := range int64(3) {
-		var won atomic.Int64
-		concurrently(racers, func(int) {
-			_, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(2), Expected: new(2 * turn)})
-			switch {
-			case err == nil:
-				won.Add(1)
-			case !errors.Is(err, history.ErrConflict):
-				f.Errorf("Append() = %v, want nil or ErrConflict", err)
-			}
+		won := suite.Winners(f, racers, history.ErrConflict, func(int) error {
+			return suite.Err(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(2), Expected: new(2 * turn)}))
 		})
-		if won.Load() != 1 {
-			f.Errorf("%d appends with expected sequence %d succeeded, want 1", won.Load(), 2*turn)
+		if won != 1 {
+			f.Errorf("%d appends with expected sequence %d succeeded, want 1", won, 2*turn)
 		}
 	}
 	f.wantSeqs("Messages()", f.all(f.k), seqs(1, 6)...)
@@ -88,11 +82,8 @@ func raceExpected(f *fixture) {
 func raceKeys(f *fixture) {
 	var stored atomic.Int64
 	results := make([]history.AppendResult, racers)
-	concurrently(racers, func(i int) {
-		r, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(3), IdempotencyKey: fmt.Sprint("key", i%2)})
-		if err != nil {
-			f.Errorf("Append() = %v", err)
-		}
+	suite.Concurrently(racers, func(i int) {
+		r := suite.Call(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(3), IdempotencyKey: fmt.Sprint("key", i%2)})).Check(f, "Append()")
 		if !r.Repeated {
 			stored.Add(1)
 		}
@@ -109,7 +100,7 @@ func raceKeys(f *fixture) {
 }
 
 func raceFences(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		p := history.AppendParams{Messages: messages(fmt.Sprintf("%02d", i+1)), Run: "r", Fence: int64(i + 1)}
 		if _, err := f.p.Append(f.ctx, f.k, p); err != nil && !errors.Is(err, history.ErrFenced) {
 			f.Errorf("Append() = %v, want nil or ErrFenced", err)
@@ -127,21 +118,17 @@ func raceFences(f *fixture) {
 // Each append has messages with its own text, so that a partial one is visible.
 func raceClear(f *fixture) {
 	const size = 20
-	concurrently(16, func(i int) {
+	suite.Concurrently(16, func(i int) {
 		for n := range 10 {
 			if i == 0 {
-				if err := f.p.Clear(f.ctx, f.k); err != nil {
-					f.Errorf("Clear() = %v", err)
-				}
+				suite.Do(f.p.Clear(f.ctx, f.k)).Check(f, "Clear()")
 				continue
 			}
 			all := make([]history.Message, size)
 			for j := range all {
 				all[j] = message(fmt.Sprint(i, "-", n))
 			}
-			if _, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: all}); err != nil {
-				f.Errorf("Append() = %v", err)
-			}
+			suite.Call(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: all})).Check(f, "Append()")
 			if page, err := f.p.Page(f.ctx, f.k, history.Tail(3*size)); err != nil || len(page.Messages)%size != 0 {
 				f.Errorf("Page() = %d messages, %v, want whole appends of %d", len(page.Messages), err, size)
 			}
@@ -157,7 +144,7 @@ func raceClear(f *fixture) {
 }
 
 func raceTotals(f *fixture) {
-	concurrently(16, func(i int) {
+	suite.Concurrently(16, func(i int) {
 		for n := range 6 {
 			var err error
 			switch e, editor := f.p.(history.Editor); {
@@ -172,9 +159,7 @@ func raceTotals(f *fixture) {
 			default:
 				_, err = f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(1 + i), Run: fmt.Sprint(n)})
 			}
-			if err != nil {
-				f.Errorf("call %d of goroutine %d = %v", n, i, err)
-			}
+			suite.Do(err).Check(f, "call %d of goroutine %d", n, i)
 		}
 	})
 	all := f.all(f.k) // also checks Count
@@ -203,7 +188,7 @@ func raceForks(f *fixture) {
 	to := f.k
 	to.Session = "to"
 	var won atomic.Int64
-	concurrently(racers, func(int) {
+	suite.Concurrently(racers, func(int) {
 		switch n, err := e.Fork(f.ctx, history.ForkParams{From: f.k, To: to}); {
 		case err == nil && n == 20:
 			won.Add(1)

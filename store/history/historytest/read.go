@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func readTests() []test {
@@ -42,10 +43,7 @@ func readRange(f *fixture) {
 		limit, offset int
 		want          []int64
 	}{{0, 0, seqs(1, 10)}, {3, 0, seqs(1, 3)}, {3, 8, seqs(9, 10)}, {0, 7, seqs(8, 10)}, {1, 10, nil}, {0, 11, nil}, {100, 9, seqs(10, 10)}} {
-		got, err := f.p.Messages(f.ctx, f.k, test.limit, test.offset)
-		if err != nil {
-			f.Errorf("Messages(%d, %d) = %v", test.limit, test.offset, err)
-		}
+		got := suite.Call(f.p.Messages(f.ctx, f.k, test.limit, test.offset)).Check(f, "Messages(%d, %d)", test.limit, test.offset)
 		f.wantSeqs(fmt.Sprintf("Messages(%d, %d)", test.limit, test.offset), got, test.want...)
 	}
 }
@@ -108,9 +106,7 @@ func readWhileAppending(f *fixture) {
 	go func() {
 		defer close(done)
 		for range 30 {
-			if _, err := f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(3)}); err != nil {
-				f.Errorf("Append() = %v", err)
-			}
+			suite.Call(f.p.Append(f.ctx, f.k, history.AppendParams{Messages: number(3)})).Check(f, "Append()")
 		}
 	}()
 	var forward, backward []history.Message

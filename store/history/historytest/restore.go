@@ -1,11 +1,11 @@
 package historytest
 
 import (
-	"errors"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func restoreTests() []test {
@@ -21,10 +21,7 @@ func restoreTests() []test {
 // described returns the session with its messages.
 func (f *fixture) described(k history.Key) (history.Session, []history.Message) {
 	f.Helper()
-	s, err := optional[history.SessionLister](f).Session(f.ctx, k)
-	if err != nil {
-		f.Fatalf("Session() = %v", err)
-	}
+	s := suite.Call(optional[history.SessionLister](f).Session(f.ctx, k)).Must(f, "Session()")
 	return s, f.all(k)
 }
 
@@ -45,9 +42,7 @@ func restoreEqual(f *fixture) {
 	f.varied()
 	s, all := f.described(f.k)
 	s.Key.Session = "copy"
-	if err := r.Restore(f.ctx, s, all); err != nil {
-		f.Fatalf("Restore() = %v", err)
-	}
+	suite.Do(r.Restore(f.ctx, s, all)).Must(f, "Restore()")
 	got, copied := f.described(s.Key)
 	f.equal("Session() of the copy", got, s)
 	f.equal("Messages() of the copy", copied, all)
@@ -56,13 +51,9 @@ func restoreEqual(f *fixture) {
 	f.wantSeqs("Messages() after an append", f.all(s.Key), 1, 2, 4, 5, 6)
 	f.setsClock()
 	f.advance(time.Hour - time.Second)
-	if n, err := f.p.Count(f.ctx, s.Key); err != nil || n != 5 {
-		f.Errorf("Count() before the expiry = %d, %v, want 5", n, err)
-	}
+	suite.Call(f.p.Count(f.ctx, s.Key)).Want(f, 5, "Count() before the expiry")
 	f.advance(time.Second)
-	if n, err := f.p.Count(f.ctx, s.Key); err != nil || n != 0 {
-		f.Errorf("Count() after the TTL = %d, %v, want 0", n, err)
-	}
+	suite.Call(f.p.Count(f.ctx, s.Key)).Want(f, 0, "Count() after the TTL")
 }
 
 func restoreParts(f *fixture) {
@@ -71,9 +62,7 @@ func restoreParts(f *fixture) {
 	s, all := f.described(f.k)
 	s.Key.Session = "copy"
 	for i := range all {
-		if err := r.Restore(f.ctx, s, all[i:i+1]); err != nil {
-			f.Fatalf("Restore() of message %d = %v", i, err)
-		}
+		suite.Do(r.Restore(f.ctx, s, all[i:i+1])).Must(f, "Restore() of message %d", i)
 	}
 	got, copied := f.described(s.Key)
 	f.equal("Session() of the copy", got, s)
@@ -84,9 +73,7 @@ func restoreConflict(f *fixture) {
 	r := optional[history.Restorer](f)
 	f.varied()
 	s, all := f.described(f.k)
-	if err := r.Restore(f.ctx, s, all[1:]); !errors.Is(err, history.ErrConflict) {
-		f.Errorf("Restore() to the session itself = %v, want ErrConflict", err)
-	}
+	suite.Do(r.Restore(f.ctx, s, all[1:])).Fails(f, history.ErrConflict, "Restore() to the session itself")
 	got, copied := f.described(f.k)
 	f.equal("Session()", got, s)
 	f.equal("Messages()", copied, all)
@@ -99,17 +86,11 @@ func restoreExpired(f *fixture) {
 	s, all := f.described(f.k)
 	s.Key.Session = "copy"
 	f.advance(2 * time.Hour)
-	if err := r.Restore(f.ctx, s, all); err != nil {
-		f.Errorf("Restore() = %v, want no effect", err)
-	}
-	if n, err := f.p.Count(f.ctx, s.Key); err != nil || n != 0 {
-		f.Errorf("Count() = %d, %v, want 0", n, err)
-	}
+	suite.Do(r.Restore(f.ctx, s, all)).Check(f, "Restore()")
+	suite.Call(f.p.Count(f.ctx, s.Key)).Want(f, 0, "Count()")
 	// A session of the same name that has expired is replaced.
 	s.Key, s.CreatedAt, s.UpdatedAt, s.ExpiresAt = f.k, f.clock(), f.clock(), f.clock().Add(time.Hour)
-	if err := r.Restore(f.ctx, s, all); err != nil {
-		f.Fatalf("Restore() over an expired session = %v", err)
-	}
+	suite.Do(r.Restore(f.ctx, s, all)).Must(f, "Restore() over an expired session")
 	got, copied := f.described(f.k)
 	f.equal("Session()", got, s)
 	f.equal("Messages()", copied, all)
@@ -140,7 +121,5 @@ func restoreInvalid(f *fixture) {
 			f.Errorf("Restore() with %s = %v, want invalid_params", name, err)
 		}
 	}
-	if n, err := f.p.Count(f.ctx, session.Key); err != nil || n != 0 {
-		f.Errorf("Count() = %d, %v, want 0", n, err)
-	}
+	suite.Call(f.p.Count(f.ctx, session.Key)).Want(f, 0, "Count()")
 }

@@ -2,13 +2,14 @@ package memorytest
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // LongTermHarness describes a store of facts to the suite.
@@ -92,13 +93,10 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 	for _, g := range groups {
 		t.Run(g.name, func(t storetest.T) {
 			t.Parallel()
-			for _, test := range g.tests {
-				t.Run(test.name, func(t storetest.T) {
-					t.Parallel()
-					clock := &longTermClock{at: longTermStart}
-					test.run(&longTermFixture{T: t, h: h, clock: clock, s: h.Open(t, memory.LongTermConfig{Now: clock.now}), in: memory.Scope{Owner: "ada", Namespace: "users/ravi", Agent: "agent"}})
-				})
-			}
+			suite.Each(t, g.tests, func(test longTermTest) string { return test.name }, func(t storetest.T, test longTermTest) {
+				clock := suite.NewClock(longTermStart)
+				test.run(&longTermFixture{T: t, h: h, clock: clock, s: h.Open(t, memory.LongTermConfig{Now: clock.Now}), in: memory.Scope{Owner: "ada", Namespace: "users/ravi", Agent: "agent"}})
+			})
 		})
 	}
 }
@@ -111,44 +109,18 @@ type longTermTest struct {
 
 var longTermStart = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// longTermClock is a clock that a test sets.
-type longTermClock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *longTermClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *longTermClock) add(d time.Duration) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-	return c.at
-}
-
 // longTermFixture is the state of a test.
 type longTermFixture struct {
 	storetest.T
 	h     LongTermHarness
-	clock *longTermClock
+	clock *suite.Clock
 	s     memory.LongTerm
 	in    memory.Scope
 }
 
 // extension returns an optional interface of the store. It skips the test if the store does not
 // implement it.
-func extension[I any](f *longTermFixture) I {
-	f.Helper()
-	x, ok := f.s.(I)
-	if !ok {
-		f.Skipf("the store does not implement %T", (*I)(nil))
-	}
-	return x
-}
+func extension[I any](f *longTermFixture) I { f.Helper(); return suite.Optional[I](f, f.s) }
 
 func (f *longTermFixture) ctx() context.Context { return f.Context() }
 
@@ -159,7 +131,7 @@ func (f *longTermFixture) save(content string, p memory.SaveParams) string {
 	if err != nil || id == "" {
 		f.Fatalf("Save(%q) = %q, %v", content, id, err)
 	}
-	f.clock.add(time.Second)
+	f.clock.Add(time.Second)
 	return id
 }
 
@@ -170,10 +142,7 @@ func (f *longTermFixture) search(p memory.SearchParams) []memory.Memory {
 
 func (f *longTermFixture) results(p memory.SearchParams) memory.Results {
 	f.Helper()
-	r, err := f.s.Search(f.ctx(), f.in, p)
-	if err != nil {
-		f.Fatalf("Search(%q) = %v", p.Query, err)
-	}
+	r := suite.Call(f.s.Search(f.ctx(), f.in, p)).Must(f, "Search(%q)", p.Query)
 	found := r.Facts
 	for i, m := range found {
 		if m.Score < 0 || m.Score > 1 || i > 0 && m.Score > found[i-1].Score {
@@ -197,19 +166,21 @@ func contents(found []memory.Memory) []string {
 	return all
 }
 
+// equal fails the test unless two values are equal.
+func (f *longTermFixture) equal(call string, got, want any) {
+	f.Helper()
+	if diff := diffOf(want, got); diff != "" {
+		f.Errorf("%s (-want +got):\n%s", call, diff)
+	}
+}
+
 // mustFind fails the test unless a search returns these contents in this order.
 func (f *longTermFixture) mustFind(p memory.SearchParams, want ...string) {
 	f.Helper()
-	if diff := diffOf(append([]string{}, want...), contents(f.search(p))); diff != "" {
-		f.Errorf("Search(%q) (-want +got):\n%s", p.Query, diff)
-	}
+	f.equal(fmt.Sprintf("Search(%q)", p.Query), contents(f.search(p)), append([]string{}, want...))
 }
 
 func (f *longTermFixture) get(id string) memory.Memory {
 	f.Helper()
-	m, err := f.s.Get(f.ctx(), f.in, id)
-	if err != nil {
-		f.Fatalf("Get(%q) = %v", id, err)
-	}
-	return m
+	return suite.Call(f.s.Get(f.ctx(), f.in, id)).Must(f, "Get(%q)", id)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // CompareLongTerm tests that two stores rank facts alike: random searches return the same
@@ -21,10 +22,10 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 	t.Helper()
 	seed := testseed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	clock := &longTermClock{at: longTermStart}
+	clock := suite.NewClock(longTermStart)
 	var stores [2]memory.LongTerm
 	for i := range stores {
-		stores[i] = open[i](memory.LongTermConfig{Now: clock.now, Embedder: new(model)})
+		stores[i] = open[i](memory.LongTermConfig{Now: clock.Now, Embedder: new(model)})
 	}
 	in := memory.Scope{Owner: "ada", Agent: "agent"}
 	vocabulary := strings.Fields("garden gardens gardening tea teas coffee cofee kettle battle cattle river driver drive 東京 über uber running runner ran plan planned plane planet")
@@ -46,24 +47,19 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 		}
 		var saved [2]string
 		for i, s := range stores {
-			var err error
-			if saved[i], err = s.Save(t.Context(), in, content, p); err != nil {
-				t.Fatalf("Save() = %v", err)
-			}
+			saved[i] = suite.Call(s.Save(t.Context(), in, content, p)).Must(t, "Save()")
 		}
 		ids = append(ids, saved)
-		clock.add(time.Second)
+		clock.Add(time.Second)
 	}
 	for n := range 100 {
 		if random.IntN(3) == 0 {
 			at, content := random.IntN(len(ids)), fmt.Sprintf("%s n%d", text(1+random.IntN(12)), 90+n)
 			remove := random.IntN(2) == 0
 			for i, s := range stores {
-				if err := changeFact(t.Context(), s, in, ids[at][i], content, remove); err != nil {
-					t.Fatalf("change of a fact = %v", err)
-				}
+				suite.Do(changeFact(t.Context(), s, in, ids[at][i], content, remove)).Must(t, "change of a fact")
 			}
-			if clock.add(time.Second); remove {
+			if clock.Add(time.Second); remove {
 				ids = slices.Delete(ids, at, at+1)
 			}
 		}
@@ -80,10 +76,7 @@ func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memo
 		}
 		var lists [2][]string
 		for i, s := range stores {
-			found, err := s.Search(t.Context(), in, p)
-			if err != nil {
-				t.Fatalf("Search(%q) = %v", p.Query, err)
-			}
+			found := suite.Call(s.Search(t.Context(), in, p)).Must(t, "Search(%q)", p.Query)
 			for _, m := range found.Facts {
 				lists[i] = append(lists[i], fmt.Sprintf("%s %.9f %.9f", m.Content, m.Score, m.Scores))
 			}

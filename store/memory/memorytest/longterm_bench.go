@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // FactsPerScope is the number of facts that BenchLongTerm saves in each scope.
@@ -41,9 +42,7 @@ func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime fu
 		return memory.Scope{Owner: fmt.Sprintf("owner-%d", i%scopes%10), Namespace: fmt.Sprintf("users/%d", i%scopes), Agent: "agent"}
 	}
 	start := time.Now()
-	if _, err := saveAll(b.Context(), s, texts, scope); err != nil {
-		b.Fatalf("Save() = %v", err)
-	}
+	suite.Call(saveAll(b.Context(), s, texts, scope)).Must(b, "Save()")
 	b.Logf("%d facts, %.0f saves/s", len(texts), float64(len(texts))/time.Since(start).Seconds())
 	for _, kind := range []struct {
 		name  string
@@ -71,9 +70,7 @@ func BenchLongTerm(b *testing.B, s memory.LongTerm, scopes int, processorTime fu
 				for range benchSearches {
 					i := random.IntN(len(texts))
 					query, start := kind.query(texts[i]), time.Now()
-					if _, err := s.Search(b.Context(), scope(i), memory.SearchParams{Query: query}); err != nil {
-						b.Fatalf("Search(%q) = %v", query, err)
-					}
+					suite.Call(s.Search(b.Context(), scope(i), memory.SearchParams{Query: query})).Must(b, "Search(%q)", query)
 					times = append(times, time.Since(start))
 				}
 			}
@@ -139,15 +136,11 @@ func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTe
 		start := random.IntN(len(words) - 20)
 		texts[i] = strings.Join(words[start:start+20], " ")
 	}
-	if _, err := saveAll(b.Context(), s, texts, func(int) memory.Scope { return scope }); err != nil {
-		b.Fatalf("Save() = %v", err)
-	}
+	suite.Call(saveAll(b.Context(), s, texts, func(int) memory.Scope { return scope })).Must(b, "Save()")
 	embeddings, _ := noise{}.Embed(b.Context(), texts)
 	for _, mode := range []memory.Mode{"compare", memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid} {
 		search := func(query string) {
-			if _, err := s.Search(b.Context(), scope, memory.SearchParams{Query: query, Mode: mode}); err != nil {
-				b.Fatalf("Search(%q) = %v", query, err)
-			}
+			suite.Call(s.Search(b.Context(), scope, memory.SearchParams{Query: query, Mode: mode})).Must(b, "Search(%q)", query)
 		}
 		if mode == "compare" {
 			search = func(string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func diffOf(want, got any) string { return cmp.Diff(want, got) }
@@ -48,13 +49,9 @@ func testSavedFact(f *longTermFixture) {
 		ID: id, Scope: f.in, Key: "editor", Content: "Ravi uses vim.\nDaily. ü 東京", Metadata: p.Metadata, Version: 1,
 		CreatedAt: longTermStart, UpdatedAt: longTermStart, ValidFrom: from, ValidTo: to, ExpiresAt: longTermStart.Add(time.Minute),
 	}
-	if diff := diffOf(want, f.get(id)); diff != "" {
-		f.Errorf("Get() (-want +got):\n%s", diff)
-	}
+	f.equal("Get()", f.get(id), want)
 	want.Score = 1
-	if diff := diffOf([]memory.Memory{want}, f.search(memory.SearchParams{})); diff != "" {
-		f.Errorf("Search() (-want +got):\n%s", diff)
-	}
+	f.equal("Search()", f.search(memory.SearchParams{}), []memory.Memory{want})
 	if other := f.save("Ravi uses vim.\nDaily. ü 東京", memory.SaveParams{}); other == id {
 		f.Errorf("Save() without a key returned the id of another fact")
 	}
@@ -64,18 +61,14 @@ func testSaveWithKey(f *longTermFixture) {
 	first := f.save("The office is in Paris.", memory.SaveParams{Key: "office", Metadata: map[string]any{"v": 1.0}})
 	f.save("The warehouse is in Lyon.", memory.SaveParams{Key: "warehouse"})
 	second := f.save("The office is in Rome.", memory.SaveParams{Key: "office"})
-	if second != first {
-		f.Errorf("Save() with the same key = %q, want %q", second, first)
-	}
+	suite.Equal(f, second, first, "Save() with the same key")
 	m := f.get(first)
 	if m.Version != 2 || m.Content != "The office is in Rome." || m.Metadata != nil || !m.CreatedAt.Equal(longTermStart) || !m.UpdatedAt.Equal(longTermStart.Add(2*time.Second)) {
 		f.Errorf("Get() = %+v, want version 2 without metadata", m)
 	}
 	f.mustFind(memory.SearchParams{Query: "office"}, "The office is in Rome.")
 	f.mustFind(memory.SearchParams{Query: "paris"})
-	if deleted, err := f.s.Delete(f.ctx(), f.in, first); !deleted || err != nil {
-		f.Errorf("Delete() = %t, %v", deleted, err)
-	}
+	suite.Call(f.s.Delete(f.ctx(), f.in, first)).Want(f, true, "Delete()")
 	if third := f.save("The office is in Oslo.", memory.SaveParams{Key: "office"}); third == first {
 		f.Errorf("Save() after Delete returned the id of the deleted fact")
 	}
@@ -102,19 +95,13 @@ func testMetadataAliases(f *longTermFixture) {
 		metadata["nested"].(map[string]any)["x"] = "changed"
 		metadata["tags"].([]any)[0] = "changed"
 		metadata = f.get(id).Metadata
-		if diff := diffOf(map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}}, metadata); diff != "" {
-			f.Fatalf("metadata (-want +got):\n%s", diff)
-		}
+		f.equal("metadata", metadata, map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}})
 	}
 	metadata["nested"].(map[string]any)["x"] = "changed"
 	for range 2 {
-		found := f.search(memory.SearchParams{Query: "cat"})
-		if diff := diffOf([]string{"Ravi has a cat."}, contents(found)); diff != "" {
-			f.Fatalf("Search() (-want +got):\n%s", diff)
-		}
-		if diff := diffOf(map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}}, found[0].Metadata); diff != "" {
-			f.Fatalf("metadata of a search (-want +got):\n%s", diff)
-		}
+		found := suite.Len(f, f.search(memory.SearchParams{Query: "cat"}), 1, "Search()")
+		f.equal("Search()", contents(found), []string{"Ravi has a cat."})
+		f.equal("metadata of a search", found[0].Metadata, map[string]any{"tags": []any{"a"}, "nested": map[string]any{"x": "y"}})
 		found[0].Metadata["tags"].([]any)[0] = "changed"
 	}
 }
@@ -122,21 +109,17 @@ func testMetadataAliases(f *longTermFixture) {
 func testMetadataNumbers(f *longTermFixture) {
 	id := f.save("Numbers.", memory.SaveParams{Metadata: map[string]any{"big": json.Number("9007199254740993"), "int": 7, "float": 0.1, "huge": json.Number("1e400")}})
 	want := map[string]any{"big": json.Number("9007199254740993"), "int": 7.0, "float": 0.1, "huge": json.Number("1e400")}
-	if diff := diffOf(want, f.get(id).Metadata); diff != "" {
-		f.Errorf("metadata (-want +got):\n%s", diff)
-	}
+	f.equal("metadata", f.get(id).Metadata, want)
 }
 
 func testCanceledCall(f *longTermFixture) {
 	id := f.save("Ravi has a dog.", memory.SaveParams{})
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
-	_, saved := f.s.Save(ctx, f.in, "lost", memory.SaveParams{})
-	_, searched := f.s.Search(ctx, f.in, memory.SearchParams{Query: "dog"})
-	_, got := f.s.Get(ctx, f.in, id)
-	_, deleted := f.s.Delete(ctx, f.in, id)
-	_, cleared := f.s.Clear(ctx, f.in)
-	for name, err := range map[string]error{"Save": saved, "Search": searched, "Get": got, "Delete": deleted, "Clear": cleared} {
+	for name, err := range map[string]error{
+		"Save": suite.Err(f.s.Save(ctx, f.in, "lost", memory.SaveParams{})), "Search": suite.Err(f.s.Search(ctx, f.in, memory.SearchParams{Query: "dog"})),
+		"Get": suite.Err(f.s.Get(ctx, f.in, id)), "Delete": suite.Err(f.s.Delete(ctx, f.in, id)), "Clear": suite.Err(f.s.Clear(ctx, f.in)),
+	} {
 		if !errors.Is(err, context.Canceled) {
 			f.Errorf("%s() with a canceled context = %v, want %v", name, err, context.Canceled)
 		}
@@ -184,12 +167,10 @@ func testInvalidParams(f *longTermFixture) {
 		"metadata    ": {Metadata: map[string]any{"x": func() {}}},
 	}
 	for name, p := range saves {
-		_, err := f.s.Save(f.ctx(), f.in, "content", p)
-		f.mustReject("Save", name, err)
+		f.mustReject("Save", name, suite.Err(f.s.Save(f.ctx(), f.in, "content", p)))
 	}
 	for name, content := range map[string]string{"content": " \n", "content ": long(memory.MaxContent + 1), "content  ": "a\xff", "content   ": "a\x00"} {
-		_, err := f.s.Save(f.ctx(), f.in, content, memory.SaveParams{})
-		f.mustReject("Save", name, err)
+		f.mustReject("Save", name, suite.Err(f.s.Save(f.ctx(), f.in, content, memory.SaveParams{})))
 	}
 	scopes := map[string]memory.Scope{
 		"owner": {Agent: "a"}, "agent": {Owner: "o"}, "agent ": {Owner: "o", Agent: "\xff"}, "owner ": {Owner: long(memory.MaxScopePart + 1), Agent: "a"},
@@ -197,19 +178,17 @@ func testInvalidParams(f *longTermFixture) {
 		"namespace  ": {Owner: "o", Agent: "a", Namespace: strings.Repeat("a/", memory.MaxNamespaceDepth) + "a"},
 	}
 	for name, scope := range scopes {
-		_, saved := f.s.Save(f.ctx(), scope, "content", memory.SaveParams{})
-		_, searched := f.s.Search(f.ctx(), scope, memory.SearchParams{})
-		_, got := f.s.Get(f.ctx(), scope, "x")
-		_, cleared := f.s.Clear(f.ctx(), scope)
-		for call, err := range map[string]error{"Save": saved, "Search": searched, "Get": got, "Clear": cleared} {
+		for call, err := range map[string]error{
+			"Save": suite.Err(f.s.Save(f.ctx(), scope, "content", memory.SaveParams{})), "Search": suite.Err(f.s.Search(f.ctx(), scope, memory.SearchParams{})),
+			"Get": suite.Err(f.s.Get(f.ctx(), scope, "x")), "Clear": suite.Err(f.s.Clear(f.ctx(), scope)),
+		} {
 			f.mustReject(call, name, err)
 		}
 	}
 	for name, p := range map[string]memory.SearchParams{
 		"query": {Query: long(memory.MaxQuery + 1)}, "query ": {Query: "a\x00"}, "mode": {Mode: "magic"}, "minScore": {MinScore: 1.1}, "recencyHalfLife": {RecencyHalfLife: -1},
 	} {
-		_, err := f.s.Search(f.ctx(), f.in, p)
-		f.mustReject("Search", name, err)
+		f.mustReject("Search", name, suite.Err(f.s.Search(f.ctx(), f.in, p)))
 	}
 	f.mustFind(memory.SearchParams{})
 }
@@ -279,23 +258,15 @@ func testOtherScopes(f *longTermFixture) {
 		f.in = other
 		f.mustFind(memory.SearchParams{Query: "Pune"})
 		f.mustFind(memory.SearchParams{})
-		if _, err := f.s.Get(f.ctx(), other, id); !errors.Is(err, memory.ErrFactNotFound) {
-			f.Errorf("Get() in scope %+v = %v, want %v", other, err, memory.ErrFactNotFound)
-		}
-		if deleted, err := f.s.Delete(f.ctx(), other, id); deleted || err != nil {
-			f.Errorf("Delete() in scope %+v = %t, %v, want false", other, deleted, err)
-		}
+		suite.Call(f.s.Get(f.ctx(), other, id)).Fails(f, memory.ErrFactNotFound, "Get() in scope %+v", other)
+		suite.Call(f.s.Delete(f.ctx(), other, id)).Want(f, false, "Delete() in scope %+v", other)
 		if saved := f.save("Other.", memory.SaveParams{Key: "home"}); saved == id {
 			f.Errorf("Save() in scope %+v replaced the fact of another scope", other)
 		}
 		if e, ok := f.s.(memory.Editor); ok {
-			if _, err := e.Update(f.ctx(), other, id, memory.UpdateParams{Content: "x"}); !errors.Is(err, memory.ErrFactNotFound) {
-				f.Errorf("Update() in scope %+v = %v, want %v", other, err, memory.ErrFactNotFound)
-			}
+			suite.Call(e.Update(f.ctx(), other, id, memory.UpdateParams{Content: "x"})).Fails(f, memory.ErrFactNotFound, "Update() in scope %+v", other)
 		}
-		if n, err := f.s.Clear(f.ctx(), other); n != 1 || err != nil {
-			f.Errorf("Clear() = %d, %v, want 1", n, err)
-		}
+		suite.Call(f.s.Clear(f.ctx(), other)).Want(f, 1, "Clear()")
 	}
 	f.in = own
 	f.mustFind(memory.SearchParams{}, "Ravi lives in Pune.")
@@ -319,9 +290,7 @@ func testScoresOfOtherScopes(f *longTermFixture) {
 	}
 	f.in = own
 	for i, q := range queries {
-		if diff := diffOf(want[i], f.search(memory.SearchParams{Query: q})); diff != "" {
-			f.Errorf("Search(%q) after saves in other scopes (-want +got):\n%s", q, diff)
-		}
+		f.equal(fmt.Sprintf("Search(%q) after saves in other scopes", q), f.search(memory.SearchParams{Query: q}), want[i])
 	}
 }
 
@@ -339,7 +308,7 @@ func longTermDurability() []longTermTest {
 		for _, q := range queries {
 			want = append(want, f.search(q))
 		}
-		f.s = f.h.Reopen(f.T, f.s, memory.LongTermConfig{Now: f.clock.now, Embedder: model})
+		f.s = f.h.Reopen(f.T, f.s, memory.LongTermConfig{Now: f.clock.Now, Embedder: model})
 		for i, q := range queries {
 			if diff := diffOf(want[i], f.search(q)); diff != "" || len(want[i]) == 0 {
 				f.Errorf("Search(%q) after reopen found %d facts (-want +got):\n%s", q.Query, len(want[i]), diff)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermEmbedder() []longTermTest {
@@ -39,25 +40,17 @@ func longTermEmbedder() []longTermTest {
 			e, editor := f.embed(), extension[memory.Editor](f)
 			id := f.save("black tea", memory.SaveParams{Key: "drink"})
 			change := func(p memory.UpdateParams) {
-				if _, err := editor.Update(f.ctx(), f.in, id, p); err != nil {
-					f.Fatalf("Update() = %v", err)
-				}
+				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
 			}
 			change(memory.UpdateParams{Metadata: map[string]any{"a": 1}})
-			if diff := diffOf([]string{"black tea"}, e.calls()); diff != "" {
-				f.Errorf("embedded texts (-want +got):\n%s", diff)
-			}
+			f.equal("embedded texts", e.calls(), []string{"black tea"})
 			change(memory.UpdateParams{Content: "a parrot"})
-			if _, err := editor.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the invoice"}); err != nil {
-				f.Fatalf("Supersede() = %v", err)
-			}
-			f.clock.add(time.Second)
+			suite.Call(editor.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the invoice"})).Must(f, "Supersede()")
+			f.clock.Add(time.Second)
 			f.save("a train", memory.SaveParams{})
 			f.embedPending(10, 0)
 			found := f.search(memory.SearchParams{Query: "money", Mode: memory.ModeSemantic})
-			if diff := diffOf([]string{"the invoice", "a train"}, contents(found)); diff != "" {
-				f.Errorf("Search() after changes (-want +got):\n%s", diff)
-			}
+			f.equal("Search() after changes", contents(found), []string{"the invoice", "a train"})
 			found = f.search(memory.SearchParams{Query: "pets", Mode: memory.ModeSemantic, AsOf: longTermStart})
 			if len(found) != 2 || found[0].Content != "a parrot" {
 				f.Errorf("Search() of the version before = %q", contents(found))
@@ -73,9 +66,7 @@ func longTermEmbedder() []longTermTest {
 			if !errors.Is(saved, context.Canceled) || !errors.Is(searched, context.Canceled) {
 				f.Errorf("Save() = %v, Search() = %v, want context.Canceled", saved, searched)
 			}
-			if found := f.search(memory.SearchParams{}); len(found) != 0 {
-				f.Errorf("Search() = %q, want nothing", contents(found))
-			}
+			suite.Empty(f, contents(f.search(memory.SearchParams{})), "Search()")
 		}},
 	}
 }
@@ -83,9 +74,7 @@ func longTermEmbedder() []longTermTest {
 // embedPending fails the test unless EmbedPending returns want.
 func (f *longTermFixture) embedPending(limit, want int) {
 	f.Helper()
-	if n, err := extension[memory.Reembedder](f).EmbedPending(f.ctx(), limit); n != want || err != nil {
-		f.Errorf("EmbedPending() = %d, %v, want %d", n, err, want)
-	}
+	suite.Call(extension[memory.Reembedder](f).EmbedPending(f.ctx(), limit)).Want(f, want, "EmbedPending()")
 }
 
 func testFailingEmbedder(f *longTermFixture) {
@@ -93,7 +82,7 @@ func testFailingEmbedder(f *longTermFixture) {
 	f.save("a green tea", memory.SaveParams{})
 	for _, fail := range []error{errDown, a2a.Errorf(a2a.CodeUnavailable, "status 503"), context.DeadlineExceeded} {
 		e.set(fail)
-		f.clock.add(time.Minute)
+		f.clock.Add(time.Minute)
 		f.save("a latte "+fail.Error(), memory.SaveParams{})
 		for _, mode := range []memory.Mode{"", memory.ModeHybrid, memory.ModeSemantic} {
 			r := f.results(memory.SearchParams{Query: "latte", Mode: mode})
@@ -101,13 +90,13 @@ func testFailingEmbedder(f *longTermFixture) {
 				f.Errorf("Search() with mode %q = %q by %v, fallback %q, want a search by words because of %q", mode, contents(r.Facts), r.Modes, r.Fallback, fail)
 			}
 		}
-		f.clock.add(time.Minute)
+		f.clock.Add(time.Minute)
 		if n, err := extension[memory.Reembedder](f).EmbedPending(f.ctx(), 10); n != 0 || a2a.CodeOf(err) != a2a.CodeUnavailable {
 			f.Errorf("EmbedPending() = %d, %v, want unavailable", n, err)
 		}
 	}
 	e.set(nil)
-	f.clock.add(time.Minute)
+	f.clock.Add(time.Minute)
 	if r := f.results(memory.SearchParams{Query: "coffee", Mode: memory.ModeSemantic}); len(r.Facts) != 1 || r.Pending != 3 || r.Fallback != "" {
 		f.Errorf("Search() = %q with %d pending, fallback %q, want one fact and 3 pending", contents(r.Facts), r.Pending, r.Fallback)
 	}
@@ -132,14 +121,14 @@ func testWrongEmbeddings(f *longTermFixture) {
 		"huge":      func([][]float32) [][]float32 { return [][]float32{make([]float32, 100_000)} },
 	} {
 		e.change = change
-		f.clock.add(time.Minute)
+		f.clock.Add(time.Minute)
 		f.save("a latte of "+name, memory.SaveParams{})
 		if r := f.results(memory.SearchParams{Query: "latte", Mode: memory.ModeSemantic}); r.Fallback == "" || len(r.Facts) == 0 {
 			f.Errorf("Search() with the result %s = %q, fallback %q, want a search by words", name, contents(r.Facts), r.Fallback)
 		}
 	}
 	e.change = nil
-	f.clock.add(time.Minute)
+	f.clock.Add(time.Minute)
 	f.embedPending(10, 7)
 }
 
@@ -155,7 +144,7 @@ func testOtherModels(f *longTermFixture) {
 	for _, e := range []*model{{}, {more: 3}, {name: "other"}, {name: "a first"}, {}} {
 		if f.reconfigure(e); e.name != "" { // otherwise the first search shows the dimension
 			f.embedPending(1, 1)
-			f.clock.add(time.Second)
+			f.clock.Add(time.Second)
 			f.reconfigure(&model{name: "between"})
 			f.embedPending(10, facts+1)
 			f.reconfigure(e)
@@ -178,9 +167,7 @@ func testOtherModels(f *longTermFixture) {
 		}
 	}
 	f.reconfigure(nil)
-	if _, err := extension[memory.Reembedder](f).EmbedPending(f.ctx(), 10); !errors.Is(err, memory.ErrNoEmbedder) {
-		f.Errorf("EmbedPending() without an embedder = %v, want ErrNoEmbedder", err)
-	}
+	suite.Call(extension[memory.Reembedder](f).EmbedPending(f.ctx(), 10)).Fails(f, memory.ErrNoEmbedder, "EmbedPending() without an embedder")
 	if found := f.search(memory.SearchParams{Query: "tea"}); len(found) != facts {
 		f.Errorf("Search() without an embedder = %q, want all facts by their words", contents(found))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermEntities() []longTermTest {
@@ -18,9 +19,7 @@ func longTermEntities() []longTermTest {
 				"Where does ADA LOVELACE work?": "one", "ada lovelace's office": "one", "the cafe royal": "one", "東京は": "two", "Lovelace Ada": "", "ada": "",
 			} {
 				found := f.search(memory.SearchParams{Query: query, Mode: memory.ModeGraph})
-				if got := strings.Join(contents(found), " "); got != want {
-					f.Errorf("Search(%q) = %q, want %q", query, got, want)
-				}
+				suite.Equal(f, strings.Join(contents(found), " "), want, "Search(%q)", query)
 			}
 		}},
 		{"entities are stored with each version", func(f *longTermFixture) {
@@ -34,9 +33,7 @@ func longTermEntities() []longTermTest {
 			}
 			f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Eve"}})
 			for _, p := range []memory.UpdateParams{{Content: "other"}, {Entities: []string{"Bob"}}, {Entities: []string{}}} {
-				if _, err := editor.Update(f.ctx(), f.in, id, p); err != nil {
-					f.Fatalf("Update() = %v", err)
-				}
+				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
 			}
 			all, err := historian.History(f.ctx(), f.in, id)
 			if err != nil || len(all) != 5 {
@@ -48,9 +45,7 @@ func longTermEntities() []longTermTest {
 				}
 			}
 			for _, name := range []string{"Ada", "Eve", "Bob"} {
-				if found := f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}); len(found) != 0 {
-					f.Errorf("Search(%q) = %+v, want nothing: the newest version has no entity", name, found)
-				}
+				suite.Empty(f, f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}), "Search(%q)", name)
 			}
 		}},
 		{"invalid entities are rejected", func(f *longTermFixture) {
@@ -61,8 +56,7 @@ func longTermEntities() []longTermTest {
 			for field, names := range map[string][]string{
 				"entities": many, "entities[1]": {"a", ""}, "entities[0]": {" ?!"}, "entities[0] ": {"a\x00"}, "entities[0]  ": {"\xff"}, "entities[0]   ": {strings.Repeat("x", memory.MaxEntity+1)},
 			} {
-				_, err := f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})
-				f.mustReject("Save", field, err)
+				f.mustReject("Save", field, suite.Err(f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})))
 			}
 			f.save("content", memory.SaveParams{Entities: many[1:]})
 			f.mustFind(memory.SearchParams{Query: "7", Mode: memory.ModeGraph}, "content")
@@ -97,9 +91,7 @@ func testNeighbors(f *longTermFixture) {
 		for _, m := range f.search(test.p) {
 			got[m.Content] = m.Scores.Graph
 		}
-		if diff := diffOf(test.want, got); diff != "" {
-			f.Errorf("Search(%q) (-want +got):\n%s", test.p.Query, diff)
-		}
+		f.equal(fmt.Sprintf("Search(%q)", test.p.Query), got, test.want)
 	}
 	// In the default mode, a fact with a word and an entity of the query is before one with the word.
 	f.save("Ada met him", memory.SaveParams{Entities: []string{"Ada"}})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 var allModes = []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid, ""}
@@ -26,9 +27,7 @@ func longTermMeaning() []longTermTest {
 			if diff := diffOf([]memory.Mode{memory.ModeSemantic}, r.Modes); diff != "" || r.Fallback != "" || r.Pending != 0 {
 				f.Errorf("Search() = modes %v, fallback %q, pending %d", r.Modes, r.Fallback, r.Pending)
 			}
-			if found := f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical}); len(found) != 0 {
-				f.Errorf("Search() by words = %q, want nothing", contents(found))
-			}
+			suite.Empty(f, contents(f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical})), "Search() by words")
 		}},
 		{"the default mode is the best one", func(f *longTermFixture) {
 			for _, embed := range []bool{false, true} {
@@ -60,9 +59,7 @@ func longTermMeaning() []longTermTest {
 				for _, m := range f.search(memory.SearchParams{Query: "tea", Mode: mode}) {
 					got = append(got, m.ID)
 				}
-				if diff := diffOf(want, got); diff != "" {
-					f.Errorf("Search() with mode %q (-want +got):\n%s", mode, diff)
-				}
+				f.equal(fmt.Sprintf("Search() with mode %q", mode), got, want)
 			}
 		}},
 		{"newer facts gain by recency", testRecency},
@@ -71,13 +68,8 @@ func longTermMeaning() []longTermTest {
 			for i := range 8 {
 				f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{Entities: []string{"tea"}})
 			}
-			all := f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic})
-			if len(all) != 8 {
-				f.Fatalf("Search() found %d facts, want 8", len(all))
-			}
-			if got := f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score}); len(got) != 4 {
-				f.Errorf("Search() with the score of the fourth fact found %d, want 4", len(got))
-			}
+			all := suite.Len(f, f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic}), 8, "Search()")
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
 		}},
 	}
 }
@@ -144,12 +136,10 @@ func testFusion(f *longTermFixture) {
 func testConditionsBeforeRanks(f *longTermFixture) {
 	f.embed()
 	const better, selected = 150, 5
-	start := f.clock.now()
+	start := f.clock.Now()
 	save := func(text string, p memory.SaveParams) {
 		p.Entities = []string{"tea"}
-		if _, err := f.s.Save(f.ctx(), f.in, text, p); err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
+		suite.Call(f.s.Save(f.ctx(), f.in, text, p)).Must(f, "Save()")
 	}
 	inner := f.in
 	for i := range better {
@@ -166,7 +156,7 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 			f.in = inner
 		}
 	}
-	f.clock.add(time.Minute)
+	f.clock.Add(time.Minute)
 	for i := range selected {
 		save(fmt.Sprintf("tea or juice %d%s", i, pad(10)), memory.SaveParams{})
 	}
@@ -176,9 +166,7 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 			{Filter: filter.Ne("other", true), Limit: 1000},
 		} {
 			p.Query, p.Mode = "tea", mode
-			if found := f.search(p); len(found) != selected {
-				f.Errorf("Search() with mode %q and limit %d = %d facts, want %d", mode, p.Limit, len(found), selected)
-			}
+			suite.Equal(f, len(f.search(p)), selected, "number of results of Search() with mode %q and limit %d", mode, p.Limit)
 		}
 		// At the start, facts with an end were valid. Those with a TTL do not exist any more.
 		p := memory.SearchParams{Query: "tea", Mode: mode, AsOf: start, Filter: filter.Ne("other", true), Limit: 1000}
@@ -188,17 +176,15 @@ func testConditionsBeforeRanks(f *longTermFixture) {
 				ended++
 			}
 		}
-		if found := f.search(p); len(found) != ended+selected {
-			f.Errorf("Search() as of the start with mode %q = %d facts, want %d", mode, len(found), ended+selected)
-		}
+		suite.Equal(f, len(f.search(p)), ended+selected, "number of results of Search() as of the start with mode %q", mode)
 	}
 }
 
 func testRecency(f *longTermFixture) {
 	old := f.save("tea", memory.SaveParams{})
-	f.clock.add(time.Hour - time.Second)
+	f.clock.Add(time.Hour - time.Second)
 	f.save("tea in the new kitchen", memory.SaveParams{})
-	f.clock.add(-time.Second)
+	f.clock.Add(-time.Second)
 	if found := f.search(memory.SearchParams{Query: "tea"}); len(found) != 2 || found[0].ID != old || found[0].Scores.Recency != 0 {
 		f.Errorf("Search() without half-life = %+v, want the shorter fact first", found)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // modelFact is a fact of the model.
@@ -72,7 +73,7 @@ func longTermModelTest(f *longTermFixture) {
 	r := &longTermRun{longTermFixture: f, random: rand.New(rand.NewPCG(seed, 0))}
 	for range f.h.Steps {
 		f.in.Namespace = []string{"n", "n/m"}[r.random.IntN(2)]
-		f.clock.add(time.Duration(1+r.random.IntN(3)) * time.Second)
+		f.clock.Add(time.Duration(1+r.random.IntN(3)) * time.Second)
 		r.step()
 		if f.Failed() {
 			f.Fatalf("seed %d, calls:\n%s", seed, strings.Join(r.calls, "\n"))
@@ -96,7 +97,7 @@ func (r *longTermRun) step() {
 }
 
 func (r *longTermRun) call(format string, args ...any) {
-	r.calls = append(r.calls, fmt.Sprintf("%s %s: ", r.clock.now().Sub(longTermStart), r.in.Namespace)+fmt.Sprintf(format, args...))
+	r.calls = append(r.calls, fmt.Sprintf("%s %s: ", r.clock.Now().Sub(longTermStart), r.in.Namespace)+fmt.Sprintf(format, args...))
 }
 
 func (r *longTermRun) content() string {
@@ -124,7 +125,7 @@ func (r *longTermRun) someTime() time.Time {
 }
 
 func (r *longTermRun) saveFact() {
-	now, content, p := r.clock.now(), r.content(), memory.SaveParams{}
+	now, content, p := r.clock.Now(), r.content(), memory.SaveParams{}
 	if r.random.IntN(3) == 0 {
 		p.TTL = time.Duration(1+r.random.IntN(60)) * time.Second
 	}
@@ -162,9 +163,7 @@ func (r *longTermRun) saveFact() {
 		f.expires = expires
 		return
 	}
-	if err != nil {
-		r.Errorf("Save() = %v", err)
-	}
+	suite.Do(err).Check(r, "Save()")
 	r.model.facts = append(r.model.facts, &modelFact{id: id, key: p.Key, namespace: r.in.Namespace, expires: expires, versions: []memory.Memory{
 		{ID: id, Content: content, Version: 1, CreatedAt: now, UpdatedAt: now, ValidFrom: p.ValidFrom},
 	}})
@@ -175,7 +174,7 @@ func (r *longTermRun) changeFact() {
 	if !ok {
 		return
 	}
-	id, now, content := r.someID(), r.clock.now(), r.content()
+	id, now, content := r.someID(), r.clock.Now(), r.content()
 	f := r.model.fact(r.in.Namespace, id, now)
 	var err error
 	var wantVersion int64
@@ -207,7 +206,7 @@ func (r *longTermRun) changeFact() {
 }
 
 func (r *longTermRun) removeFact() {
-	id, now := r.someID(), r.clock.now()
+	id, now := r.someID(), r.clock.Now()
 	switch r.random.IntN(8) {
 	case 0:
 		n, err := r.s.Clear(r.ctx(), r.in)
@@ -240,7 +239,7 @@ func (r *longTermRun) removeFact() {
 }
 
 func (r *longTermRun) readFact() {
-	id, now := r.someID(), r.clock.now()
+	id, now := r.someID(), r.clock.Now()
 	got, err := r.s.Get(r.ctx(), r.in, id)
 	r.call("Get(%s) = %d, %v", id, got.Version, err)
 	f := r.model.fact(r.in.Namespace, id, now)
@@ -266,7 +265,7 @@ func (r *longTermRun) readFact() {
 
 // searchFacts compares the set of results, and for an empty query their order.
 func (r *longTermRun) searchFacts() {
-	now, p := r.clock.now(), memory.SearchParams{Limit: memory.MaxLimit}
+	now, p := r.clock.Now(), memory.SearchParams{Limit: memory.MaxLimit}
 	at := now
 	if r.random.IntN(3) == 0 {
 		if p.AsOf = r.someTime(); !p.AsOf.IsZero() {

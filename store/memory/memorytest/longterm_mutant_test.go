@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // broken is a store with a defect: it changes parameters or results.
@@ -55,9 +56,7 @@ func (b *broken) Save(ctx context.Context, s memory.Scope, content string, p mem
 
 func (b *broken) Search(ctx context.Context, s memory.Scope, p memory.SearchParams) (memory.Results, error) {
 	asked := p
-	if b.search != nil {
-		b.search(&p)
-	}
+	suite.Mutate(b.search, &p)
 	found, err := b.LongTermStore.Search(ctx, b.in(s), p)
 	if b.found != nil && err == nil {
 		found.Facts = b.found(asked, found.Facts)
@@ -194,9 +193,7 @@ func exactOnly(asked memory.SearchParams, found []memory.Memory) []memory.Memory
 }
 
 func breakStore(b broken, s *inmem.Store, cfg memory.LongTermConfig) *broken {
-	if b.open != nil {
-		b.open(&cfg)
-	}
+	suite.Mutate(b.open, &cfg)
 	if b.strict && cfg.Embedder != nil {
 		b.embedder = &embedder{Embedder: cfg.Embedder, name: cfg.Embedder.Name()}
 		cfg.Embedder = b.embedder
@@ -207,18 +204,11 @@ func breakStore(b broken, s *inmem.Store, cfg memory.LongTermConfig) *broken {
 
 func TestLongTermSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			memorytest.RunLongTermOn(r, memorytest.LongTermHarness{Steps: 100, Open: func(_ storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
-				return breakStore(mutant, inmem.New(), cfg)
-			}, Reconfigure: func(_ storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
-				return breakStore(mutant, s.(*broken).store, cfg)
-			}})
-			if !r.Failed() {
-				t.Error("no test of the suite failed")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, mutant broken) {
+		memorytest.RunLongTermOn(t, memorytest.LongTermHarness{Steps: 100, Open: func(_ storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
+			return breakStore(mutant, inmem.New(), cfg)
+		}, Reconfigure: func(_ storetest.T, s memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
+			return breakStore(mutant, s.(*broken).store, cfg)
+		}})
+	})
 }

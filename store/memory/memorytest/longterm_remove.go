@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermExpiry() []longTermTest {
@@ -23,9 +24,7 @@ func longTermExpiry() []longTermTest {
 			}
 			for _, query := range []string{"", "tea", "number1 tea", "numbr1 tea"} {
 				for _, x := range []filter.Filter{{}, filter.Eq("x", 1)} {
-					if found := f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x}); len(found) != 5 {
-						f.Errorf("Search(%q) found %d facts, want 5", query, len(found))
-					}
+					suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x})), 5, "number of results of Search(%q)", query)
 				}
 			}
 		}},
@@ -35,33 +34,25 @@ func longTermExpiry() []longTermTest {
 
 func testExpiredFact(f *longTermFixture) {
 	id := f.save("Ravi has a cold.", memory.SaveParams{Key: "health", TTL: time.Minute})
-	f.clock.add(time.Minute - time.Second - time.Millisecond)
+	f.clock.Add(time.Minute - time.Second - time.Millisecond)
 	f.get(id)
 	f.mustFind(memory.SearchParams{Query: "cold"}, "Ravi has a cold.")
-	f.clock.add(time.Millisecond)
+	f.clock.Add(time.Millisecond)
 	f.mustFind(memory.SearchParams{Query: "cold"})
 	f.mustFind(memory.SearchParams{AsOf: longTermStart})
-	if _, err := f.s.Get(f.ctx(), f.in, id); !errors.Is(err, memory.ErrFactNotFound) {
-		f.Errorf("Get() = %v, want %v", err, memory.ErrFactNotFound)
-	}
+	suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get()")
 	if e, ok := f.s.(memory.Editor); ok {
-		if _, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{}); !errors.Is(err, memory.ErrFactNotFound) {
-			f.Errorf("Update() = %v, want %v", err, memory.ErrFactNotFound)
-		}
+		suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{})).Fails(f, memory.ErrFactNotFound, "Update()")
 	}
 	if h, ok := f.s.(memory.Historian); ok {
-		if _, err := h.History(f.ctx(), f.in, id); !errors.Is(err, memory.ErrFactNotFound) {
-			f.Errorf("History() = %v, want %v", err, memory.ErrFactNotFound)
-		}
+		suite.Call(h.History(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "History()")
 	}
 	other := f.save("Ravi is well.", memory.SaveParams{Key: "health", TTL: time.Minute})
 	if m := f.get(other); other == id || m.Version != 1 {
 		f.Errorf("Save() after the expiry returned version %d of the same fact: %t, want version 1 of a new one", m.Version, other == id)
 	}
-	f.clock.add(time.Hour)
-	if deleted, err := f.s.Delete(f.ctx(), f.in, other); deleted || err != nil {
-		f.Errorf("Delete() of an expired fact = %t, %v, want false", deleted, err)
-	}
+	f.clock.Add(time.Hour)
+	suite.Call(f.s.Delete(f.ctx(), f.in, other)).Want(f, false, "Delete() of an expired fact")
 }
 
 func testExpire(f *longTermFixture) {
@@ -71,17 +62,13 @@ func testExpire(f *longTermFixture) {
 	}
 	f.save("stays", memory.SaveParams{TTL: 24 * time.Hour})
 	f.save("stays too", memory.SaveParams{})
-	if n, err := x.Expire(f.ctx(), longTermStart, 100); n != 0 || err != nil {
-		f.Errorf("Expire() before the expiry = %d, %v, want 0", n, err)
-	}
+	suite.Call(x.Expire(f.ctx(), longTermStart, 100)).Want(f, 0, "Expire() before the expiry")
 	for _, want := range []int{10, 490, 0} {
 		limit := 1000
 		if want == 10 {
 			limit = 10
 		}
-		if n, err := x.Expire(f.ctx(), f.clock.now(), limit); n != want || err != nil {
-			f.Errorf("Expire(%d) = %d, %v, want %d", limit, n, err, want)
-		}
+		suite.Call(x.Expire(f.ctx(), f.clock.Now(), limit)).Want(f, want, "Expire(%d)", limit)
 	}
 	f.mustFind(memory.SearchParams{}, "stays too", "stays")
 }
@@ -91,20 +78,14 @@ func longTermRemoval() []longTermTest {
 		{"a deleted fact does not exist", func(f *longTermFixture) {
 			id := f.save("Ravi has a bike.", memory.SaveParams{Key: "bike"})
 			if e, ok := f.s.(memory.Editor); ok {
-				if _, err := e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi has a car."}); err != nil {
-					f.Fatalf("Supersede() = %v", err)
-				}
+				suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi has a car."})).Must(f, "Supersede()")
 			}
 			for _, want := range []bool{true, false} {
-				if deleted, err := f.s.Delete(f.ctx(), f.in, id); deleted != want || err != nil {
-					f.Errorf("Delete() = %t, %v, want %t", deleted, err, want)
-				}
+				suite.Call(f.s.Delete(f.ctx(), f.in, id)).Want(f, want, "Delete()")
 			}
 			f.mustFind(memory.SearchParams{Query: "bike car"})
 			f.mustFind(memory.SearchParams{AsOf: longTermStart})
-			if _, err := f.s.Get(f.ctx(), f.in, id); !errors.Is(err, memory.ErrFactNotFound) {
-				f.Errorf("Get() = %v, want %v", err, memory.ErrFactNotFound)
-			}
+			suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get()")
 		}},
 		{"clear removes the facts of one scope", testClear},
 		{"namespaces are listed by prefix", testNamespaces},
@@ -120,9 +101,7 @@ func testClear(f *longTermFixture) {
 	f.in.Namespace += "/below"
 	f.save("stays", memory.SaveParams{Key: "1"})
 	for _, want := range []int{450, 0} {
-		if n, err := f.s.Clear(f.ctx(), own); n != want || err != nil {
-			f.Errorf("Clear() = %d, %v, want %d", n, err, want)
-		}
+		suite.Call(f.s.Clear(f.ctx(), own)).Want(f, want, "Clear()")
 	}
 	f.mustFind(memory.SearchParams{Query: "stays"}, "stays")
 	f.in = own
@@ -162,8 +141,7 @@ func testNamespaces(f *longTermFixture) {
 			f.Errorf("Namespaces(%q, after %q) = %q, %v, want %q", test.prefix, test.after, got, err, test.want)
 		}
 	}
-	_, err := l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: "ada"})
-	f.mustReject("Namespaces", "agent", err)
+	f.mustReject("Namespaces", "agent", suite.Err(l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: "ada"})))
 }
 
 func testForget(f *longTermFixture) {
@@ -173,26 +151,19 @@ func testForget(f *longTermFixture) {
 		f.in = memory.Scope{Owner: own.Owner, Agent: fmt.Sprintf("agent%d", i%3), Namespace: fmt.Sprintf("n/%d", i%5)}
 		id := f.save("fact", memory.SaveParams{Key: fmt.Sprint(i)})
 		if e, ok := f.s.(memory.Editor); ok && i%50 == 0 {
-			if _, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "new"}); err != nil {
-				f.Fatalf("Update() = %v", err)
-			}
+			suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "new"})).Must(f, "Update()")
 		}
 	}
 	f.in = memory.Scope{Owner: "eve", Agent: "agent0", Namespace: "n/0"}
 	f.save("stays", memory.SaveParams{})
 	for _, want := range []memory.ForgetReport{{Facts: 250, Versions: 255}, {}} {
-		if got, err := x.ForgetSubject(f.ctx(), own.Owner); got != want || err != nil {
-			f.Errorf("ForgetSubject() = %+v, %v, want %+v", got, err, want)
-		}
+		suite.Call(x.ForgetSubject(f.ctx(), own.Owner)).Want(f, want, "ForgetSubject()")
 	}
 	f.mustFind(memory.SearchParams{}, "stays")
 	if l, ok := f.s.(memory.NamespaceLister); ok {
-		if got, err := l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: own.Owner, Agent: "agent1"}); len(got) > 0 || err != nil {
-			f.Errorf("Namespaces() = %q, %v, want none", got, err)
-		}
+		suite.Call(l.Namespaces(f.ctx(), memory.NamespaceQuery{Owner: own.Owner, Agent: "agent1"})).Empty(f, "Namespaces()")
 	}
-	_, err := x.ForgetSubject(f.ctx(), "")
-	f.mustReject("ForgetSubject", "owner", err)
+	f.mustReject("ForgetSubject", "owner", suite.Err(x.ForgetSubject(f.ctx(), "")))
 }
 
 func longTermRaces() []longTermTest {
@@ -210,9 +181,7 @@ func longTermRaces() []longTermTest {
 			if m := f.get(ids[0]); m.Version != racers {
 				f.Errorf("version = %d, want %d", m.Version, racers)
 			}
-			if found := f.search(memory.SearchParams{Query: "content"}); len(found) != 1 {
-				f.Errorf("Search() found %d facts, want 1", len(found))
-			}
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content"})), 1, "number of results of Search()")
 		}},
 		{"concurrent updates lose no version", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
@@ -224,9 +193,7 @@ func longTermRaces() []longTermTest {
 			if m := f.get(id); m.Version != racers+1 {
 				f.Errorf("version = %d, want %d", m.Version, racers+1)
 			}
-			if n := len(f.history(id)); n != racers+1 {
-				f.Errorf("History() has %d versions, want %d", n, racers+1)
-			}
+			suite.Equal(f, len(f.history(id)), racers+1, "History()")
 		}},
 		{"one of concurrent updates of a version wins", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
@@ -269,9 +236,7 @@ func longTermMixedRaces() []longTermTest {
 			})
 			f.mustFind(memory.SearchParams{Query: "content"})
 			f.mustFind(memory.SearchParams{})
-			if _, err := f.s.Get(f.ctx(), f.in, id); !errors.Is(err, memory.ErrFactNotFound) {
-				f.Errorf("Get() after Delete = %v, want %v", err, memory.ErrFactNotFound)
-			}
+			suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get() after Delete")
 		}},
 		{"searches run while facts are saved", func(f *longTermFixture) {
 			f.race(func(i int) error {
@@ -282,9 +247,7 @@ func longTermMixedRaces() []longTermTest {
 				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: "content"})
 				return err
 			})
-			if found := f.search(memory.SearchParams{Query: "content", Limit: racers}); len(found) != racers/2 {
-				f.Errorf("Search() found %d facts, want %d", len(found), racers/2)
-			}
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content", Limit: racers})), racers/2, "number of results of Search()")
 		}},
 	}
 }
@@ -297,9 +260,7 @@ func (f *longTermFixture) race(call func(i int) error) {
 	var group sync.WaitGroup
 	for i := range racers {
 		group.Go(func() {
-			if err := call(i); err != nil {
-				f.Errorf("call %d = %v", i, err)
-			}
+			suite.Do(call(i)).Check(f, "call %d", i)
 		})
 	}
 	group.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermSearch() []longTermTest {
@@ -59,13 +60,8 @@ func longTermSearch() []longTermTest {
 			for i := range 8 {
 				f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{})
 			}
-			all := f.search(memory.SearchParams{Query: "tea"})
-			if len(all) != 8 {
-				f.Fatalf("Search() found %d facts, want 8", len(all))
-			}
-			if got := f.search(memory.SearchParams{Query: "tea", MinScore: all[3].Score}); len(got) != 4 {
-				f.Errorf("Search() with the score of the fourth fact found %d, want 4", len(got))
-			}
+			all := suite.Len(f, f.search(memory.SearchParams{Query: "tea"}), 8, "Search()")
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
 		}},
 		{"facts without spaces between words are found", func(f *longTermFixture) {
 			f.save("東京は日本の首都です", memory.SaveParams{})
@@ -130,13 +126,10 @@ func testEmptyQuery(f *longTermFixture) {
 func testEqualScores(f *longTermFixture) {
 	var want []string
 	for i := range 12 {
-		id, err := f.s.Save(f.ctx(), f.in, "the same text", memory.SaveParams{})
-		if err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
+		id := suite.Call(f.s.Save(f.ctx(), f.in, "the same text", memory.SaveParams{})).Must(f, "Save()")
 		want = append([]string{id}, want...)
 		if i%3 == 2 {
-			f.clock.add(time.Millisecond)
+			f.clock.Add(time.Millisecond)
 		}
 	}
 	for _, query := range []string{"", "same text", "samme"} {
@@ -156,9 +149,7 @@ func testLimits(f *longTermFixture) {
 	}
 	for limit, want := range map[int]int{-1: memory.DefaultLimit, 0: memory.DefaultLimit, 1: 1, 14: 14, 15: 15, memory.MaxLimit + 1: 15} {
 		for _, query := range []string{"", "limit", "limmit"} {
-			if found := f.search(memory.SearchParams{Query: query, Limit: limit}); len(found) != want {
-				f.Errorf("Search(%q) with limit %d found %d facts, want %d", query, limit, len(found), want)
-			}
+			suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: limit})), want, "number of results of Search(%q) with limit %d", query, limit)
 		}
 	}
 }
@@ -174,8 +165,7 @@ func longTermFilters() []longTermTest {
 				deep = filter.Not(deep)
 			}
 			for _, x := range []filter.Filter{deep, {Op: "like", Path: "a"}, filter.Eq("", 1), filter.Eq("a", []any{}), filter.Gt("a", true), filter.StartsWith("a..b", "x")} {
-				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})
-				f.mustReject("Search", "filter", err)
+				f.mustReject("Search", "filter", suite.Err(f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})))
 			}
 		}},
 	}
@@ -213,18 +203,12 @@ func testSelectiveFilter(f *longTermFixture) {
 		if i < selected {
 			text, metadata = "tea"+pad(50), map[string]any{"rare": true}
 		}
-		if _, err := f.s.Save(f.ctx(), f.in, text, memory.SaveParams{Metadata: metadata}); err != nil {
-			f.Fatalf("Save() = %v", err)
-		}
-		f.clock.add(time.Second)
+		suite.Call(f.s.Save(f.ctx(), f.in, text, memory.SaveParams{Metadata: metadata})).Must(f, "Save()")
+		f.clock.Add(time.Second)
 	}
 	for _, query := range []string{"", "tea", "teaa"} {
-		if found := f.search(memory.SearchParams{Query: query, Filter: filter.Eq("rare", true), Limit: 50}); len(found) != selected {
-			f.Errorf("Search(%q) found %d facts, want %d", query, len(found), selected)
-		}
-		if found := f.search(memory.SearchParams{Query: query, Limit: facts}); len(found) != facts {
-			f.Errorf("Search(%q) without filter found %d facts, want %d", query, len(found), facts)
-		}
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Filter: filter.Eq("rare", true), Limit: 50})), selected, "number of results of Search(%q)", query)
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: facts})), facts, "number of results of Search(%q) without filter", query)
 	}
 }
 

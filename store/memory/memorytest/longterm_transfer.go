@@ -2,7 +2,6 @@ package memorytest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermTransfer() []longTermTest {
@@ -27,10 +27,7 @@ func (f *longTermFixture) allFacts(q memory.FactQuery) (all []memory.Memory) {
 	f.Helper()
 	lister := extension[memory.Lister](f)
 	for q.Limit = 2; ; {
-		page, err := lister.Facts(f.ctx(), q)
-		if err != nil {
-			f.Fatalf("Facts(%+v) = %v", q, err)
-		}
+		page := suite.Call(lister.Facts(f.ctx(), q)).Must(f, "Facts(%+v)", q)
 		if len(page.Facts) > 2 || page.More && len(page.Facts) < 2 {
 			f.Fatalf("Facts(%+v) returned %d facts, more = %t", q, len(page.Facts), page.More)
 		}
@@ -85,7 +82,7 @@ func testExpiredFactsAreNotListed(f *longTermFixture) {
 	extension[memory.Lister](f)
 	f.save("temporary", memory.SaveParams{TTL: time.Minute})
 	f.save("permanent", memory.SaveParams{})
-	f.clock.add(time.Hour)
+	f.clock.Add(time.Hour)
 	if all := f.allFacts(memory.FactQuery{Owner: f.in.Owner}); len(all) != 1 || all[0].Content != "permanent" {
 		f.Errorf("Facts() = %+v, want the permanent one", all)
 	}
@@ -94,12 +91,12 @@ func testExpiredFactsAreNotListed(f *longTermFixture) {
 // versionsOf saves a fact and changes it in each way, and returns its versions.
 func (f *longTermFixture) versionsOf(key string) []memory.Memory {
 	f.Helper()
-	id := f.save("the first colour", memory.SaveParams{Key: key, TTL: 24 * time.Hour, Metadata: map[string]any{"n": float64(1)}, ValidFrom: f.clock.now()})
+	id := f.save("the first colour", memory.SaveParams{Key: key, TTL: 24 * time.Hour, Metadata: map[string]any{"n": float64(1)}, ValidFrom: f.clock.Now()})
 	edit := extension[memory.Editor](f)
-	f.clock.add(time.Second)
+	f.clock.Add(time.Second)
 	_, err := edit.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "the second colour"})
 	if err == nil {
-		f.clock.add(time.Second)
+		f.clock.Add(time.Second)
 		_, err = edit.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the third colour", Metadata: map[string]any{"n": float64(3)}})
 	}
 	if err != nil {
@@ -119,9 +116,7 @@ func testRestoredFacts(f *longTermFixture) {
 		versions[i].Scope.Owner = "bob"
 	}
 	for _, restore := range []func(context.Context, []memory.Memory) error{restorer.CanRestore, restorer.Restore} {
-		if err := restore(f.ctx(), versions); err != nil {
-			f.Fatalf("Restore() = %v", err)
-		}
+		suite.Do(restore(f.ctx(), versions)).Must(f, "Restore()")
 	}
 	scope, id := versions[0].Scope, versions[0].ID
 	got, err := extension[memory.Historian](f).History(f.ctx(), scope, id)
@@ -139,10 +134,7 @@ func testRestoredFacts(f *longTermFixture) {
 		f.Errorf("GetAsOf() = %q, %v, want the version before the last", was.Content, err)
 	}
 	// The key and the id belong to the fact.
-	again, err := f.s.Save(f.ctx(), scope, "the fourth colour", memory.SaveParams{Key: "colour"})
-	if err != nil || again != id {
-		f.Errorf("Save() with the key = %q, %v, want the id of the restored fact", again, err)
-	}
+	suite.Call(f.s.Save(f.ctx(), scope, "the fourth colour", memory.SaveParams{Key: "colour"})).Want(f, id, "Save() with the key")
 }
 
 func testRestoreConflicts(f *longTermFixture) {
@@ -153,14 +145,10 @@ func testRestoreConflicts(f *longTermFixture) {
 			versions[i].ID = id
 		}
 		for _, restore := range []func(context.Context, []memory.Memory) error{restorer.CanRestore, restorer.Restore} {
-			if err := restore(f.ctx(), versions); !errors.Is(err, memory.ErrFactConflict) {
-				f.Errorf("Restore() with the id %q and a key that exists = %v, want ErrFactConflict", id, err)
-			}
+			suite.Do(restore(f.ctx(), versions)).Fails(f, memory.ErrFactConflict, "Restore() with the id %q and a key that exists", id)
 		}
 	}
-	if _, err := f.s.Get(f.ctx(), f.in, "other"); !errors.Is(err, memory.ErrFactNotFound) {
-		f.Errorf("Get() = %v, want ErrFactNotFound", err)
-	}
+	suite.Call(f.s.Get(f.ctx(), f.in, "other")).Fails(f, memory.ErrFactNotFound, "Get()")
 }
 
 func testInvalidVersions(f *longTermFixture) {

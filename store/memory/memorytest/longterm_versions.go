@@ -1,11 +1,11 @@
 package memorytest
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func longTermVersions() []longTermTest {
@@ -18,32 +18,24 @@ func longTermVersions() []longTermTest {
 			e := extension[memory.Editor](f)
 			id := f.save("tea", memory.SaveParams{})
 			for range 2 {
-				if _, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "tea", Version: 2}); !errors.Is(err, memory.ErrFactConflict) {
-					f.Errorf("Update() of version 2 = %v, want %v", err, memory.ErrFactConflict)
-				}
+				suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "tea", Version: 2})).Fails(f, memory.ErrFactConflict, "Update() of version 2")
 			}
 			if m, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "milk", Version: 1}); err != nil || m.Version != 2 {
 				f.Errorf("Update() of version 1 = %+v, %v", m, err)
 			}
-			if _, err := e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Version: 1}); !errors.Is(err, memory.ErrFactConflict) {
-				f.Errorf("Supersede() of version 1 = %v, want %v", err, memory.ErrFactConflict)
-			}
-			_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Version: -1})
-			f.mustReject("Update", "version", err)
+			suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Version: 1})).Fails(f, memory.ErrFactConflict, "Supersede() of version 1")
+			f.mustReject("Update", "version", suite.Err(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Version: -1})))
 		}},
 		{"a saved version keeps the validity of the one before", func(f *longTermFixture) {
 			e := extension[memory.Editor](f)
 			id := f.save("lives in Pune", memory.SaveParams{Key: "home"})
-			at := f.clock.now()
-			if _, err := e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "lives in Oslo"}); err != nil {
-				f.Fatalf("Supersede() = %v", err)
-			}
-			f.clock.add(time.Hour)
+			at := f.clock.Now()
+			suite.Call(e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "lives in Oslo"})).Must(f, "Supersede()")
+			f.clock.Add(time.Hour)
 			f.save("lives in Oslo, Norway", memory.SaveParams{Key: "home"})
 			f.mustFind(memory.SearchParams{Query: "lives"}, "lives in Oslo, Norway")
 			f.mustFind(memory.SearchParams{Query: "lives", AsOf: at.Add(-time.Millisecond)}, "lives in Pune")
-			_, err := f.s.Save(f.ctx(), f.in, "x", memory.SaveParams{Key: "home", ValidFrom: at.Add(-time.Second)})
-			f.mustReject("Save", "validFrom", err)
+			f.mustReject("Save", "validFrom", suite.Err(f.s.Save(f.ctx(), f.in, "x", memory.SaveParams{Key: "home", ValidFrom: at.Add(-time.Second)})))
 		}},
 	}
 }
@@ -72,22 +64,17 @@ func testValidity(f *longTermFixture) {
 		}
 	}
 	f.mustFind(memory.SearchParams{Query: "closed"})
-	f.clock.add(time.Hour)
+	f.clock.Add(time.Hour)
 	f.mustFind(memory.SearchParams{Query: "closed"}, "the shop is closed")
 	f.get(id)
-	f.clock.add(time.Hour)
-	if _, err := f.s.Get(f.ctx(), f.in, id); !errors.Is(err, memory.ErrFactNotFound) {
-		f.Errorf("Get() after the validity = %v, want %v", err, memory.ErrFactNotFound)
-	}
+	f.clock.Add(time.Hour)
+	suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get() after the validity")
 }
 
 // history returns the versions of a fact as text.
 func (f *longTermFixture) history(id string) (all []string) {
 	f.Helper()
-	versions, err := extension[memory.Historian](f).History(f.ctx(), f.in, id)
-	if err != nil {
-		f.Fatalf("History() = %v", err)
-	}
+	versions := suite.Call(extension[memory.Historian](f).History(f.ctx(), f.in, id)).Must(f, "History()")
 	since := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
@@ -103,17 +90,10 @@ func (f *longTermFixture) history(id string) (all []string) {
 func testUpdate(f *longTermFixture) {
 	e := extension[memory.Editor](f)
 	id := f.save("Ravi likes tea.", memory.SaveParams{Key: "drink", Metadata: map[string]any{"a": "b"}, TTL: time.Hour})
-	m, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "Ravi likes coffee."})
-	if err != nil {
-		f.Fatalf("Update() = %v", err)
-	}
-	if diff := diffOf(f.get(id), m); diff != "" {
-		f.Errorf("Update() (-Get +Update):\n%s", diff)
-	}
-	f.clock.add(time.Second)
-	if _, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Metadata: map[string]any{}}); err != nil {
-		f.Fatalf("Update() = %v", err)
-	}
+	m := suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "Ravi likes coffee."})).Must(f, "Update()")
+	f.equal("Update()", m, f.get(id))
+	f.clock.Add(time.Second)
+	suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Metadata: map[string]any{}})).Must(f, "Update()")
 	f.mustFind(memory.SearchParams{Query: "tea coffee"}, "Ravi likes coffee.")
 	f.mustFind(memory.SearchParams{AsOf: longTermStart}, "Ravi likes coffee.")
 	want := []string{
@@ -121,23 +101,17 @@ func testUpdate(f *longTermFixture) {
 		"2 Ravi likes coffee. map[a:b]: saved 1s, replaced 2s, valid - to -",
 		"3 Ravi likes coffee. map[]: saved 2s, replaced -, valid - to -",
 	}
-	if diff := diffOf(want, f.history(id)); diff != "" {
-		f.Errorf("History() (-want +got):\n%s", diff)
-	}
-	if _, err := e.Update(f.ctx(), f.in, "missing", memory.UpdateParams{}); !errors.Is(err, memory.ErrFactNotFound) {
-		f.Errorf("Update() of a missing fact = %v, want %v", err, memory.ErrFactNotFound)
-	}
+	f.equal("History()", f.history(id), want)
+	suite.Call(e.Update(f.ctx(), f.in, "missing", memory.UpdateParams{})).Fails(f, memory.ErrFactNotFound, "Update() of a missing fact")
 }
 
 func testSupersede(f *longTermFixture) {
 	e := extension[memory.Editor](f)
 	id := f.save("Ravi lives in Pune.", memory.SaveParams{})
 	moved := longTermStart.Add(-24 * time.Hour)
-	if _, err := e.Supersede(f.ctx(), f.in, id, moved, memory.UpdateParams{Content: "Ravi lives in Oslo."}); err != nil {
-		f.Fatalf("Supersede() = %v", err)
-	}
-	f.clock.add(time.Hour)
-	if m, err := e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Rome."}); err != nil || m.Version != 3 || !m.ValidFrom.Equal(f.clock.now()) {
+	suite.Call(e.Supersede(f.ctx(), f.in, id, moved, memory.UpdateParams{Content: "Ravi lives in Oslo."})).Must(f, "Supersede()")
+	f.clock.Add(time.Hour)
+	if m, err := e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi lives in Rome."}); err != nil || m.Version != 3 || !m.ValidFrom.Equal(f.clock.Now()) {
 		f.Fatalf("Supersede() = %+v, %v, want version 3, valid from now", m, err)
 	}
 	f.mustFind(memory.SearchParams{Query: "Ravi"}, "Ravi lives in Rome.")
@@ -149,9 +123,7 @@ func testSupersede(f *longTermFixture) {
 		"2 Ravi lives in Oslo. map[]: saved 1s, replaced -, valid -24h0m0s to 1h0m1s",
 		"3 Ravi lives in Rome. map[]: saved 1h0m1s, replaced -, valid 1h0m1s to -",
 	}
-	if diff := diffOf(want, f.history(id)); diff != "" {
-		f.Errorf("History() (-want +got):\n%s", diff)
-	}
+	f.equal("History()", f.history(id), want)
 	if m, err := extension[memory.Historian](f).GetAsOf(f.ctx(), f.in, id, longTermStart); err != nil || m.Version != 2 {
 		f.Errorf("GetAsOf() = %+v, %v, want version 2", m, err)
 	}
@@ -162,8 +134,7 @@ func testSupersedeBounds(f *longTermFixture) {
 	from, to := longTermStart, longTermStart.Add(time.Hour)
 	id := f.save("tea", memory.SaveParams{ValidFrom: from, ValidTo: to})
 	for _, at := range []time.Time{from.Add(-time.Second), from, to, to.Add(time.Second), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		_, err := e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "milk"})
-		f.mustReject("Supersede", "at", err)
+		f.mustReject("Supersede", "at", suite.Err(e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "milk"})))
 	}
 	if m := f.get(id); m.Version != 1 {
 		f.Errorf("version = %d, want 1", m.Version)

@@ -105,7 +105,7 @@ func (m *model) vector(text string) []float32 {
 // embed opens the store of the fixture anew, with an embedder.
 func (f *longTermFixture) embed() *model {
 	m := new(model)
-	f.s = f.h.Open(f.T, memory.LongTermConfig{Now: f.clock.now, Embedder: m})
+	f.s = f.h.Open(f.T, memory.LongTermConfig{Now: f.clock.Now, Embedder: m})
 	return m
 }
 
@@ -115,5 +115,5 @@ func (f *longTermFixture) reconfigure(e memory.Embedder) {
 	if f.h.Reconfigure == nil {
 		f.Skipf("stores cannot share data")
 	}
-	f.s = f.h.Reconfigure(f.T, f.s, memory.LongTermConfig{Now: f.clock.now, Embedder: e})
+	f.s = f.h.Reconfigure(f.T, f.s, memory.LongTermConfig{Now: f.clock.Now, Embedder: e})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // mutant is a store of states that changes the arguments or the results of some calls.
@@ -24,12 +25,8 @@ type mutant struct {
 }
 
 func (m *mutant) args(ctx context.Context, k memory.Key, version int64) (context.Context, memory.Key, int64) {
-	if m.key != nil {
-		m.key(&k)
-	}
-	if m.version != nil {
-		m.version(&version)
-	}
+	suite.Mutate(m.key, &k)
+	suite.Mutate(m.version, &version)
 	if m.cancel {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -115,26 +112,20 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
 	inner := ShortTermOverRecords(storetest.Harness{Open: func(storetest.T) store.Store { return inmem.New() }})
 	inner.Second = nil
-	correct := storetest.NewRecorder(t.Context())
+	correct := suite.NewRecorder(t.Context())
 	if RunShortTermOn(correct, inner); correct.Failed() {
 		t.Fatalf("a correct store fails: %v", correct.Failures())
 	}
-	for name, mutate := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := inner
-			h.Open = func(st storetest.T, o ShortTermOptions) memory.ShortTerm {
-				m := &mutant{}
-				mutate(m, &o)
-				m.ShortTerm = inner.Open(st, o)
-				return m
-			}
-			r := storetest.NewRecorder(t.Context())
-			if RunShortTermOn(r, h); !r.Failed() {
-				t.Error("no test of the suite failed")
-			}
-		})
-	}
+	suite.Mutants(t, mutants, func(t suite.T, mutate func(*mutant, *ShortTermOptions)) {
+		h := inner
+		h.Open = func(t storetest.T, o ShortTermOptions) memory.ShortTerm {
+			m := &mutant{}
+			mutate(m, &o)
+			m.ShortTerm = inner.Open(t, o)
+			return m
+		}
+		RunShortTermOn(t, h)
+	})
 }
 
 // tooEarly lets a state expire before its time.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // ShortTermOptions are the settings of a store that a test opens.
@@ -45,10 +46,7 @@ func ShortTermOverRecords(h storetest.Harness) ShortTermHarness {
 		o ShortTermOptions
 	}
 	over := func(t storetest.T, s store.Store, o ShortTermOptions) memory.ShortTerm {
-		m, err := memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL, MaxBytes: o.MaxBytes})
-		if err != nil {
-			t.Fatalf("NewShortTerm() = %v", err)
-		}
+		m := suite.Call(memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL, MaxBytes: o.MaxBytes})).Must(t, "NewShortTerm()")
 		return &opened{m, s, o}
 	}
 	out := ShortTermHarness{
@@ -74,14 +72,11 @@ func RunShortTerm(t *testing.T, h ShortTermHarness) { RunShortTermOn(storetest.W
 
 // RunShortTermOn runs the suite on any implementation of T.
 func RunShortTermOn(t storetest.T, h ShortTermHarness) {
-	for _, test := range slices.Concat(shortTermTests, onceTests) {
-		t.Run(test.name, func(t storetest.T) {
-			t.Parallel()
-			f := &shortTermFixture{T: t, h: h, ctx: t.Context(), now: time.UnixMilli(1_700_000_000_000).UTC()}
-			f.open(ShortTermOptions{})
-			test.run(f)
-		})
-	}
+	suite.Each(t, slices.Concat(shortTermTests, onceTests), func(test shortTermTest) string { return test.name }, func(t storetest.T, test shortTermTest) {
+		f := &shortTermFixture{T: t, h: h, ctx: t.Context(), clock: suite.NewClock(time.UnixMilli(1_700_000_000_000).UTC())}
+		f.open(ShortTermOptions{})
+		test.run(f)
+	})
 }
 
 // shortTermTest is one test of the suite. Its name is a sentence.
@@ -110,37 +105,24 @@ var shortTermTests = []shortTermTest{
 
 type shortTermFixture struct {
 	storetest.T
-	h   ShortTermHarness
-	ctx context.Context
-	s   memory.ShortTerm
-
-	mu  sync.Mutex
-	now time.Time
+	h     ShortTermHarness
+	ctx   context.Context
+	s     memory.ShortTerm
+	clock *suite.Clock
 }
 
 var stateKey = memory.Key{Owner: "alice", Agent: "shop", Session: "s1"}
 
 func (f *shortTermFixture) open(o ShortTermOptions) {
-	o.Now = func() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f.now }
+	o.Now = f.clock.Now
 	f.s = f.h.Open(f, o)
-}
-
-func (f *shortTermFixture) wait(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = f.now.Add(d)
 }
 
 // want fails the test unless the state of a key has the JSON of values. It returns the version.
 func (f *shortTermFixture) want(k memory.Key, values string) int64 {
 	f.Helper()
-	st, err := f.s.Get(f.ctx, k)
-	if err != nil {
-		f.Fatalf("Get(%+v) = %v", k, err)
-	}
-	if got := stateJSON(st); got != values {
-		f.Errorf("Get(%+v) = %s, want %s", k, got, values)
-	}
+	st := suite.Call(f.s.Get(f.ctx, k)).Must(f, "Get(%+v)", k)
+	suite.Equal(f, stateJSON(st), values, "Get(%+v)", k)
 	if (st.Values == nil) != (st.Version == 0) {
 		f.Errorf("Get(%+v) has version %d with the values %v", k, st.Version, st.Values)
 	}
@@ -157,20 +139,12 @@ func stateJSON(st memory.State) string {
 
 func (f *shortTermFixture) set(k memory.Key, values map[string]any) memory.State {
 	f.Helper()
-	st, err := f.s.Set(f.ctx, k, values, memory.AnyVersion)
-	if err != nil {
-		f.Fatalf("Set(%+v) = %v", k, err)
-	}
-	return st
+	return suite.Call(f.s.Set(f.ctx, k, values, memory.AnyVersion)).Must(f, "Set(%+v)", k)
 }
 
 func (f *shortTermFixture) update(k memory.Key, patch map[string]any) memory.State {
 	f.Helper()
-	st, err := f.s.Update(f.ctx, k, patch, memory.AnyVersion)
-	if err != nil {
-		f.Fatalf("Update(%+v) = %v", k, err)
-	}
-	return st
+	return suite.Call(f.s.Update(f.ctx, k, patch, memory.AnyVersion)).Must(f, "Update(%+v)", k)
 }
 
 func (f *shortTermFixture) wantError(call string, err error, want error) {
@@ -199,9 +173,7 @@ func stateContract(f *shortTermFixture) {
 	f.set(stateKey, map[string]any{"x": []any{nil, 1}})
 	f.want(stateKey, `{"x":[null,1]}`)
 	for range 2 {
-		if err := f.s.Clear(f.ctx, stateKey); err != nil {
-			f.Errorf("Clear() = %v", err)
-		}
+		suite.Do(f.s.Clear(f.ctx, stateKey)).Check(f, "Clear()")
 		f.want(stateKey, "null")
 	}
 	f.update(stateKey, map[string]any{"new": 1})
@@ -237,28 +209,16 @@ func object(f *shortTermFixture, text string) (m map[string]any) {
 }
 
 func stateVersions(f *shortTermFixture) {
-	_, err := f.s.Set(f.ctx, stateKey, nil, 1)
-	f.wantError("Set() of version 1 of no state", err, memory.ErrStateConflict)
-	st, err := f.s.Update(f.ctx, stateKey, map[string]any{"a": 1}, 0)
-	if err != nil {
-		f.Fatalf("Update() of version 0 = %v", err)
-	}
+	f.wantError("Set() of version 1 of no state", suite.Err(f.s.Set(f.ctx, stateKey, nil, 1)), memory.ErrStateConflict)
+	st := suite.Call(f.s.Update(f.ctx, stateKey, map[string]any{"a": 1}, 0)).Must(f, "Update() of version 0")
 	for _, version := range []int64{0, st.Version + 1} {
-		_, err = f.s.Update(f.ctx, stateKey, map[string]any{"a": 2}, version)
-		f.wantError("Update() of another version", err, memory.ErrStateConflict)
-		_, err = f.s.Set(f.ctx, stateKey, nil, version)
-		f.wantError("Set() of another version", err, memory.ErrStateConflict)
+		f.wantError("Update() of another version", suite.Err(f.s.Update(f.ctx, stateKey, map[string]any{"a": 2}, version)), memory.ErrStateConflict)
+		f.wantError("Set() of another version", suite.Err(f.s.Set(f.ctx, stateKey, nil, version)), memory.ErrStateConflict)
 	}
-	if _, err := f.s.Set(f.ctx, stateKey, map[string]any{"a": 3}, st.Version); err != nil {
-		f.Errorf("Set() of the version = %v", err)
-	}
+	suite.Call(f.s.Set(f.ctx, stateKey, map[string]any{"a": 3}, st.Version)).Check(f, "Set() of the version")
 	last := f.want(stateKey, `{"a":3}`)
-	if err := f.s.Clear(f.ctx, stateKey); err != nil {
-		f.Errorf("Clear() = %v", err)
-	}
-	if _, err := f.s.Set(f.ctx, stateKey, nil, last); !errors.Is(err, memory.ErrStateConflict) {
-		f.Errorf("Set() of a version before Clear() = %v, want a conflict", err)
-	}
+	suite.Do(f.s.Clear(f.ctx, stateKey)).Check(f, "Clear()")
+	suite.Call(f.s.Set(f.ctx, stateKey, nil, last)).Fails(f, memory.ErrStateConflict, "Set() of a version before Clear()")
 	if st, err := f.s.Set(f.ctx, stateKey, nil, 0); err != nil || st.Version <= last {
 		f.Errorf("Set() after Clear() = %+v, %v, want a version above %d", st, err, last)
 	}
@@ -292,9 +252,7 @@ func stateIsolation(f *shortTermFixture) {
 	for i, k := range keys {
 		f.want(k, fmt.Sprintf(`{"of":%d}`, i))
 	}
-	if err := f.s.Clear(f.ctx, keys[0]); err != nil {
-		f.Errorf("Clear() = %v", err)
-	}
+	suite.Do(f.s.Clear(f.ctx, keys[0])).Check(f, "Clear()")
 	f.want(keys[0], "null")
 	for i, k := range keys[1:] {
 		f.want(k, fmt.Sprintf(`{"of":%d}`, i+1))
@@ -313,22 +271,13 @@ func (f *shortTermFixture) instances() []memory.ShortTerm {
 func statePatchers(f *shortTermFixture) {
 	const patchers, each = 64, 4
 	all := f.instances()
-	var wg sync.WaitGroup
-	for p := range patchers {
-		wg.Go(func() {
-			for n := range each {
-				patch := map[string]any{fmt.Sprintf("p%d_%d", p, n): n, "shared": map[string]any{fmt.Sprint(p): n}}
-				if _, err := all[p%len(all)].Update(f.ctx, stateKey, patch, memory.AnyVersion); err != nil {
-					f.Errorf("Update() = %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	st, err := f.s.Get(f.ctx, stateKey)
-	if err != nil {
-		f.Fatalf("Get() = %v", err)
-	}
+	suite.Concurrently(patchers, func(p int) {
+		for n := range each {
+			patch := map[string]any{fmt.Sprintf("p%d_%d", p, n): n, "shared": map[string]any{fmt.Sprint(p): n}}
+			suite.Call(all[p%len(all)].Update(f.ctx, stateKey, patch, memory.AnyVersion)).Check(f, "Update()")
+		}
+	})
+	st := suite.Call(f.s.Get(f.ctx, stateKey)).Must(f, "Get()")
 	if shared, _ := st.Values["shared"].(map[string]any); len(st.Values) != patchers*each+1 || len(shared) != patchers {
 		f.Errorf("Get() has %d members and %d shared ones, want %d and %d", len(st.Values), len(shared), patchers*each+1, patchers)
 	}
@@ -340,26 +289,18 @@ func statePatchers(f *shortTermFixture) {
 func stateRace(f *shortTermFixture) {
 	at := f.set(stateKey, map[string]any{"winner": nil}).Version
 	all := f.instances()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var won []int
-	for p := range 64 {
-		wg.Go(func() {
-			_, err := all[p%len(all)].Set(f.ctx, stateKey, map[string]any{"winner": p}, at)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won = append(won, p)
-			} else if !errors.Is(err, memory.ErrStateConflict) {
-				f.Errorf("Set() = %v, want a conflict", err)
-			}
-		})
+	var winner atomic.Int64
+	won := suite.Winners(f, 64, memory.ErrStateConflict, func(p int) error {
+		_, err := all[p%len(all)].Set(f.ctx, stateKey, map[string]any{"winner": p}, at)
+		if err == nil {
+			winner.Store(int64(p))
+		}
+		return err
+	})
+	if won != 1 {
+		f.Fatalf("%d callers succeeded, want 1", won)
 	}
-	wg.Wait()
-	if len(won) != 1 {
-		f.Fatalf("%d callers succeeded, want 1", len(won))
-	}
-	f.want(stateKey, fmt.Sprintf(`{"winner":%d}`, won[0]))
+	f.want(stateKey, fmt.Sprintf(`{"winner":%d}`, winner.Load()))
 }
 
 func stateReopen(f *shortTermFixture) {
@@ -368,9 +309,7 @@ func stateReopen(f *shortTermFixture) {
 	}
 	st := f.set(stateKey, map[string]any{"a": "\x00\u2028\U0001f600"})
 	f.s = f.h.Reopen(f, f.s)
-	if v := f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\"}"); v != st.Version {
-		f.Errorf("version after reopening = %d, want %d", v, st.Version)
-	}
+	suite.Equal(f, f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\"}"), st.Version, "version after reopening")
 	f.update(stateKey, map[string]any{"b": 1})
 	f.want(stateKey, "{\"a\":\"\\u0000\\u2028\U0001f600\",\"b\":1}")
 }
@@ -378,19 +317,17 @@ func stateReopen(f *shortTermFixture) {
 func stateExpiry(f *shortTermFixture) {
 	f.open(ShortTermOptions{TTL: time.Minute})
 	first := f.set(stateKey, map[string]any{"a": 1})
-	if want := f.now.Add(time.Minute); !first.Expires.Equal(want) {
+	if want := f.clock.Now().Add(time.Minute); !first.Expires.Equal(want) {
 		f.Errorf("Set() expires at %s, want %s", first.Expires, want)
 	}
-	f.wait(59 * time.Second)
+	f.clock.Add(59 * time.Second)
 	second := f.update(stateKey, map[string]any{"b": 2})
-	f.wait(59 * time.Second)
+	f.clock.Add(59 * time.Second)
 	f.want(stateKey, `{"a":1,"b":2}`)
-	f.wait(time.Second)
+	f.clock.Add(time.Second)
 	f.want(stateKey, "null")
 	for _, s := range f.instances() {
-		if _, err := s.Update(f.ctx, stateKey, nil, second.Version); !errors.Is(err, memory.ErrStateConflict) {
-			f.Errorf("Update() of an expired version = %v, want a conflict", err)
-		}
+		suite.Call(s.Update(f.ctx, stateKey, nil, second.Version)).Fails(f, memory.ErrStateConflict, "Update() of an expired version")
 	}
 	third := f.update(stateKey, map[string]any{"c": 3})
 	if third.Version <= second.Version {
@@ -414,10 +351,10 @@ func stateHostile(f *shortTermFixture) {
 		{"session", memory.Key{Owner: "o", Agent: "a", Session: long + "x"}},
 		{"agent", memory.Key{Owner: "o", Agent: strings.Repeat("x", memory.MaxAgent+1), Session: "s"}},
 	} {
-		_, get := f.s.Get(f.ctx, test.k)
-		_, set := f.s.Set(f.ctx, test.k, nil, memory.AnyVersion)
-		_, update := f.s.Update(f.ctx, test.k, nil, memory.AnyVersion)
-		for call, err := range map[string]error{"Get": get, "Set": set, "Update": update, "Clear": f.s.Clear(f.ctx, test.k)} {
+		for call, err := range map[string]error{
+			"Get": suite.Err(f.s.Get(f.ctx, test.k)), "Set": suite.Err(f.s.Set(f.ctx, test.k, nil, memory.AnyVersion)),
+			"Update": suite.Err(f.s.Update(f.ctx, test.k, nil, memory.AnyVersion)), "Clear": f.s.Clear(f.ctx, test.k),
+		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), test.field) {
 				f.Errorf("%s(%+q) = %v, want an invalid %s", call, test.k, err, test.field)
 			}
@@ -445,10 +382,8 @@ func stateHostile(f *shortTermFixture) {
 func stateLimit(f *shortTermFixture) {
 	f.open(ShortTermOptions{MaxBytes: 100})
 	f.set(stateKey, map[string]any{"a": strings.Repeat("x", 92)}) // 100 bytes of JSON
-	_, err := f.s.Update(f.ctx, stateKey, map[string]any{"b": 1}, memory.AnyVersion)
-	f.wantError("Update() above the limit", err, memory.ErrStateTooLarge)
-	_, err = f.s.Set(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 93)}, memory.AnyVersion)
-	f.wantError("Set() above the limit", err, memory.ErrStateTooLarge)
+	f.wantError("Update() above the limit", suite.Err(f.s.Update(f.ctx, stateKey, map[string]any{"b": 1}, memory.AnyVersion)), memory.ErrStateTooLarge)
+	f.wantError("Set() above the limit", suite.Err(f.s.Set(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 93)}, memory.AnyVersion)), memory.ErrStateTooLarge)
 	f.update(stateKey, map[string]any{"a": nil, "b": strings.Repeat("x", 92)})
 	f.want(stateKey, `{"b":"`+strings.Repeat("x", 92)+`"}`)
 }
@@ -467,10 +402,7 @@ func stateAliasing(f *shortTermFixture) {
 	st = f.update(stateKey, patch)
 	modify(patch)
 	modify(st.Values)
-	got, err := f.s.Get(f.ctx, stateKey)
-	if err != nil {
-		f.Fatalf("Get() = %v", err)
-	}
+	got := suite.Call(f.s.Get(f.ctx, stateKey)).Must(f, "Get()")
 	modify(got.Values)
 	f.want(stateKey, `{"a":{"b":["d"]}}`)
 	f.update(stateKey, nil)
@@ -480,10 +412,10 @@ func stateAliasing(f *shortTermFixture) {
 func stateCancel(f *shortTermFixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, get := f.s.Get(ctx, stateKey)
-	_, set := f.s.Set(ctx, stateKey, nil, memory.AnyVersion)
-	_, update := f.s.Update(ctx, stateKey, nil, memory.AnyVersion)
-	for call, err := range map[string]error{"Get": get, "Set": set, "Update": update, "Clear": f.s.Clear(ctx, stateKey)} {
+	for call, err := range map[string]error{
+		"Get": suite.Err(f.s.Get(ctx, stateKey)), "Set": suite.Err(f.s.Set(ctx, stateKey, nil, memory.AnyVersion)),
+		"Update": suite.Err(f.s.Update(ctx, stateKey, nil, memory.AnyVersion)), "Clear": f.s.Clear(ctx, stateKey),
+	} {
 		if !errors.Is(err, context.Canceled) {
 			f.Errorf("%s() with a canceled context = %v", call, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
-	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 var benchText = strings.Repeat("word ", 120)
@@ -26,7 +26,7 @@ func BenchShortTerm(b *testing.B, open func(b *testing.B) (s memory.ShortTerm, r
 					b.Fatal(err)
 				}
 			}
-			storetest.Compare(b, storetest.Comparison{Callers: callers, Calls: 200 + 30*callers, Reference: func(caller, n int) error {
+			suite.Compare(b, suite.Comparison{Callers: callers, Calls: 200 + 30*callers, Reference: func(caller, n int) error {
 				return replace(caller, fmt.Sprintf(`{"step":"%08d","text":"%s"}`, n, benchText))
 			}, Measured: func(caller, n int) error {
 				_, err := s.Update(b.Context(), key(caller), map[string]any{"step": fmt.Sprintf("%08d", n)}, memory.AnyVersion)

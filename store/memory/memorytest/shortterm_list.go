@@ -5,32 +5,24 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 func stateList(f *shortTermFixture) {
-	lister, ok := f.s.(memory.StateLister)
-	if !ok {
-		f.Skipf("the store does not implement memory.StateLister")
-	}
+	lister := suite.Optional[memory.StateLister](f, f.s)
 	var want []memory.Key
 	for _, agent := range []string{"a", "1:b"} {
 		for i := range 5 {
 			k := memory.Key{Owner: stateKey.Owner, Agent: agent, Session: fmt.Sprint("s:", i)}
-			if _, err := f.s.Set(f.ctx, k, map[string]any{"n": i}, memory.AnyVersion); err != nil {
-				f.Fatalf("Set() = %v", err)
-			}
+			suite.Call(f.s.Set(f.ctx, k, map[string]any{"n": i}, memory.AnyVersion)).Must(f, "Set()")
 			if i == 2 {
-				if err := f.s.Clear(f.ctx, k); err != nil {
-					f.Fatalf("Clear() = %v", err)
-				}
+				suite.Do(f.s.Clear(f.ctx, k)).Must(f, "Clear()")
 				continue
 			}
 			want = append(want, k)
 		}
 	}
-	if _, err := f.s.Set(f.ctx, memory.Key{Owner: "bob", Agent: "a", Session: "s"}, map[string]any{}, memory.AnyVersion); err != nil {
-		f.Fatalf("Set() = %v", err)
-	}
+	suite.Call(f.s.Set(f.ctx, memory.Key{Owner: "bob", Agent: "a", Session: "s"}, map[string]any{}, memory.AnyVersion)).Must(f, "Set()")
 	var got []memory.Key
 	for q := (memory.StateQuery{Owner: stateKey.Owner, Limit: 3}); ; {
 		page, err := lister.States(f.ctx, q)

@@ -26,7 +26,7 @@ func stateModel(f *shortTermFixture) {
 		k := memory.Key{Owner: pick(r, "alice", "bob"), Agent: pick(r, "a", "b"), Session: pick(r, "s", "t")}
 		s := all[r.IntN(len(all))]
 		e := model[k]
-		if e.until.Compare(f.now) <= 0 {
+		if e.until.Compare(f.clock.Now()) <= 0 {
 			e = entry{}
 		}
 		version := memory.AnyVersion
@@ -38,18 +38,18 @@ func stateModel(f *shortTermFixture) {
 		conflict := version != memory.AnyVersion && version != e.version
 		switch patch := randomObject(r, 2); r.IntN(6) {
 		case 0:
-			f.wait(time.Duration(r.IntN(40)) * time.Second)
+			f.clock.Add(time.Duration(r.IntN(40)) * time.Second)
 			continue
 		case 1:
 			conflict, err = false, s.Clear(f.ctx, k)
 			e = entry{}
 		case 2:
 			if got, err = s.Set(f.ctx, k, patch, version); !conflict {
-				e = entry{patch, got.Version, f.now.Add(time.Minute)}
+				e = entry{patch, got.Version, f.clock.Now().Add(time.Minute)}
 			}
 		case 3, 4:
 			if got, err = s.Update(f.ctx, k, patch, version); !conflict {
-				e = entry{mergePatch(e.values, patch), got.Version, f.now.Add(time.Minute)}
+				e = entry{mergePatch(e.values, patch), got.Version, f.clock.Now().Add(time.Minute)}
 			}
 		default:
 			conflict = false

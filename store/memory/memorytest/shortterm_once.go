@@ -3,10 +3,10 @@ package memorytest
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
 // onceTests are the tests of [memory.OnceUpdater].
@@ -22,20 +22,12 @@ var onceTests = []shortTermTest{
 // once returns the store as a memory.OnceUpdater, or skips the test.
 func (f *shortTermFixture) once() memory.OnceUpdater {
 	f.Helper()
-	s, ok := f.s.(memory.OnceUpdater)
-	if !ok {
-		f.Skipf("the store does not implement memory.OnceUpdater")
-	}
-	return s
+	return suite.Optional[memory.OnceUpdater](f, f.s)
 }
 
 func (f *shortTermFixture) updateOnce(k memory.Key, patch map[string]any, once string) memory.State {
 	f.Helper()
-	st, err := f.once().UpdateOnce(f.ctx, k, patch, memory.AnyVersion, once)
-	if err != nil {
-		f.Fatalf("UpdateOnce(%+v, %q) = %v", k, once, err)
-	}
-	return st
+	return suite.Call(f.once().UpdateOnce(f.ctx, k, patch, memory.AnyVersion, once)).Must(f, "UpdateOnce(%+v, %q)", k, once)
 }
 
 func onceRepeated(f *shortTermFixture) {
@@ -51,9 +43,7 @@ func onceRepeated(f *shortTermFixture) {
 		if st, err = s.SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, "k1"); err != nil || stateJSON(st) != `{"a":2}` {
 			f.Errorf("SetOnce() with a used key = %+v, %v, want the current state", st, err)
 		}
-		if err := s.ClearOnce(f.ctx, stateKey, "k1"); err != nil {
-			f.Errorf("ClearOnce() with a used key = %v", err)
-		}
+		suite.Do(s.ClearOnce(f.ctx, stateKey, "k1")).Check(f, "ClearOnce() with a used key")
 	}
 	f.want(stateKey, `{"a":2}`)
 	if st, err := f.once().SetOnce(f.ctx, stateKey, map[string]any{"b": 1}, first.Version+1, "k2"); err != nil || stateJSON(st) != `{"b":1}` {
@@ -86,10 +76,8 @@ func onceIsolation(f *shortTermFixture) {
 
 func onceFailed(f *shortTermFixture) {
 	f.open(ShortTermOptions{MaxBytes: 100})
-	_, err := f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": 1}, 7, "k")
-	f.wantError("UpdateOnce() of another version", err, memory.ErrStateConflict)
-	_, err = f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 100)}, memory.AnyVersion, "k")
-	f.wantError("UpdateOnce() above the limit", err, memory.ErrStateTooLarge)
+	f.wantError("UpdateOnce() of another version", suite.Err(f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": 1}, 7, "k")), memory.ErrStateConflict)
+	f.wantError("UpdateOnce() above the limit", suite.Err(f.once().UpdateOnce(f.ctx, stateKey, map[string]any{"a": strings.Repeat("x", 100)}, memory.AnyVersion, "k")), memory.ErrStateTooLarge)
 	f.updateOnce(stateKey, map[string]any{"a": 1}, "k")
 	f.want(stateKey, `{"a":1}`)
 }
@@ -97,9 +85,7 @@ func onceFailed(f *shortTermFixture) {
 func onceCleared(f *shortTermFixture) {
 	clear := func(once string) {
 		f.Helper()
-		if err := f.once().ClearOnce(f.ctx, stateKey, once); err != nil {
-			f.Errorf("ClearOnce(%q) = %v", once, err)
-		}
+		suite.Do(f.once().ClearOnce(f.ctx, stateKey, once)).Check(f, "ClearOnce(%q)", once)
 	}
 	clear("c1") // of no state
 	f.updateOnce(stateKey, map[string]any{"a": 1}, "k1")
@@ -116,16 +102,10 @@ func onceCleared(f *shortTermFixture) {
 func onceRace(f *shortTermFixture) {
 	f.once()
 	all := f.instances()
-	var wg sync.WaitGroup
-	for p := range 64 {
-		wg.Go(func() {
-			s := all[p%len(all)].(memory.OnceUpdater)
-			if _, err := s.UpdateOnce(f.ctx, stateKey, map[string]any{fmt.Sprint(p): 1}, memory.AnyVersion, "k"); err != nil {
-				f.Errorf("UpdateOnce() = %v", err)
-			}
-		})
-	}
-	wg.Wait()
+	suite.Concurrently(64, func(p int) {
+		s := all[p%len(all)].(memory.OnceUpdater)
+		suite.Call(s.UpdateOnce(f.ctx, stateKey, map[string]any{fmt.Sprint(p): 1}, memory.AnyVersion, "k")).Check(f, "UpdateOnce()")
+	})
 	if st, err := f.s.Get(f.ctx, stateKey); err != nil || len(st.Values) != 1 {
 		f.Errorf("Get() = %+v, %v, want the change of one caller", st, err)
 	}
@@ -133,9 +113,10 @@ func onceRace(f *shortTermFixture) {
 
 func onceHostile(f *shortTermFixture) {
 	for _, once := range []string{"", "\x00", "\xff", strings.Repeat("k", memory.MaxOnce+1)} {
-		_, update := f.once().UpdateOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
-		_, set := f.once().SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)
-		for call, err := range map[string]error{"UpdateOnce": update, "SetOnce": set, "ClearOnce": f.once().ClearOnce(f.ctx, stateKey, once)} {
+		for call, err := range map[string]error{
+			"UpdateOnce": suite.Err(f.once().UpdateOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)),
+			"SetOnce":    suite.Err(f.once().SetOnce(f.ctx, stateKey, nil, memory.AnyVersion, once)), "ClearOnce": f.once().ClearOnce(f.ctx, stateKey, once),
+		} {
 			if a2a.CodeOf(err) != a2a.CodeInvalid || !strings.Contains(fmt.Sprint(err), "once") {
 				f.Errorf("%s(%.9q) = %v, want an invalid once", call, once, err)
 			}

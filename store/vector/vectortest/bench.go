@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -39,9 +40,7 @@ func BenchWords(b *testing.B, s vector.Store, most int, processorTime func() tim
 		}
 		start := processorTime()
 		for part := range slices.Chunk(all, 1000) {
-			if _, err := s.Upsert(b.Context(), k, vector.WriteParams{Documents: part}); err != nil {
-				b.Fatalf("Upsert() = %v", err)
-			}
+			suite.Call(s.Upsert(b.Context(), k, vector.WriteParams{Documents: part})).Must(b, "Upsert()")
 		}
 		b.Logf("%d documents, %.0f writes/s", size, float64(size)/(processorTime()-start).Seconds())
 		for _, kind := range []string{"clean", "common", "misspelt"} {

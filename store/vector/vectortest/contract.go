@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -30,10 +31,7 @@ func testGet(f *fixture) {
 		ID: "id", Text: "text", Blocks: []byte(`[{"kind": "text"}, 1]`), Embedding: []float32{0.1, -2, 3e-5},
 		Metadata: map[string]any{"a": 1.5, "b": []any{"x", nil, true}, "c": map[string]any{"d": "e"}},
 	}
-	ids, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d, document("other", 1, 2, 3)}})
-	if err != nil {
-		f.Fatalf("Add() = %v", err)
-	}
+	ids := suite.Call(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d, document("other", 1, 2, 3)}})).Must(f, "Add()")
 	f.equal("Add()", ids, []string{"id", "other"})
 	f.equal("Get()", f.get(f.k, "other", "missing", "id"), []vector.Document{document("other", 1, 2, 3), d})
 	f.equal("Get() of no ids", f.get(f.k), []vector.Document(nil))
@@ -41,8 +39,7 @@ func testGet(f *fixture) {
 
 func testAddExisting(f *fixture) {
 	f.upsert(document("a", 1, 0))
-	_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 1), document("a", 0, 1)}})
-	f.wantError("Add()", err, vector.ErrExists, "")
+	f.wantError("Add()", suite.Err(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 1), document("a", 0, 1)}})), vector.ErrExists, "")
 	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 1, 0)})
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 1), "a")
 }
@@ -62,12 +59,9 @@ func testRemove(f *fixture) {
 	f.write(f.k, p)
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "c", "a")
 	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 0, 2)})
-	_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 1)}, Remove: []string{"c"}})
-	f.wantError("Add()", err, vector.ErrExists, "")
+	f.wantError("Add()", suite.Err(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 1)}, Remove: []string{"c"}})), vector.ErrExists, "")
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "c", "a")
-	if _, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("e", 1, 1)}, Remove: []string{"c"}}); err != nil {
-		f.Errorf("Add() = %v", err)
-	}
+	suite.Call(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("e", 1, 1)}, Remove: []string{"c"}})).Check(f, "Add()")
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "d", "e", "a")
 	all, err := f.s.Collections(f.ctx, f.k.Owner)
 	if err != nil || len(all) != 1 || all[0].Documents != 3 {
@@ -99,18 +93,12 @@ func testIDs(f *fixture) {
 
 func testDelete(f *fixture) {
 	f.upsert(document("a", 1, 0), document("b", 0, 1), document("c", 1, 1))
-	n, err := f.s.Delete(f.ctx, f.k, []string{"a", "missing", "c", "a"})
-	if n != 2 || err != nil {
-		f.Errorf("Delete() = %d, %v, want 2", n, err)
-	}
+	suite.Call(f.s.Delete(f.ctx, f.k, []string{"a", "missing", "c", "a"})).Want(f, 2, "Delete()")
 	f.equal("Get()", f.get(f.k, "a", "b", "c"), []vector.Document{document("b", 0, 1)})
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "b")
-	if n, err := f.s.Delete(f.ctx, f.k, []string{"b"}); n != 1 || err != nil {
-		f.Errorf("Delete() = %d, %v, want 1", n, err)
-	}
+	suite.Call(f.s.Delete(f.ctx, f.k, []string{"b"})).Want(f, 1, "Delete()")
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0))
-	_, err = f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 2, 3)}})
-	f.wantError("Upsert() to the empty collection", err, vector.ErrMismatch, "dimension")
+	f.wantError("Upsert() to the empty collection", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 2, 3)}})), vector.ErrMismatch, "dimension")
 	f.upsert(document("a", 1, 0))
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "a")
 }
@@ -124,10 +112,7 @@ func testCollections(f *fixture) {
 	f.write(vector.Key{Owner: "owner"}, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0, 0)}})
 	f.write(vector.Key{Owner: "owner", Collection: "a"}, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "words"}}})
 	f.write(vector.Key{Owner: "other", Collection: "c"}, vector.WriteParams{Documents: []vector.Document{document("a", 1)}})
-	all, err = f.s.Collections(f.ctx, "owner")
-	if err != nil {
-		f.Fatalf("Collections() = %v", err)
-	}
+	all = suite.Call(f.s.Collections(f.ctx, "owner")).Must(f, "Collections()")
 	f.equal("Collections()", all, []vector.Collection{
 		{Name: "a", Metric: vector.Cosine, Documents: 1},
 		{Name: "b", Metric: vector.L2, Dimension: 2, Embedder: "m", Documents: 2},
@@ -139,15 +124,9 @@ func testDeleteCollection(f *fixture) {
 	other := vector.Key{Owner: "owner", Collection: "other"}
 	f.upsert(document("a", 1, 0), document("b", 1, 1))
 	f.write(other, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0)}})
-	n, err := f.s.DeleteCollection(f.ctx, f.k)
-	if n != 2 || err != nil {
-		f.Errorf("DeleteCollection() = %d, %v, want 2", n, err)
-	}
-	if n, err := f.s.DeleteCollection(f.ctx, f.k); n != 0 || err != nil {
-		f.Errorf("DeleteCollection() again = %d, %v, want 0", n, err)
-	}
-	_, err = f.s.Get(f.ctx, f.k, []string{"a"})
-	f.wantError("Get()", err, vector.ErrCollectionNotFound, "")
+	suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Want(f, 2, "DeleteCollection()")
+	suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Want(f, 0, "DeleteCollection() again")
+	f.wantError("Get()", suite.Err(f.s.Get(f.ctx, f.k, []string{"a"})), vector.ErrCollectionNotFound, "")
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("c", 1, 2, 3)}, Metric: vector.Dot})
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0, 0), "c")
 	f.equal("Get()", f.get(other, "a"), []vector.Document{document("a", 1, 0)})
@@ -162,9 +141,7 @@ func testUnknown(f *fixture) {
 	f.wantError("Search()", err, vector.ErrCollectionNotFound, "")
 	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "a"}}})
 	f.wantError("Search()", err, vector.ErrCollectionNotFound, "")
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections()")
 }
 
 func testIsolation(f *fixture) {
@@ -180,12 +157,8 @@ func testIsolation(f *fixture) {
 			f.Errorf("Search(%v) = %+v, %v, want 2 documents", k, all, err)
 		}
 	}
-	if n, err := f.s.Delete(f.ctx, keys[0], []string{"same", "1", "2"}); n != 1 || err != nil {
-		f.Errorf("Delete() = %d, %v, want 1", n, err)
-	}
-	if n, err := f.s.DeleteCollection(f.ctx, keys[1]); n != 2 || err != nil {
-		f.Errorf("DeleteCollection() = %d, %v, want 2", n, err)
-	}
+	suite.Call(f.s.Delete(f.ctx, keys[0], []string{"same", "1", "2"})).Want(f, 1, "Delete()")
+	suite.Call(f.s.DeleteCollection(f.ctx, keys[1])).Want(f, 2, "DeleteCollection()")
 	for _, k := range keys[2:] {
 		if got := f.get(k, "same"); len(got) != 1 {
 			f.Errorf("Get(%v) = %v after documents of others were removed", k, got)
@@ -195,8 +168,7 @@ func testIsolation(f *fixture) {
 
 func testList(f *fixture) {
 	l := optional[vector.Lister](f)
-	_, err := l.List(f.ctx, f.k, vector.ListParams{})
-	f.wantError("List()", err, vector.ErrCollectionNotFound, "")
+	f.wantError("List()", suite.Err(l.List(f.ctx, f.k, vector.ListParams{})), vector.ErrCollectionNotFound, "")
 	var want []vector.Document
 	for i := range 25 {
 		want = append(want, document(fmt.Sprintf("%02d", i), 1, float32(i)))
@@ -206,10 +178,7 @@ func testList(f *fixture) {
 	}
 	var got []vector.Document
 	for after := ""; ; after = got[len(got)-1].ID {
-		page, err := l.List(f.ctx, f.k, vector.ListParams{After: after, Limit: 10})
-		if err != nil {
-			f.Fatalf("List() = %v", err)
-		}
+		page := suite.Call(l.List(f.ctx, f.k, vector.ListParams{After: after, Limit: 10})).Must(f, "List()")
 		if len(page) == 0 {
 			break
 		}
@@ -224,12 +193,8 @@ func testForget(f *fixture) {
 	for _, k := range []vector.Key{{Owner: "a", Collection: "x"}, {Owner: "a", Collection: "y"}, {Owner: "b", Collection: "x"}} {
 		f.write(k, vector.WriteParams{Documents: []vector.Document{document("1", 1, 0), document("2", 1, 0)}})
 	}
-	if n, err := s.ForgetOwner(f.ctx, "a"); n != 4 || err != nil {
-		f.Errorf("ForgetOwner() = %d, %v, want 4", n, err)
-	}
-	if all, err := f.s.Collections(f.ctx, "a"); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %+v, %v, want none", all, err)
-	}
+	suite.Call(s.ForgetOwner(f.ctx, "a")).Want(f, 4, "ForgetOwner()")
+	suite.Call(f.s.Collections(f.ctx, "a")).Empty(f, "Collections()")
 	if got := f.get(vector.Key{Owner: "b", Collection: "x"}, "1"); len(got) != 1 {
 		f.Errorf("the document of another owner was removed")
 	}
@@ -243,15 +208,11 @@ func testMismatch(f *fixture) {
 		"metric":    {Documents: []vector.Document{document("b", 1, 0)}, Metric: vector.Cosine},
 		"embedder":  {Documents: []vector.Document{document("b", 1, 0)}, Embedder: "other"},
 	} {
-		_, err := f.s.Upsert(f.ctx, f.k, p)
-		f.wantError("Upsert()", err, vector.ErrMismatch, field)
-		_, err = f.s.Add(f.ctx, f.k, p)
-		f.wantError("Add()", err, vector.ErrMismatch, field)
+		f.wantError("Upsert()", suite.Err(f.s.Upsert(f.ctx, f.k, p)), vector.ErrMismatch, field)
+		f.wantError("Add()", suite.Err(f.s.Add(f.ctx, f.k, p)), vector.ErrMismatch, field)
 	}
-	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: "without embedding"}}})
-	f.wantError("Upsert() without embedding", err, vector.ErrMismatch, "dimension")
-	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}, {Embedding: []float32{1}}}})
-	f.wantError("Search()", err, vector.ErrMismatch, "dimension")
+	f.wantError("Upsert() without embedding", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: "without embedding"}}})), vector.ErrMismatch, "dimension")
+	f.wantError("Search()", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}, {Embedding: []float32{1}}}})), vector.ErrMismatch, "dimension")
 	f.equal("Get()", f.get(f.k, "a", "b", "c", "d"), first.Documents)
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 0)}, Metric: vector.L2, Embedder: "m"})
 	f.upsert(document("c", 1, 0))

@@ -2,6 +2,7 @@ package vectortest
 
 import (
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -26,11 +27,8 @@ func testReopen(f *fixture) {
 		}
 		before = f.search(p, 1, 0)
 	}
-	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("x", 1, 0)}, Embedder: "other"})
-	f.wantError("Upsert()", err, vector.ErrMismatch, "embedder")
-	if _, err := f.s.DeleteCollection(f.ctx, f.k); err != nil {
-		f.Fatalf("DeleteCollection() = %v", err)
-	}
+	f.wantError("Upsert()", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("x", 1, 0)}, Embedder: "other"})), vector.ErrMismatch, "embedder")
+	suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Must(f, "DeleteCollection()")
 	f.upsert(document("new", 1, 0, 0))
 	f.s = f.h.Reopen(f.T, f.s, f.cfg)
 	f.wantIDs("Search() of the new collection", f.search(vector.SearchParams{}, 1, 0, 0), "new")

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -62,9 +63,7 @@ func (f *effects) commit(all ...store.Effect) error {
 
 func (f *effects) wantCommit(all ...store.Effect) {
 	f.Helper()
-	if err := f.commit(all...); err != nil {
-		f.Fatalf("Commit() = %v", err)
-	}
+	suite.Do(f.commit(all...)).Must(f, "Commit()")
 }
 
 // upserts and adds return an effect that writes documents.
@@ -130,9 +129,7 @@ func testEffects(f *fixture) {
 	if err != nil || len(ids) != 2 || ids[0] != "a" || ids[1] == "" {
 		f.Fatalf("AddEffect() = %q, %v", ids, err)
 	}
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); err != nil || len(all) > 0 {
-		f.Errorf("Collections() before the commit = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections() before the commit")
 	e.wantCommit(first)
 	f.equal("Get()", f.get(f.k, "a", ids[1])[1].Embedding, []float32{0, 1})
 	e.wantCommit(e.deletes("missing", ids[1]), e.upserts(of(document("b", 1, 1))))
@@ -152,9 +149,7 @@ func testEffectsUndone(f *fixture) {
 	e := newEffects(f)
 	fails := e.adds(of(document("taken", 1, 0)))
 	f.write(vector.Key{Owner: f.k.Owner, Collection: "removed"}, of(document("x", 1, 0)))
-	if _, err := f.s.DeleteCollection(f.ctx, vector.Key{Owner: f.k.Owner, Collection: "removed"}); err != nil {
-		f.Fatalf("DeleteCollection() = %v", err)
-	}
+	suite.Call(f.s.DeleteCollection(f.ctx, vector.Key{Owner: f.k.Owner, Collection: "removed"})).Must(f, "DeleteCollection()")
 	f.upsert(document("taken", 0, 1), document("b", 1, 0))
 	e.wantDocuments(document("b", 1, 0), document("taken", 0, 1))
 	replace := of(document("taken", 1, 0), document("new", 1, 1))
@@ -170,8 +165,7 @@ func testEffectsUndone(f *fixture) {
 	other := vector.Key{Owner: f.k.Owner, Collection: "new"}
 	created := e.effect(e.UpsertEffect(f.ctx, other, of(document("a", 1, 0, 0))))
 	f.wantError("Commit()", e.commit(created, fails), vector.ErrExists, "")
-	_, err := f.s.Get(f.ctx, other, []string{"a"})
-	f.wantError("Get() of a collection that was not created", err, vector.ErrCollectionNotFound, "")
+	f.wantError("Get() of a collection that was not created", suite.Err(f.s.Get(f.ctx, other, []string{"a"})), vector.ErrCollectionNotFound, "")
 	e.wantCommit(e.upserts(replace))
 	e.wantDocuments(document("new", 1, 1), document("taken", 1, 0))
 }
@@ -237,7 +231,7 @@ func testEffectSearches(f *fixture) {
 	fails := e.adds(of(document("c", 1, 0)))
 	f.upsert(document("a", 1, 1), document("c", 1, 0))
 	done := make(chan struct{})
-	concurrently(4, func(i int) {
+	suite.Concurrently(4, func(i int) {
 		if i == 0 {
 			defer close(done)
 			for n := range 40 {
@@ -248,13 +242,9 @@ func testEffectSearches(f *fixture) {
 					p.Documents = append(p.Documents, document("z", 1, 1))
 				}
 				if n%3 == 1 {
-					if err := e.commit(e.upserts(of(document("never", 1, 1))), fails); !errors.Is(err, vector.ErrExists) {
-						f.Errorf("Commit() = %v, want ErrExists", err)
-					}
+					suite.Do(e.commit(e.upserts(of(document("never", 1, 1))), fails)).Fails(f, vector.ErrExists, "Commit()")
 				}
-				if err := e.commit(e.upserts(p)); err != nil {
-					f.Errorf("Commit() = %v", err)
-				}
+				suite.Do(e.commit(e.upserts(p))).Check(f, "Commit()")
 			}
 			return
 		}

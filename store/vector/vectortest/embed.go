@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -31,13 +32,9 @@ func testEmbed(f *fixture) {
 	f.wantIDs("second query", all[1].Hits, "a")
 	want, _ := f.cfg.Embedder.Embed(f.ctx, []string{"red green"})
 	f.equal("embedding", f.get(f.k, "a")[0].Embedding, want[0])
-	collections, err := f.s.Collections(f.ctx, f.k.Owner)
-	if err != nil {
-		f.Fatalf("Collections() = %v", err)
-	}
+	collections := suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Must(f, "Collections()")
 	f.equal("Collections()", collections, []vector.Collection{{Name: "collection", Metric: vector.Cosine, Dimension: 64, Embedder: "m", Documents: 3}})
-	_, err = f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: " "}}})
-	f.wantInvalid("a text without words", err, "documents[0].text")
+	f.wantInvalid("a text without words", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: " "}}})), "documents[0].text")
 }
 
 func testEmbedFails(f *fixture) {
@@ -53,18 +50,13 @@ func testEmbedFails(f *fixture) {
 	f.wantCode("Upsert() with an infinite embedding", write(), a2a.CodeUnavailable)
 	m.bad = []float32{}
 	f.wantCode("Upsert() with an empty embedding", write(), a2a.CodeUnavailable)
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections()")
 	m.bad = nil
-	if err := write(); err != nil {
-		f.Fatalf("Upsert() = %v", err)
-	}
+	suite.Do(write()).Must(f, "Upsert()")
 	m.dim = 9
 	texts[1] = vector.Document{ID: "c", Text: "three"}
 	f.wantError("Upsert() with another dimension", write(), vector.ErrMismatch, "dimension")
-	_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "one"}}})
-	f.wantError("Search() with another dimension", err, vector.ErrMismatch, "dimension")
+	f.wantError("Search() with another dimension", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "one"}}})), vector.ErrMismatch, "dimension")
 	if got := f.get(f.k, "a", "b", "c"); len(got) != 2 {
 		f.Errorf("Get() = %+v, want 2 documents", got)
 	}
@@ -74,17 +66,14 @@ func testOtherEmbedder(f *fixture) {
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("a", 1, 0)}, Embedder: "other"})
 	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "b", Text: "text"}}})
 	f.wantError("Upsert()", err, vector.ErrMismatch, "embedder")
-	_, err = f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "b", Text: "text"}}, Embedder: "other"})
-	f.wantError("Upsert() that names the other one", err, vector.ErrMismatch, "embedder")
-	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "text"}}})
-	f.wantError("Search()", err, vector.ErrMismatch, "embedder")
+	f.wantError("Upsert() that names the other one", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{{ID: "b", Text: "text"}}, Embedder: "other"})), vector.ErrMismatch, "embedder")
+	f.wantError("Search()", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "text"}}})), vector.ErrMismatch, "embedder")
 	f.wantIDs("Search()", f.search(vector.SearchParams{}, 1, 0), "a")
 }
 
 func testRemainsLexical(f *fixture) {
 	f.upsert(vector.Document{ID: "a", Text: "one"})
-	_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 0)}})
-	f.wantError("Upsert() with an embedding", err, vector.ErrMismatch, "dimension")
+	f.wantError("Upsert() with an embedding", suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document("b", 1, 0)}})), vector.ErrMismatch, "dimension")
 	f.upsert(vector.Document{ID: "b", Text: "two"})
 }
 
@@ -136,8 +125,7 @@ func testHybrid(f *fixture) {
 	least := 0.995
 	hybrid.MinScore, hybrid.Offset, hybrid.Limit = &least, 0, 5
 	f.wantIDs("MinScore", f.inMode(hybrid, vector.ModeHybrid, q).Hits, "b")
-	_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Mode: "other", Queries: []vector.Query{q}})
-	f.wantInvalid("another mode", err, "mode")
+	f.wantInvalid("another mode", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Mode: "other", Queries: []vector.Query{q}})), "mode")
 }
 
 func testHybridFallback(f *fixture) {
@@ -152,9 +140,7 @@ func testHybridFallback(f *fixture) {
 	s.upsert(vector.Document{ID: "a", Text: "one"})
 	r = s.inMode(vector.SearchParams{Mode: vector.ModeHybrid}, vector.ModeLexical, vector.Query{Text: "one"})
 	s.wantIDs("without an embedder", r.Hits, "a")
-	if r.Fallback != "" {
-		f.Errorf("Fallback without an embedder is %q", r.Fallback)
-	}
+	suite.Equal(f, r.Fallback, "", "Fallback without an embedder")
 }
 
 func testHybridEmbedding(f *fixture) {
@@ -169,7 +155,6 @@ func testHybridEmbedding(f *fixture) {
 		if s := r.Hits[1].Scores; s.Semantic <= 0.9 || s.Lexical != 0 {
 			f.Errorf("%s: the closest document has the scores %+v", metric, s)
 		}
-		_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{q}})
-		f.wantInvalid("both in another mode", err, "queries[0]")
+		f.wantInvalid("both in another mode", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{q}})), "queries[0]")
 	}
 }

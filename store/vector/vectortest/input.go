@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -73,10 +74,8 @@ func testInvalidWrites(f *fixture) {
 		"metadata is not JSON": {vector.Document{ID: "b", Metadata: map[string]any{"m": func() {}}, Embedding: []float32{1, 1}}, "documents[1].metadata"},
 	} {
 		p := vector.WriteParams{Documents: []vector.Document{document("a", 1, 1), test.document}}
-		_, err := f.s.Upsert(f.ctx, f.k, p)
-		f.wantInvalid("Upsert() of "+name, err, test.field)
-		_, err = f.s.Add(f.ctx, f.k, p)
-		f.wantInvalid("Add() of "+name, err, test.field)
+		f.wantInvalid("Upsert() of "+name, suite.Err(f.s.Upsert(f.ctx, f.k, p)), test.field)
+		f.wantInvalid("Add() of "+name, suite.Err(f.s.Add(f.ctx, f.k, p)), test.field)
 	}
 	for field, p := range map[string]vector.WriteParams{
 		"documents: are 0":    {},
@@ -84,12 +83,9 @@ func testInvalidWrites(f *fixture) {
 		"metric":              {Documents: []vector.Document{document("a", 1, 1)}, Metric: "manhattan"},
 		"embedder":            {Documents: []vector.Document{document("a", 1, 1)}, Embedder: "\xff"},
 	} {
-		_, err := f.s.Upsert(f.ctx, f.k, p)
-		f.wantInvalid("Upsert()", err, field)
+		f.wantInvalid("Upsert()", suite.Err(f.s.Upsert(f.ctx, f.k, p)), field)
 	}
-	if all, err := f.s.Collections(f.ctx, f.k.Owner); len(all) != 0 || err != nil {
-		f.Errorf("Collections() = %+v, %v, want none", all, err)
-	}
+	suite.Call(f.s.Collections(f.ctx, f.k.Owner)).Empty(f, "Collections()")
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{document("zero", 0, 0)}, Metric: vector.L2})
 }
 
@@ -117,8 +113,7 @@ func testInvalidSearches(f *fixture) {
 		"filter: nested deeper":              {Queries: q, Filter: deep},
 		`filter: op: unknown operator "like`: {Queries: q, Filter: filter.Filter{Op: "like", Path: "a"}},
 	} {
-		_, err := f.s.Search(f.ctx, f.k, p)
-		f.wantInvalid("Search()", err, field)
+		f.wantInvalid("Search()", suite.Err(f.s.Search(f.ctx, f.k, p)), field)
 	}
 }
 
@@ -136,17 +131,13 @@ func testInvalidKeys(f *fixture) {
 		f.wantInvalid("Get()", err, field)
 		_, err = f.s.Delete(f.ctx, k, []string{"a"})
 		f.wantInvalid("Delete()", err, field)
-		_, err = f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Text: "a"}}})
-		f.wantInvalid("Search()", err, field)
-		_, err = f.s.DeleteCollection(f.ctx, k)
-		f.wantInvalid("DeleteCollection()", err, field)
+		f.wantInvalid("Search()", suite.Err(f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Text: "a"}}})), field)
+		f.wantInvalid("DeleteCollection()", suite.Err(f.s.DeleteCollection(f.ctx, k)), field)
 	}
 	_, err := f.s.Collections(f.ctx, "")
 	f.wantInvalid("Collections()", err, "owner")
-	_, err = f.s.Get(f.ctx, f.k, []string{"a", ""})
-	f.wantInvalid("Get()", err, "ids[1]")
-	_, err = f.s.Delete(f.ctx, f.k, make([]string, vector.MaxIDs+1))
-	f.wantInvalid("Delete()", err, "ids: are 1001")
+	f.wantInvalid("Get()", suite.Err(f.s.Get(f.ctx, f.k, []string{"a", ""})), "ids[1]")
+	f.wantInvalid("Delete()", suite.Err(f.s.Delete(f.ctx, f.k, make([]string, vector.MaxIDs+1))), "ids: are 1001")
 }
 
 func testHostileText(f *fixture) {
@@ -156,10 +147,7 @@ func testHostileText(f *fixture) {
 		d := vector.Document{ID: text, Text: text, Embedding: []float32{1, 1}, Metadata: map[string]any{"m": text, text: 1.0}}
 		f.write(k, vector.WriteParams{Documents: []vector.Document{d}, Embedder: text})
 		f.equal("Get()", f.get(k, text), []vector.Document{d})
-		all, err := f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}}, Filter: filter.Eq("m", text)})
-		if err != nil {
-			f.Fatalf("Search() = %v", err)
-		}
+		all := suite.Call(f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}}, Filter: filter.Eq("m", text)})).Must(f, "Search()")
 		f.wantIDs(text, all[0].Hits, text)
 	}
 }
@@ -225,9 +213,7 @@ func testCancel(f *fixture) {
 			return err
 		},
 	} {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() = %v, want context.Canceled", name, err)
-		}
+		suite.Do(call()).Fails(f, context.Canceled, "%s()", name)
 	}
 	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 1, 1)})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectortest"
 )
@@ -39,9 +40,7 @@ func (b *broken) in(k vector.Key) vector.Key {
 }
 
 func (b *broken) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
-	if b.write != nil {
-		b.write(&p)
-	}
+	suite.Mutate(b.write, &p)
 	ids, err := b.Store.Add(ctx, b.in(k), p)
 	if b.adds != nil && errors.Is(err, vector.ErrExists) {
 		return b.Store.Upsert(ctx, b.in(k), p)
@@ -50,9 +49,7 @@ func (b *broken) Add(ctx context.Context, k vector.Key, p vector.WriteParams) ([
 }
 
 func (b *broken) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams) ([]string, error) {
-	if b.write != nil {
-		b.write(&p)
-	}
+	suite.Mutate(b.write, &p)
 	for i := 0; b.texts != nil && i < len(p.Documents); i++ {
 		b.texts.LoadOrStore(p.Documents[i].ID, p.Documents[i].Text)
 	}
@@ -61,9 +58,7 @@ func (b *broken) Upsert(ctx context.Context, k vector.Key, p vector.WriteParams)
 
 func (b *broken) Search(ctx context.Context, k vector.Key, p vector.SearchParams) ([]vector.Results, error) {
 	asked := p
-	if b.search != nil {
-		b.search(&p)
-	}
+	suite.Mutate(b.search, &p)
 	all, err := b.Store.Search(ctx, b.in(k), p)
 	for i := 0; b.texts != nil && i < len(all); i++ {
 		b.texts.Range(func(id, text any) bool {
@@ -174,25 +169,18 @@ func filterAfter(asked vector.SearchParams, hits []vector.Hit) []vector.Hit {
 
 func TestSuiteDetectsDefects(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range mutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			vectortest.RunOn(r, vectortest.Harness{Calls: 100, Open: func(t storetest.T, cfg vector.Config) vector.Store {
-				s := inmem.New()
-				t.Cleanup(func() { s.Close() })
-				b := mutant
-				b.Store = s.Vectors(cfg)
-				if b.texts != nil {
-					b.texts = new(sync.Map) // of this store
-				}
-				return &b
-			}})
-			if len(r.Failures()) == 0 {
-				t.Error("the suite passes")
+	suite.Mutants(t, mutants, func(t suite.T, b broken) {
+		vectortest.RunOn(t, vectortest.Harness{Calls: 100, Open: func(t storetest.T, cfg vector.Config) vector.Store {
+			s := inmem.New()
+			t.Cleanup(func() { s.Close() })
+			b := b
+			b.Store = s.Vectors(cfg)
+			if b.texts != nil {
+				b.texts = new(sync.Map) // of this store
 			}
-		})
-	}
+			return &b
+		}})
+	})
 }
 
 // brokenEffects is a store with a defect in its effects.
@@ -252,25 +240,18 @@ var effectMutants = map[string]brokenEffects{
 
 func TestSuiteDetectsDefectsOfEffects(t *testing.T) {
 	t.Parallel()
-	for name, mutant := range effectMutants {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := storetest.NewRecorder(t.Context())
-			vectortest.RunOn(r, vectortest.Harness{
-				Calls: 100,
-				Open: func(t storetest.T, cfg vector.Config) vector.Store {
-					s := inmem.New()
-					t.Cleanup(func() { s.Close() })
-					b := mutant
-					b.tasks, b.Store, b.e = s, s.Vectors(cfg), cfg.Embedder
-					b.Transactional = b.Store.(vector.Transactional)
-					return &b
-				},
-				Tasks: func(s vector.Store) store.Store { return s.(*brokenEffects).tasks },
-			})
-			if len(r.Failures()) == 0 {
-				t.Error("the suite passes")
-			}
+	suite.Mutants(t, effectMutants, func(t suite.T, b brokenEffects) {
+		vectortest.RunOn(t, vectortest.Harness{
+			Calls: 100,
+			Open: func(t storetest.T, cfg vector.Config) vector.Store {
+				s := inmem.New()
+				t.Cleanup(func() { s.Close() })
+				b := b
+				b.tasks, b.Store, b.e = s, s.Vectors(cfg), cfg.Embedder
+				b.Transactional = b.Store.(vector.Transactional)
+				return &b
+			},
+			Tasks: func(s vector.Store) store.Store { return s.(*brokenEffects).tasks },
 		})
-	}
+	})
 }

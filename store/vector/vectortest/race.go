@@ -3,9 +3,9 @@ package vectortest
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -22,17 +22,10 @@ func raceTests() []test {
 }
 
 func testAddRace(f *fixture) {
-	var added atomic.Int64
-	concurrently(racers, func(i int) {
-		_, err := f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint("own", i), 1, 1), document("same", 1, float32(i))}})
-		switch {
-		case err == nil:
-			added.Add(1)
-		case !errors.Is(err, vector.ErrExists):
-			f.Errorf("Add() = %v", err)
-		}
+	added := suite.Winners(f, racers, vector.ErrExists, func(i int) error {
+		return suite.Err(f.s.Add(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint("own", i), 1, 1), document("same", 1, float32(i))}}))
 	})
-	if n := added.Load(); n != 1 {
+	if n := added; n != 1 {
 		f.Errorf("%d adds succeeded, want 1", n)
 	}
 	if hits := f.search(vector.SearchParams{Limit: 100}, 1, 1); len(hits) != 2 {
@@ -41,29 +34,19 @@ func testAddRace(f *fixture) {
 }
 
 func testFirstWriteRace(f *fixture) {
-	var written atomic.Int64
-	concurrently(racers, func(i int) {
-		_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i), make([]float32, 1+i%4)...)}, Metric: vector.L2})
-		switch {
-		case err == nil:
-			written.Add(1)
-		case !errors.Is(err, vector.ErrMismatch):
-			f.Errorf("Upsert() = %v", err)
-		}
+	written := suite.Winners(f, racers, vector.ErrMismatch, func(i int) error {
+		return suite.Err(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i), make([]float32, 1+i%4)...)}, Metric: vector.L2}))
 	})
 	all, err := f.s.Collections(f.ctx, f.k.Owner)
-	if err != nil || len(all) != 1 || all[0].Documents != racers/4 || written.Load() != racers/4 {
-		f.Errorf("%d writes succeeded, then Collections() = %+v, %v; want %d", written.Load(), all, err, racers/4)
+	if err != nil || len(all) != 1 || all[0].Documents != racers/4 || written != racers/4 {
+		f.Errorf("%d writes succeeded, then Collections() = %+v, %v; want %d", written, all, err, racers/4)
 	}
 }
 
 func testUpsertRace(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 5 {
-			_, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i, n), 1, float32(i)), document(fmt.Sprint("shared", n), 1, float32(i))}})
-			if err != nil {
-				f.Errorf("Upsert() = %v", err)
-			}
+			suite.Call(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{document(fmt.Sprint(i, n), 1, float32(i)), document(fmt.Sprint("shared", n), 1, float32(i))}})).Check(f, "Upsert()")
 		}
 	})
 	hits := f.search(vector.SearchParams{Limit: vector.MaxLimit, IncludeEmbedding: true}, 1, 1)
@@ -75,16 +58,12 @@ func testUpsertRace(f *fixture) {
 func testSearchRace(f *fixture) {
 	f.upsert(circle(50)...)
 	p := vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 0}}}, Filter: filter.Eq("even", true), Limit: 20, IncludeEmbedding: true}
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		for n := range 4 {
 			if i%4 == 0 {
 				d := circle(100)[50+(i+n)%50]
-				if _, err := f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d}}); err != nil {
-					f.Errorf("Upsert() = %v", err)
-				}
-				if _, err := f.s.Delete(f.ctx, f.k, []string{circle(100)[50+(i+n+7)%50].ID}); err != nil {
-					f.Errorf("Delete() = %v", err)
-				}
+				suite.Call(f.s.Upsert(f.ctx, f.k, vector.WriteParams{Documents: []vector.Document{d}})).Check(f, "Upsert()")
+				suite.Call(f.s.Delete(f.ctx, f.k, []string{circle(100)[50+(i+n+7)%50].ID})).Check(f, "Delete()")
 				continue
 			}
 			all, err := f.s.Search(f.ctx, f.k, p)
@@ -102,11 +81,9 @@ func testSearchRace(f *fixture) {
 }
 
 func testRemovalRace(f *fixture) {
-	concurrently(racers, func(i int) {
+	suite.Concurrently(racers, func(i int) {
 		if i%8 == 0 {
-			if _, err := f.s.DeleteCollection(f.ctx, f.k); err != nil {
-				f.Errorf("DeleteCollection() = %v", err)
-			}
+			suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Check(f, "DeleteCollection()")
 			return
 		}
 		f.upsert(document(fmt.Sprint(i), 1, float32(i)))

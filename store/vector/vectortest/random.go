@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -162,9 +163,7 @@ func (w *world) removeCollection(f *fixture, k vector.Key) {
 		want = len(c.documents)
 	}
 	delete(w.collections, k)
-	if n, err := f.s.DeleteCollection(f.ctx, k); n != want || err != nil {
-		f.Errorf("DeleteCollection() = %d, %v, want %d", n, err, want)
-	}
+	suite.Call(f.s.DeleteCollection(f.ctx, k)).Want(f, want, "DeleteCollection()")
 }
 
 func (w *world) search(f *fixture, k vector.Key) {

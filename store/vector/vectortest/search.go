@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -44,10 +45,7 @@ func testScores(f *fixture) {
 			document("same", 2, 0), document("long", 10, 0), document("half", 3, 3), document("opposite", -2, 0),
 		}})
 		for _, exact := range []bool{false, true} {
-			all, err := f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{2, 0}}}, Exact: exact})
-			if err != nil {
-				f.Fatalf("Search() = %v", err)
-			}
+			all := suite.Call(f.s.Search(f.ctx, k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{2, 0}}}, Exact: exact})).Must(f, "Search()")
 			f.wantIDs(string(test.metric), all[0].Hits, test.ids...)
 			for i, h := range all[0].Hits {
 				if math.Abs(h.Score-test.scores[i]) > 1e-6 {
@@ -161,9 +159,7 @@ func testFilterChanges(f *fixture) {
 	f.upsert(d)
 	d.ID, d.Metadata = "001", map[string]any{"even": true}
 	f.upsert(d)
-	if _, err := f.s.Delete(f.ctx, f.k, []string{"004"}); err != nil {
-		f.Fatalf("Delete() = %v", err)
-	}
+	suite.Call(f.s.Delete(f.ctx, f.k, []string{"004"})).Must(f, "Delete()")
 	f.wantIDs("after", f.search(p, 1, 0), "000", "001", "006")
 }
 
@@ -227,13 +223,9 @@ func testLexical(f *fixture) {
 			}
 		}
 	}
-	all, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "invoice"}}, Filter: filter.Eq("year", 2025)})
-	if err != nil {
-		f.Fatalf("Search() = %v", err)
-	}
+	all := suite.Call(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Text: "invoice"}}, Filter: filter.Eq("year", 2025)})).Must(f, "Search()")
 	f.wantIDs("filter", all[0].Hits, "b")
-	_, err = f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1}}}})
-	f.wantError("Search() of a lexical collection", err, vector.ErrMismatch, "dimension")
+	f.wantError("Search() of a lexical collection", suite.Err(f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1}}}})), vector.ErrMismatch, "dimension")
 }
 
 // byWords searches the collection by words.
@@ -255,9 +247,7 @@ func testWordChanges(f *fixture) {
 	f.wantIDs("the new text", f.byWords("glaciers", vector.SearchParams{}), "a")
 	f.wantIDs("a misspelt word of the new text", f.byWords("glacer", vector.SearchParams{}), "a")
 	f.wantIDs("a misspelt word of the text before", f.byWords("harbro", vector.SearchParams{}))
-	if _, err := f.s.Delete(f.ctx, f.k, []string{"b"}); err != nil {
-		f.Fatalf("Delete() = %v", err)
-	}
+	suite.Call(f.s.Delete(f.ctx, f.k, []string{"b"})).Must(f, "Delete()")
 	f.write(f.k, vector.WriteParams{Documents: []vector.Document{{ID: "d", Text: "a plain"}}, Remove: []string{"c"}})
 	f.wantIDs("deleted", f.byWords("mountain", vector.SearchParams{}))
 	f.wantIDs("removed", f.byWords("ships", vector.SearchParams{}))
@@ -270,9 +260,7 @@ func testWordsOfDeleted(f *fixture) {
 	f.upsert(vector.Document{ID: "a", Text: "a harbor"}, vector.Document{ID: "b", Text: "a river"})
 	f.write(other, vector.WriteParams{Documents: []vector.Document{{ID: "a", Text: "a mountain"}}})
 	f.wantIDs("words of another owner", f.byWords("mountain", vector.SearchParams{}))
-	if _, err := f.s.DeleteCollection(f.ctx, f.k); err != nil {
-		f.Fatalf("DeleteCollection() = %v", err)
-	}
+	suite.Call(f.s.DeleteCollection(f.ctx, f.k)).Must(f, "DeleteCollection()")
 	f.upsert(vector.Document{ID: "b", Text: "a lake"})
 	f.wantIDs("words of the collection before", f.byWords("harbor river", vector.SearchParams{}))
 	f.wantIDs("words of the new one", f.byWords("lakes", vector.SearchParams{}), "b")

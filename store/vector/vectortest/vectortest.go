@@ -18,7 +18,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -27,6 +26,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/store/suite"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -52,12 +52,10 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 1000
 	}
-	for _, test := range slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), effectTests(), durableTests(), randomTests()) {
-		t.Run(test.name, func(t storetest.T) {
-			t.Parallel()
-			test.run(newFixture(t, h, vector.Config{Embedder: test.embedder}))
-		})
-	}
+	all := slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), effectTests(), durableTests(), randomTests())
+	suite.Each(t, all, func(test test) string { return test.name }, func(t storetest.T, test test) {
+		test.run(newFixture(t, h, vector.Config{Embedder: test.embedder}))
+	})
 }
 
 // test is one test of the suite. Its name is a sentence.
@@ -82,14 +80,7 @@ func newFixture(t storetest.T, h Harness, cfg vector.Config) *fixture {
 }
 
 // optional returns the store as an optional interface, or skips the test.
-func optional[I any](f *fixture) I {
-	f.Helper()
-	i, ok := f.s.(I)
-	if !ok {
-		f.Skipf("the store does not implement %T", (*I)(nil))
-	}
-	return i
-}
+func optional[I any](f *fixture) I { f.Helper(); return suite.Optional[I](f, f.s) }
 
 func document(id string, embedding ...float32) vector.Document {
 	return vector.Document{ID: id, Text: "text of " + id, Embedding: embedding}
@@ -103,21 +94,14 @@ func (f *fixture) upsert(documents ...vector.Document) {
 
 func (f *fixture) write(k vector.Key, p vector.WriteParams) []string {
 	f.Helper()
-	ids, err := f.s.Upsert(f.ctx, k, p)
-	if err != nil {
-		f.Fatalf("Upsert(%v) = %v", k, err)
-	}
-	return ids
+	return suite.Call(f.s.Upsert(f.ctx, k, p)).Must(f, "Upsert(%v)", k)
 }
 
 // search searches the collection with one query.
 func (f *fixture) search(p vector.SearchParams, embedding ...float32) []vector.Hit {
 	f.Helper()
 	p.Queries = []vector.Query{{Embedding: embedding}}
-	all, err := f.s.Search(f.ctx, f.k, p)
-	if err != nil {
-		f.Fatalf("Search(%+v) = %v", p, err)
-	}
+	all := suite.Call(f.s.Search(f.ctx, f.k, p)).Must(f, "Search(%+v)", p)
 	if len(all) != 1 || all[0].Mode != vector.ModeSemantic {
 		f.Fatalf("Search(%+v) = %+v, want one semantic result", p, all)
 	}
@@ -126,11 +110,7 @@ func (f *fixture) search(p vector.SearchParams, embedding ...float32) []vector.H
 
 func (f *fixture) get(k vector.Key, ids ...string) []vector.Document {
 	f.Helper()
-	all, err := f.s.Get(f.ctx, k, ids)
-	if err != nil {
-		f.Fatalf("Get(%v) = %v", ids, err)
-	}
-	return all
+	return suite.Call(f.s.Get(f.ctx, k, ids)).Must(f, "Get(%v)", ids)
 }
 
 // wantIDs checks the ids of hits.
@@ -159,20 +139,6 @@ func (f *fixture) wantError(call string, err, want error, contains string) {
 	if !errors.Is(err, want) || !strings.Contains(err.Error(), contains) {
 		f.Errorf("%s = %v, want %v that contains %q", call, err, want, contains)
 	}
-}
-
-// concurrently starts n goroutines that call fn at the same time, and waits for them.
-func concurrently(n int, fn func(i int)) {
-	var wg sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-begin
-			fn(i)
-		})
-	}
-	close(begin)
-	wg.Wait()
 }
 
 // model is an embedder for tests. Each of its embeddings has a component for each letter of the

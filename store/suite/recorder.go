@@ -1,4 +1,4 @@
-package storetest
+package suite
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (r *Recorder) Run(name string, f func(T)) bool {
 
 // TempDir implements [T]. It fails the test if it cannot create a directory.
 func (r *Recorder) TempDir() string {
-	dir, err := os.MkdirTemp("", "storetest")
+	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {
 		r.Fatalf("TempDir() = %v", err)
 	}

@@ -1,0 +1,119 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Reporter is the part of a test or a benchmark that reports failures.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Outcome is what a call returned. The arguments of its methods describe the call.
+type Outcome[V any] struct {
+	Value V
+	Err   error
+}
+
+// Call returns the outcome of a call: Call(s.Get(ctx, key)).
+func Call[V any](v V, err error) Outcome[V] { return Outcome[V]{v, err} }
+
+// Must returns the value, or ends the test with the error.
+func (o Outcome[V]) Must(t Reporter, call string, args ...any) V {
+	t.Helper()
+	Do(o.Err).Must(t, call, args...)
+	return o.Value
+}
+
+// Check returns the value, and fails the test if there is an error.
+func (o Outcome[V]) Check(t Reporter, call string, args ...any) V {
+	t.Helper()
+	Do(o.Err).Check(t, call, args...)
+	return o.Value
+}
+
+// Want fails the test unless the call returned a value and no error.
+func (o Outcome[V]) Want(t Reporter, want V, call string, args ...any) {
+	t.Helper()
+	if o.Err != nil || !reflect.DeepEqual(o.Value, want) {
+		t.Errorf("%s = %+v, %v, want %+v", fmt.Sprintf(call, args...), o.Value, o.Err, want)
+	}
+}
+
+// Fails fails the test unless the call returned an error.
+func (o Outcome[V]) Fails(t Reporter, want error, call string, args ...any) {
+	t.Helper()
+	if !errors.Is(o.Err, want) {
+		t.Errorf("%s = %+v, %v, want %v", fmt.Sprintf(call, args...), o.Value, o.Err, want)
+	}
+}
+
+// Empty fails the test unless the call returned a slice or a map without elements, and no error.
+func (o Outcome[V]) Empty(t Reporter, call string, args ...any) {
+	t.Helper()
+	if o.Err != nil || reflect.ValueOf(o.Value).Len() != 0 {
+		t.Errorf("%s = %+v, %v, want nothing", fmt.Sprintf(call, args...), o.Value, o.Err)
+	}
+}
+
+// Done is what a call without a value returned.
+type Done struct{ err error }
+
+// Do returns the outcome of a call without a value: Do(s.Delete(ctx, key)).
+func Do(err error) Done { return Done{err} }
+
+// Must ends the test if there is an error.
+func (d Done) Must(t Reporter, call string, args ...any) {
+	t.Helper()
+	if d.err != nil {
+		t.Fatalf("%s = %v", fmt.Sprintf(call, args...), d.err)
+	}
+}
+
+// Check fails the test if there is an error.
+func (d Done) Check(t Reporter, call string, args ...any) {
+	t.Helper()
+	if d.err != nil {
+		t.Errorf("%s = %v", fmt.Sprintf(call, args...), d.err)
+	}
+}
+
+// Fails fails the test unless the call returned an error.
+func (d Done) Fails(t Reporter, want error, call string, args ...any) {
+	t.Helper()
+	if !errors.Is(d.err, want) {
+		t.Errorf("%s = %v, want %v", fmt.Sprintf(call, args...), d.err, want)
+	}
+}
+
+// Err returns the error of a call with a value.
+func Err[V any](_ V, err error) error { return err }
+
+// Equal fails the test unless two values are equal.
+func Equal[V any](t Reporter, got, want V, what string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s = %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// Empty fails the test if a call returned elements.
+func Empty[E any](t Reporter, all []E, call string, args ...any) {
+	t.Helper()
+	if len(all) != 0 {
+		t.Errorf("%s = %+v, want nothing", fmt.Sprintf(call, args...), all)
+	}
+}
+
+// Len returns the elements that a call returned, or ends the test if their number is not n.
+func Len[E any](t Reporter, all []E, n int, call string, args ...any) []E {
+	t.Helper()
+	if len(all) != n {
+		t.Fatalf("%s has %d elements, want %d: %+v", fmt.Sprintf(call, args...), len(all), n, all)
+	}
+	return all
+}
