@@ -65,8 +65,10 @@ func (s *taskStore) apply(c *store.Change, events []store.Event, lanesDue *bool)
 	if err := rules.Change(c, known, t.seen(), in != nil && (in.deleting || in.record.Status != a2a.ContextActive), s.versions(c.Key.Owner, c.Records)); err != nil {
 		return store.Result{Err: err, Record: known}
 	}
-	if err := s.applyEffects(c); err != nil {
-		return store.Result{Err: err}
+	if len(c.Effects) > 0 {
+		if err := s.contracts.ApplyEffects(c); err != nil { // the rest cannot fail
+			return store.Result{Err: err}
+		}
 	}
 	if c.Create != nil {
 		t = s.create(c.Key, c.Create.ContextID, millis(events[0].Time))

@@ -19,11 +19,14 @@
 //     entries of the owner or the task.
 //   - Changes of a task with many webhooks: they update each lane.
 //
+// The data that agents keep besides tasks is in a SQLite database in memory, with the code that a database in a file has.
+// The first change of it opens the database, in about 0.1 ms; an agent that keeps no such data never does.
+//
 // An offset costs one step for each entry that it skips.
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. One lock guards all data. Stored values are
+// All methods are safe for concurrent use. One lock guards all tasks. Stored values are
 // never modified, so the lock is held only to move pointers; results are copied after
 // it is released.
 package inmem

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -16,6 +17,7 @@ type taskStore struct {
 	webhooks  *webhookStore
 	queue     queue
 	empty     emptyContexts
+	contracts *sqlite.Memory
 }
 
 // Task implements [store.Tasks].

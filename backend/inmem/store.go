@@ -2,12 +2,10 @@ package inmem
 
 import (
 	"context"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Store is a [store.Store] that keeps its data in memory. Its parts implement the contract by
@@ -19,11 +17,7 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
-	history *historyStore
-	blobs   *blobRefs
-	facts   factStore
-	vectors *vectorState
-	graphs  map[graph.Key]*graphData
+	contracts *sqlite.Memory
 }
 
 var _ store.Store = (*Store)(nil)
@@ -32,13 +26,12 @@ var _ store.Store = (*Store)(nil)
 func New() *Store {
 	db := &database{owners: make(map[string]*owner)}
 	feedbacks, webhooks := &feedbackStore{database: db}, &webhookStore{database: db, webhookState: newWebhookState()}
-	blobs := newBlobRefs(db)
-	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks}
+	contracts := sqlite.NewMemory()
+	tasks := &taskStore{database: db, feedbacks: feedbacks, webhooks: webhooks, contracts: contracts}
 	tasks.empty.defaultRecord = &store.Context{Role: store.DefaultContextRole, Status: a2a.ContextActive}
 	return &Store{
 		database: db, taskStore: tasks, contextStore: &contextStore{taskStore: tasks}, feedbackStore: feedbacks, webhookStore: webhooks,
-		history: newHistoryStore(db, time.Now), blobs: blobs, facts: factStore{byScope: make(map[memory.Scope]*scopeFacts)}, vectors: newVectorState(),
-		graphs: make(map[graph.Key]*graphData),
+		contracts: contracts,
 	}
 }
 
@@ -58,13 +51,8 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.owners, s.ownersByName, s.records, s.deleting = nil, index[*owner]{}, index[*record]{}, index[*contextEntry]{}
 	s.removals = index[removal]{}
-	s.facts.byScope = nil
-	clear(s.graphs)
 	s.queue, s.empty, s.webhookState = queue{}, emptyContexts{}, webhookState{}
-	s.history.sessions, s.history.owners, s.history.expiry = nil, nil, index[*transcript]{}
-	s.blobs.close()
-	s.vectors.close()
-	return nil
+	return s.contracts.Close()
 }
 
 // Backlog implements [store.Maintenance].

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -26,7 +25,6 @@ const (
 type changeWriter struct {
 	*database
 	committer *committer // nil if read-only
-	kitTexts  sync.Map   // translated statements of kit, by their text
 }
 
 // request is work for the committer. apply runs in a transaction. If the transaction fails

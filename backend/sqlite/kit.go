@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 )
@@ -27,7 +28,7 @@ func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
 func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.write(ctx, &request{weight: 1, apply: func(w *writer) error {
-		tx := &kitTx{ctx: context.Background(), conn: w.conn, kit: k}
+		tx := k.tx(context.Background(), w.conn)
 		if w.alone { // the transaction can be rolled back as a whole
 			if result = f(tx); result != nil {
 				return errKitRejected
@@ -67,7 +68,7 @@ func (c *conn) inSavepoint(f func() (keep bool, err error)) error {
 // applyWithEffects applies a change that has effects. The statements of a rejected change are undone.
 func (k *kit) applyWithEffects(w *writer, c *change) error {
 	return w.inSavepoint(func() (keep bool, err error) {
-		c.tx = &kitTx{ctx: context.Background(), conn: w.conn, kit: k}
+		c.tx = k.tx(context.Background(), w.conn)
 		err = w.apply(c)
 		return c.result.Err == nil, err
 	})
@@ -89,7 +90,7 @@ func (c *change) applyEffects() (refusal, err error) {
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
 	err := k.readList(ctx, func(r *reader) error {
-		result = f(&kitTx{ctx: ctx, conn: r.conn, kit: k})
+		result = f(k.tx(ctx, r.conn))
 		return nil
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) 
 		if _, err := r.exec("BEGIN"); err != nil {
 			return err
 		}
-		result = f(&kitTx{ctx: ctx, conn: r.conn, kit: k})
+		result = f(k.tx(ctx, r.conn))
 		_, err := r.exec("COMMIT")
 		return err
 	})
@@ -120,22 +121,31 @@ func (k *kit) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) 
 type kitTx struct {
 	ctx     context.Context // the context of the call that runs f
 	conn    *conn
-	kit     *kit
+	in      func(db sqlkit.DB) bool
 	failure error
 }
 
-// In implements sqlkit.EffectTx.
-func (t *kitTx) In(db sqlkit.DB) bool {
-	k, ok := db.(*kit)
-	return ok && k.changeWriter == t.kit.changeWriter
+// tx returns a transaction on a connection.
+func (k *kit) tx(ctx context.Context, c *conn) *kitTx { return &kitTx{ctx: ctx, conn: c, in: k.is} }
+
+// is reports whether a database is this one.
+func (k *kit) is(db sqlkit.DB) bool {
+	other, ok := db.(*kit)
+	return ok && other.changeWriter == k.changeWriter
 }
 
-func (t *kitTx) translate(text string) string {
-	if done, ok := t.kit.kitTexts.Load(text); ok {
+// In implements sqlkit.EffectTx.
+func (t *kitTx) In(db sqlkit.DB) bool { return t.in(db) }
+
+// translated has the statements of kits for SQLite, by their text. Statements are constants, so it is bounded.
+var translated sync.Map
+
+func translate(text string) string {
+	if done, ok := translated.Load(text); ok {
 		return done.(string)
 	}
 	done := sqlkit.ForSQLite(text)
-	t.kit.kitTexts.Store(text, done)
+	translated.Store(text, done)
 	return done
 }
 
@@ -152,7 +162,7 @@ func (t *kitTx) fail(err error, op string) error {
 func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error
 	row := new(kitRow) // once, since an interface holds a pointer
-	err := t.conn.queryContext(t.ctx, t.translate(text), func(r record) error {
+	err := t.conn.queryContext(t.ctx, translate(text), func(r record) error {
 		*row = kitRow(r)
 		result = each(row)
 		return result
@@ -165,7 +175,7 @@ func (t *kitTx) Query(text string, each func(r sqlkit.Row) error, args ...any) e
 
 // Exec implements sqlkit.Tx.
 func (t *kitTx) Exec(text string, args ...any) (int64, error) {
-	n, err := t.conn.exec(t.translate(text), kitArgs(args)...)
+	n, err := t.conn.exec(translate(text), kitArgs(args)...)
 	return n, t.fail(err, "change")
 }
 

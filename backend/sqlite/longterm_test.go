@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
@@ -28,25 +27,17 @@ func TestLongTerm(t *testing.T) {
 	memorytest.RunLongTerm(t, memorytest.LongTermOf(harness))
 }
 
-func TestLongTermRanksAsInMemory(t *testing.T) {
+func TestLongTermRanksByTheIndexAsByTheWholeScope(t *testing.T) {
 	t.Parallel()
-	type variant struct {
-		indexMemory int64
-		indexOnly   bool
-	}
-	for name, v := range map[string]variant{
-		"scopes read as a whole":         {},
-		"index":                          {indexOnly: true},
-		"index, no embeddings in memory": {indexOnly: true, indexMemory: 1},
-	} {
+	for name, indexMemory := range map[string]int64{"index": 0, "index, no embeddings in memory": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, Config{Dir: t.TempDir(), IndexMemory: v.indexMemory})
+			s := open(t, Config{Dir: t.TempDir(), IndexMemory: indexMemory})
 			memorytest.CompareLongTerm(storetest.Wrap(t),
-				func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
+				func(cfg memory.LongTermConfig) memory.LongTerm { return NewMemory().LongTerm(cfg) },
 				func(cfg memory.LongTermConfig) memory.LongTerm {
 					l := s.LongTerm(cfg).(*memorysql.LongTerm)
-					l.IndexOnly = v.indexOnly
+					l.IndexOnly = true
 					return l
 				})
 		})

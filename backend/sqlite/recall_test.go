@@ -13,7 +13,7 @@ import (
 )
 
 // The quality of ranking is a property of package recall, which all backends share. So the gate measures it in memory only,
-// and TestLongTermRanksAsInMemory compares the ranks of facts.
+// and TestLongTermRanksByTheIndexAsByTheWholeScope compares the ranks of facts.
 
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()

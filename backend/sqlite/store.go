@@ -55,7 +55,7 @@ func newStore(cfg Config) *Store {
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
-		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.Logger),
+		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
 		factEmbeddings: memorysql.NewEmbeddingCache(cfg.IndexMemory / 4),
 	}
 }

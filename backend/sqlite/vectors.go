@@ -33,13 +33,16 @@ const (
 )
 
 // Vectors returns the documents of the store. The stores that it returns share their documents.
-func (s *Store) Vectors(cfg vector.Config) vector.Store {
-	return &vectorStore{Documents: vectorsql.NewDocuments(s.kit, "d.embedding", decodeEmbedding, func() error { return nil }), kit: s.kit, indexes: s.vectors, cfg: cfg}
+func (s *Store) Vectors(cfg vector.Config) vector.Store { return newVectorStore(s.vectors, cfg) }
+
+func newVectorStore(x *vectorIndexes, cfg vector.Config) *vectorStore {
+	documents := vectorsql.NewDocuments(x.db, "d.embedding", decodeEmbedding, func() error { return nil })
+	return &vectorStore{Documents: documents, db: x.db, indexes: x, cfg: cfg}
 }
 
 type vectorStore struct {
 	*vectorsql.Documents
-	kit     *kit
+	db      sqlkit.DB
 	indexes *vectorIndexes
 	cfg     vector.Config
 }
@@ -70,9 +73,9 @@ func readCollection(q sqlkit.Querier, k vector.Key) (c *collectionRow, err error
 	return c, err
 }
 
-// collection returns a collection, nil if it does not exist.
-func (k *kit) collection(ctx context.Context, key vector.Key) (c *collectionRow, err error) {
-	err = k.Read(ctx, func(q sqlkit.Querier) (err error) {
+// collectionIn returns a collection of a database, nil if it does not exist.
+func collectionIn(ctx context.Context, db sqlkit.DB, key vector.Key) (c *collectionRow, err error) {
+	err = db.Read(ctx, func(q sqlkit.Querier) (err error) {
 		c, err = readCollection(q, key)
 		return err
 	})
@@ -118,7 +121,7 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 	if err != nil {
 		return nil, err
 	}
-	if err = s.kit.Write(ctx, w.apply); err != nil {
+	if err = s.db.Write(ctx, w.apply); err != nil {
 		return nil, err
 	}
 	// The documents are stored. If the index cannot follow now, a search will try it again.
@@ -139,7 +142,7 @@ func (s *vectorStore) prepare(ctx context.Context, k vector.Key, p vector.WriteP
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.kit.collection(ctx, w.Key)
+	c, err := collectionIn(ctx, s.db, w.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +237,7 @@ func (s *vectorIndexes) removeDocuments(tx sqlkit.Tx, k vector.Key, c *collectio
 
 // terms returns the full-text index of a collection.
 func (s *vectorIndexes) terms(owner string, collection int64) *vectorsql.Terms {
-	return &vectorsql.Terms{DB: s.kit, Owner: owner, Collection: collection}
+	return &vectorsql.Terms{DB: s.db, Owner: owner, Collection: collection}
 }
 
 // Delete implements vector.Store.
@@ -243,7 +246,7 @@ func (s *vectorStore) Delete(ctx context.Context, k vector.Key, ids []string) (r
 	if err != nil {
 		return 0, err
 	}
-	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+	err = s.db.Write(ctx, func(tx sqlkit.Tx) error {
 		c, err := readCollection(tx, k)
 		if err != nil {
 			return err

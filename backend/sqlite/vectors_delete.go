@@ -34,7 +34,7 @@ func (s *vectorStore) DeleteCollection(ctx context.Context, k vector.Key) (int, 
 
 // drop deletes a collection and leaves its documents, which nothing finds, to removeDeleted.
 func (s *vectorStore) drop(ctx context.Context, k vector.Key) (removed int, err error) {
-	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+	err = s.db.Write(ctx, func(tx sqlkit.Tx) error {
 		removed = 0
 		c, err := readCollection(tx, k)
 		if err != nil || c == nil {
@@ -69,7 +69,7 @@ func (s *vectorStore) ForgetOwner(ctx context.Context, owner string) (removed in
 
 // removeDeleted removes the rows of deleted collections of an owner, "" for all.
 func (s *vectorIndexes) removeDeleted(ctx context.Context, owner string) error {
-	_, err := vectorsql.RemoveDeleted(ctx, s.kit, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
+	_, err := vectorsql.RemoveDeleted(ctx, s.db, owner, func(tx sqlkit.Tx, owner string, id int64) (int64, error) {
 		if err := s.terms(owner, id).RemoveFirst(tx, deletePage); err != nil {
 			return 0, err
 		}

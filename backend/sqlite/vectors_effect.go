@@ -24,7 +24,7 @@ func (s *vectorStore) UpsertEffect(ctx context.Context, k vector.Key, p vector.W
 func (s *vectorStore) writeEffect(ctx context.Context, k vector.Key, p vector.WriteParams, replace bool) (store.Effect, []string, error) {
 	w, err := s.prepare(ctx, k, p, replace)
 	if err == nil {
-		err = s.kit.Read(ctx, func(q sqlkit.Querier) error {
+		err = s.db.Read(ctx, func(q sqlkit.Querier) error {
 			_, _, _, err := w.admit(q)
 			return err
 		})
@@ -32,7 +32,7 @@ func (s *vectorStore) writeEffect(ctx context.Context, k vector.Key, p vector.Wr
 	if err != nil {
 		return nil, nil, err
 	}
-	return sqlkit.NewEffect(s.kit, w.apply), w.IDs(), nil
+	return sqlkit.NewEffect(s.db, w.apply), w.IDs(), nil
 }
 
 // DeleteEffect implements vector.Transactional.
@@ -42,7 +42,7 @@ func (s *vectorStore) DeleteEffect(k vector.Key, ids []string) (store.Effect, er
 		return nil, err
 	}
 	ids = slices.Clone(ids)
-	return sqlkit.NewEffect(s.kit, func(tx sqlkit.Tx) error {
+	return sqlkit.NewEffect(s.db, func(tx sqlkit.Tx) error {
 		c, err := readCollection(tx, k)
 		if err != nil || c == nil {
 			return err

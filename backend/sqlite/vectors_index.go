@@ -30,9 +30,10 @@ const (
 // vectorIndexes holds the indexes of collections. The rows of the database are the truth: an index
 // follows them by their sequences, before a search and after a write, so it needs no recovery.
 type vectorIndexes struct {
-	kit *kit
-	log *slog.Logger
-	cfg ann.Config // without dimension, metric and source
+	db          sqlkit.DB
+	noSnapshots bool
+	log         *slog.Logger
+	cfg         ann.Config // without dimension, metric and source
 
 	mu     sync.Mutex
 	byKey  map[vector.Key]*vectorIndex
@@ -46,11 +47,13 @@ type vectorIndexes struct {
 	minSnapshot int
 }
 
-func newVectorIndexes(k *kit, log *slog.Logger) *vectorIndexes {
+// newVectorIndexes returns the indexes of a database with a limit of memory. If the database is read-only, or in memory,
+// they have no snapshots.
+func newVectorIndexes(db sqlkit.DB, limit int64, noSnapshots bool, log *slog.Logger) *vectorIndexes {
 	ctx, stop := context.WithCancel(context.Background())
 	return &vectorIndexes{
-		kit: k, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
-		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: k.cfg.IndexMemory - k.cfg.IndexMemory/4},
+		db: db, noSnapshots: noSnapshots, log: log, cfg: ann.Config{KeepBytes: keepEmbeddings}, byKey: make(map[vector.Key]*vectorIndex),
+		ctx: ctx, stop: stop, minSnapshot: minSnapshot, memory: vectorMemory{limit: limit},
 	}
 }
 
@@ -108,7 +111,7 @@ func (s *vectorIndexes) drop(k vector.Key) {
 // current returns a collection and its index with all documents that were stored before, nil if the
 // collection is lexical.
 func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionRow, *ann.Index, error) {
-	c, err := s.kit.collection(ctx, k)
+	c, err := collectionIn(ctx, s.db, k)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +137,7 @@ func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionR
 func (s *vectorIndexes) follow(ctx context.Context, v *vectorIndex) (*collectionRow, *ann.Index, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	c, err := s.kit.collection(ctx, v.key)
+	c, err := collectionIn(ctx, s.db, v.key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +170,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 		}
 	}
 	state := *old
-	d := documents{s.kit, v.key.Owner, c}
+	d := documents{s.db, v.key.Owner, c}
 	for more := true; more; {
 		items, last, err := d.after(ctx, state.seq)
 		if err != nil {
@@ -198,7 +201,7 @@ func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collecti
 // load returns the index in the snapshot of the collection, or an empty index.
 func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionRow) (*indexState, error) {
 	cfg := s.cfg
-	cfg.Source = documents{s.kit, v.key.Owner, c}
+	cfg.Source = documents{s.db, v.key.Owner, c}
 	cfg.KeepBytes = min(cfg.KeepBytes, s.memory.limit/4)
 	if c.Documents*int64(c.Dimension)*4 > cfg.KeepBytes {
 		cfg.KeepBytes = 0
@@ -216,7 +219,7 @@ func (s *vectorIndexes) load(ctx context.Context, v *vectorIndex, c *collectionR
 
 // documents reads the documents of a collection for its index. It implements ann.Source.
 type documents struct {
-	kit        *kit
+	db         sqlkit.DB
 	owner      string
 	collection *collectionRow
 }
@@ -224,7 +227,7 @@ type documents struct {
 // after returns up to followPage documents that were written after a sequence, and the sequence of
 // the last one.
 func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last int64, err error) {
-	err = d.kit.Read(ctx, func(q sqlkit.Querier) error {
+	err = d.db.Read(ctx, func(q sqlkit.Querier) error {
 		items = nil
 		return q.Query(sqlDocumentsAfter, func(r sqlkit.Row) error {
 			items = append(items, ann.Item{ID: r.Text(0), Attr: jsonobject.Decode(r.Text(1)), Vector: decodeEmbedding(r.Bytes(2))})
@@ -237,7 +240,7 @@ func (d documents) after(ctx context.Context, seq int64) (items []ann.Item, last
 
 // ids calls each with the ids of all documents.
 func (d documents) ids(ctx context.Context, each func(id string)) error {
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+	return d.db.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlDocumentIDs, func(r sqlkit.Row) error {
 			each(r.Text(0))
 			return nil
@@ -251,7 +254,7 @@ func (d documents) Vectors(ctx context.Context, ids []string, each func(i int, v
 	for i, id := range ids {
 		at[id] = i
 	}
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+	return d.db.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlEmbeddings, func(r sqlkit.Row) error {
 			each(at[r.Text(0)], decodeEmbedding(r.Bytes(1)))
 			return nil
@@ -261,7 +264,7 @@ func (d documents) Vectors(ctx context.Context, ids []string, each func(i int, v
 
 // Attrs implements ann.Source.
 func (d documents) Attrs(ctx context.Context, each func(id string, attr any)) error {
-	return d.kit.Read(ctx, func(q sqlkit.Querier) error {
+	return d.db.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlMetadata, func(r sqlkit.Row) error {
 			each(r.Text(0), jsonobject.Decode(r.Text(1)))
 			return nil

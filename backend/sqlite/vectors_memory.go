@@ -67,7 +67,7 @@ func (s *vectorIndexes) used(v *vectorIndex, index *ann.Index) {
 // worthSaving reports whether a snapshot makes it much faster to read an index again.
 func (s *vectorIndexes) worthSaving(v *vectorIndex) bool {
 	documents := v.state.Load().index.Len()
-	return !s.kit.cfg.ReadOnly && documents >= s.minSnapshot && 100*v.changes.Load() > int64(documents)
+	return !s.noSnapshots && documents >= s.minSnapshot && 100*v.changes.Load() > int64(documents)
 }
 
 // saveAndDrop saves the snapshot of an index and drops it, unless it was used in the meantime. Until

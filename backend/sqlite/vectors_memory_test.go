@@ -127,7 +127,7 @@ func TestDroppedIndexHasASnapshot(t *testing.T) {
 		_, err := v.Upsert(t.Context(), other, vector.WriteParams{Documents: randomDocuments(r, 1, 0)})
 		must(t, err)
 		s.vectors.saves.Wait()
-		if c, err := s.kit.collection(t.Context(), testCollection); err != nil || c.snapshot == 0 {
+		if c, err := collectionIn(t.Context(), s.kit, testCollection); err != nil || c.snapshot == 0 {
 			t.Fatalf("the collection has no snapshot: %+v, %v", c, err)
 		}
 		found := searchIDs(t, v, vector.SearchParams{Limit: 1000}, query)

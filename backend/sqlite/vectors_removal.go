@@ -89,7 +89,7 @@ func (v *vectorIndex) applyRemovals(ctx context.Context, d documents, state *ind
 // existing returns the ids that have a document.
 func (d documents) existing(ctx context.Context, ids []string) (map[string]bool, error) {
 	found := make(map[string]bool)
-	err := d.kit.Read(ctx, func(q sqlkit.Querier) error {
+	err := d.db.Read(ctx, func(q sqlkit.Querier) error {
 		return q.Query(sqlExisting, func(r sqlkit.Row) error {
 			found[r.Text(0)] = true
 			return nil

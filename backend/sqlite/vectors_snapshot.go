@@ -31,7 +31,7 @@ type snapshotMeta struct{ ID, Seq, Removed int64 }
 
 // readSnapshot returns the index of the snapshot of a collection, nil if it is not valid.
 func (s *vectorIndexes) readSnapshot(ctx context.Context, v *vectorIndex, c *collectionRow, cfg ann.Config) (*indexState, error) {
-	r := &snapshotReader{ctx: ctx, kit: s.kit, owner: v.key.Owner, collection: c.id, snapshot: c.snapshot}
+	r := &snapshotReader{ctx: ctx, db: s.db, owner: v.key.Owner, collection: c.id, snapshot: c.snapshot}
 	index, text, err := vectors.ReadIndex(r, &c.Collection, cfg)
 	var meta snapshotMeta
 	if err == nil {
@@ -50,7 +50,7 @@ func (s *vectorIndexes) readSnapshot(ctx context.Context, v *vectorIndex, c *col
 // maybeSave saves a snapshot in the background if a quarter of the documents has changed since the
 // last one.
 func (s *vectorIndexes) maybeSave(v *vectorIndex, c *collectionRow) {
-	if s.kit.cfg.ReadOnly || v.changes.Load() < max(int64(s.minSnapshot), c.Documents/4) || v.saving.Swap(true) {
+	if s.noSnapshots || v.changes.Load() < max(int64(s.minSnapshot), c.Documents/4) || v.saving.Swap(true) {
 		return
 	}
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *vectorIndexes) close() {
 	s.mu.Unlock()
 	s.stop()
 	s.saves.Wait()
-	if closed || s.kit.cfg.ReadOnly {
+	if closed || s.noSnapshots {
 		return
 	}
 	for _, v := range all {
@@ -104,14 +104,14 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 		return err
 	}
 	number := 1 + rand.Int64N(1<<62) //nolint:gosec // need not be secret
-	w := &snapshotWriter{ctx: ctx, kit: s.kit, owner: v.key.Owner, collection: state.id, snapshot: number}
+	w := &snapshotWriter{ctx: ctx, db: s.db, owner: v.key.Owner, collection: state.id, snapshot: number}
 	if err := state.index.WriteSnapshot(w, meta); err != nil {
 		return err
 	}
 	if err := w.flush(); err != nil {
 		return err
 	}
-	err = s.kit.Write(ctx, func(tx sqlkit.Tx) error {
+	err = s.db.Write(ctx, func(tx sqlkit.Tx) error {
 		n, err := tx.Exec(sqlSetSnapshot, v.key.Owner, v.key.Collection, w.snapshot, state.id)
 		if err == nil && n == 0 { // the collection was deleted
 			err = vectorsql.MarkDeleted(tx, v.key.Owner, state.id)
@@ -131,7 +131,7 @@ func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 // snapshotWriter stores what is written to it in parts.
 type snapshotWriter struct {
 	ctx                  context.Context // the context of the call
-	kit                  *kit
+	db                   sqlkit.DB
 	owner                string
 	collection, snapshot int64
 	part                 int
@@ -152,7 +152,7 @@ func (w *snapshotWriter) Write(p []byte) (int, error) {
 func (w *snapshotWriter) flush() error { return w.store(w.buf) }
 
 func (w *snapshotWriter) store(data []byte) error {
-	err := w.kit.Write(w.ctx, func(tx sqlkit.Tx) error {
+	err := w.db.Write(w.ctx, func(tx sqlkit.Tx) error {
 		_, err := tx.Exec(sqlAddPart, w.owner, w.collection, w.snapshot, w.part, data)
 		return err
 	})
@@ -163,7 +163,7 @@ func (w *snapshotWriter) store(data []byte) error {
 // snapshotReader reads what a snapshotWriter stored.
 type snapshotReader struct {
 	ctx                  context.Context // the context of the call
-	kit                  *kit
+	db                   sqlkit.DB
 	owner                string
 	collection, snapshot int64
 	part                 int
@@ -174,7 +174,7 @@ type snapshotReader struct {
 func (r *snapshotReader) Read(p []byte) (int, error) {
 	for len(r.buf) == 0 {
 		found := false
-		err := r.kit.Read(r.ctx, func(q sqlkit.Querier) error {
+		err := r.db.Read(r.ctx, func(q sqlkit.Querier) error {
 			return q.Query(sqlReadPart, func(row sqlkit.Row) error {
 				r.buf, found = row.Bytes(0), true
 				return nil

@@ -119,7 +119,7 @@ func TestVectorSnapshotIsRead(t *testing.T) {
 		must(t, s.Close())
 		s, v = reopen(damage)
 		s.vectors.minSnapshot = 1 << 30 // to read it links no rows
-		c, err := s.kit.collection(t.Context(), testCollection)
+		c, err := collectionIn(t.Context(), s.kit, testCollection)
 		must(t, err)
 		if c.snapshot == 0 {
 			t.Fatalf("%s: the collection has no snapshot", name)

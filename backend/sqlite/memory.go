@@ -1,0 +1,222 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/holdfast-dev/holdfast/internal/migrate"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
+	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
+	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
+	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
+	"github.com/holdfast-dev/holdfast/store/vector"
+)
+
+// Memory stores the data that agents keep besides tasks in a database in memory. It is a part of package inmem. The
+// first change opens it. It has one connection and no goroutine, so it needs no Close.
+type Memory struct {
+	db             *memoryDB
+	vectors        *vectorIndexes
+	factEmbeddings *memorysql.EmbeddingCache
+}
+
+// memoryIndexes limits the memory of the indexes of documents, and with a quarter of it of the embeddings of facts.
+const memoryIndexes = 1 << 30
+
+// NewMemory returns an empty database.
+func NewMemory() *Memory {
+	db := new(memoryDB)
+	return &Memory{
+		db: db, vectors: newVectorIndexes(db, memoryIndexes, true, slog.New(slog.DiscardHandler)),
+		factEmbeddings: memorysql.NewEmbeddingCache(memoryIndexes / 4),
+	}
+}
+
+// Close discards the data. Later calls return [store.ErrClosed].
+func (m *Memory) Close() error {
+	m.vectors.close()
+	return m.db.close()
+}
+
+// LongTerm returns the facts. The memories of one database share their facts.
+func (m *Memory) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
+	return memorysql.New(m.db, cfg, m.factEmbeddings)
+}
+
+// Graph returns the graphs. now returns the current time; nil means time.Now.
+func (m *Memory) Graph(now func() time.Time) graph.Complete { return graphsql.New(m.db, now) }
+
+// History returns the transcripts. now returns the current time.
+func (m *Memory) History(now func() time.Time) history.Provider { return historysql.New(m.db, now) }
+
+// Vectors returns the documents.
+func (m *Memory) Vectors(cfg vector.Config) vector.Store { return newVectorStore(m.vectors, cfg) }
+
+// Blobs returns the blobs, in rows of about 1 MiB.
+func (m *Memory) Blobs(cfg blob.Config) *blob.Blobs {
+	if cfg.Inline == 0 {
+		cfg.Inline = blobInline
+	}
+	return blob.New(cfg, m.BlobRefs(), blobsql.Chunks(m.db))
+}
+
+// BlobRefs returns the rows of blobs, for a blob.Store with other contents.
+func (m *Memory) BlobRefs() blob.Refs { return blobsql.Refs(m.db) }
+
+// ApplyEffects applies the effects of a change, or none of them.
+func (m *Memory) ApplyEffects(c *store.Change) error {
+	return m.db.Write(context.Background(), func(tx sqlkit.Tx) error { return c.ApplyEffects(tx) })
+}
+
+// memoryDB implements sqlkit.DB with one connection.
+type memoryDB struct {
+	mu     sync.Mutex
+	conn   *conn // nil before the first change
+	closed bool
+	// cleanup closes the connection of a database that nobody has closed.
+	cleanup runtime.Cleanup
+}
+
+// Dialect implements sqlkit.DB.
+func (*memoryDB) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
+
+// Write implements sqlkit.DB. The first call opens the database.
+func (m *memoryDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	if m.conn == nil {
+		c, err := openMemory()
+		if err != nil {
+			return wrapError(err, "open a database in memory")
+		}
+		m.conn = c
+		m.cleanup = runtime.AddCleanup(m, func(c *conn) { _ = c.close() }, c)
+	}
+	if _, err := m.conn.exec("BEGIN"); err != nil {
+		return wrapError(err, "begin")
+	}
+	end := "ROLLBACK" // also if f panics
+	defer func() { _, _ = m.conn.exec(end) }()
+	err := f(m.tx(m.conn))
+	if err == nil {
+		end = "COMMIT"
+	}
+	return err
+}
+
+// Read implements sqlkit.DB. Before the first change, it reads a database that all share.
+func (m *memoryDB) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	if m.conn != nil {
+		return f(m.tx(m.conn))
+	}
+	empty, err := sharedMemory()
+	if err != nil {
+		return wrapError(err, "open a database in memory")
+	}
+	empty.Lock()
+	defer empty.Unlock()
+	return f(m.tx(empty.conn))
+}
+
+// ReadSnapshot implements sqlkit.SnapshotReader. Every read is one.
+func (m *memoryDB) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) error {
+	return m.Read(ctx, f)
+}
+
+func (m *memoryDB) check(ctx context.Context) error {
+	if m.closed {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// tx returns a transaction on a connection. It does not get the context of the call: a context that can be canceled
+// costs a goroutine for each statement.
+func (m *memoryDB) tx(c *conn) *kitTx {
+	return &kitTx{ctx: context.Background(), conn: c, in: func(db sqlkit.DB) bool { return db == sqlkit.DB(m) }}
+}
+
+func (m *memoryDB) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	open := !m.closed && m.conn != nil
+	m.closed = true
+	if !open {
+		return nil
+	}
+	m.cleanup.Stop()
+	return m.conn.close()
+}
+
+// emptyMemory returns the image of a database without rows.
+var emptyMemory = sync.OnceValues(func() ([]byte, error) {
+	migrations, err := migrate.Load(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	c, err := newMemoryConn()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range migrations {
+		if err := c.script(m.SQL); err != nil {
+			return nil, errors.Join(fmt.Errorf("migration %s: %w", m.Name, err), c.close())
+		}
+	}
+	image, err := c.raw.(interface{ Serialize() ([]byte, error) }).Serialize()
+	return image, errors.Join(err, c.close())
+})
+
+// emptyConn is a connection to a database without rows.
+type emptyConn struct {
+	sync.Mutex
+	*conn
+}
+
+// sharedMemory returns the database that is read in place of those that have had no change.
+var sharedMemory = sync.OnceValues(func() (*emptyConn, error) {
+	c, err := openMemory()
+	return &emptyConn{conn: c}, err
+})
+
+func newMemoryConn() (*conn, error) {
+	raw, err := new(sqlite.Driver).Open(":memory:")
+	return &conn{raw: raw, stmts: make(map[string]*stmt)}, err
+}
+
+// openMemory opens a copy of the empty database.
+func openMemory() (*conn, error) {
+	image, err := emptyMemory()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newMemoryConn()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.raw.(interface{ Deserialize(image []byte) error }).Deserialize(image); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
