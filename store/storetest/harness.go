@@ -27,6 +27,18 @@ type Harness struct {
 	Calls int
 }
 
+// Opened returns a fresh store. The test closes it.
+func (h Harness) Opened(t T) store.Store { return closed(t, h.Open(t)) }
+
+// Reopened returns the data of a store that it closes. The test closes the new store.
+func (h Harness) Reopened(t T, s store.Store) store.Store { return closed(t, h.Reopen(t, s)) }
+
+// closed closes a store at the end of a test.
+func closed(t T, s store.Store) store.Store {
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // Run runs the complete suite.
 func Run(t *testing.T, h Harness) { RunOn(Wrap(t), h) }
 
@@ -63,42 +75,42 @@ type test struct {
 
 func groups() []group {
 	return []group{
-		{"commit", commitTests()},
-		{"claim", claimTests()},
-		{"renew", renewTests()},
-		{"read", readTests()},
-		{"fold", foldTests()},
-		{"list", listTests()},
-		{"list queries", listQueryTests()},
-		{"steps", stepTests()},
-		{"idempotency", idempotencyTests()},
-		{"contexts", contextTests()},
-		{"save contexts", saveTests()},
-		{"parent contexts", parentTests()},
-		{"closed contexts", closedTests()},
-		{"list contexts", contextListTests()},
-		{"delete contexts", deleteTests()},
-		{"delete tasks", taskDeleteTests()},
-		{"expire tasks", taskExpireTests()},
-		{"expire contexts", contextExpireTests()},
-		{"feedback", feedbackTests()},
-		{"records", recordTests()},
-		{"effects", effectTests()},
-		{"save webhooks", webhookSaveTests()},
-		{"commit webhooks", webhookCommitTests()},
-		{"claim lanes", webhookClaimTests()},
-		{"acknowledge lanes", webhookAckTests()},
-		{"delete, revoke, replay and wake lanes", webhookMoveTests()},
-		{"list webhooks", webhookListTests()},
-		{"expire webhooks", webhookExpireTests()},
-		{"isolation", isolationTests()},
-		{"values", valueTests()},
-		{"aliasing", aliasTests()},
-		{"lifecycle", lifecycleTests()},
-		{"races", raceTests()},
-		{"context races", contextRaceTests()},
-		{"deletion races", deleteRaceTests()},
-		{"webhook races", webhookRaceTests()},
+		{"commit", commitTests},
+		{"claim", claimTests},
+		{"renew", renewTests},
+		{"read", readTests},
+		{"fold", foldTests},
+		{"list", listTests},
+		{"list queries", listQueryTests},
+		{"steps", stepTests},
+		{"idempotency", idempotencyTests},
+		{"contexts", contextTests},
+		{"save contexts", saveTests},
+		{"parent contexts", parentTests},
+		{"closed contexts", closedTests},
+		{"list contexts", contextListTests},
+		{"delete contexts", deleteTests},
+		{"delete tasks", taskDeleteTests},
+		{"expire tasks", taskExpireTests},
+		{"expire contexts", contextExpireTests},
+		{"feedback", feedbackTests},
+		{"records", recordTests},
+		{"effects", effectTests},
+		{"save webhooks", webhookSaveTests},
+		{"commit webhooks", webhookCommitTests},
+		{"claim lanes", webhookClaimTests},
+		{"acknowledge lanes", webhookAckTests},
+		{"delete, revoke, replay and wake lanes", webhookMoveTests},
+		{"list webhooks", webhookListTests},
+		{"expire webhooks", webhookExpireTests},
+		{"isolation", isolationTests},
+		{"values", valueTests},
+		{"aliasing", aliasTests},
+		{"lifecycle", lifecycleTests},
+		{"races", raceTests},
+		{"context races", contextRaceTests},
+		{"deletion races", deleteRaceTests},
+		{"webhook races", webhookRaceTests},
 		{"durability", durableTests()},
 	}
 }

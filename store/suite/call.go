@@ -1,9 +1,15 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // Reporter is the part of a test or a benchmark that reports failures.
@@ -52,6 +58,12 @@ func (o Outcome[V]) Fails(t Reporter, want error, call string, args ...any) {
 	}
 }
 
+// Rejected fails the test unless the call returned an error with a code.
+func (o Outcome[V]) Rejected(t Reporter, code a2a.Code, call string, args ...any) {
+	t.Helper()
+	Do(o.Err).Rejected(t, code, call, args...)
+}
+
 // Empty fails the test unless the call returned a slice or a map without elements, and no error.
 func (o Outcome[V]) Empty(t Reporter, call string, args ...any) {
 	t.Helper()
@@ -90,6 +102,38 @@ func (d Done) Fails(t Reporter, want error, call string, args ...any) {
 	}
 }
 
+// MayFail fails the test if there is another error than permitted.
+func (d Done) MayFail(t Reporter, permitted error, call string, args ...any) {
+	t.Helper()
+	if d.err != nil && !errors.Is(d.err, permitted) {
+		t.Errorf("%s = %v, want nil or %v", fmt.Sprintf(call, args...), d.err, permitted)
+	}
+}
+
+// Contains fails the test unless the call returned an error and its text contains another one.
+func (d Done) Contains(t Reporter, text, call string, args ...any) {
+	t.Helper()
+	if d.err == nil || !strings.Contains(d.err.Error(), text) {
+		t.Errorf("%s = %v, want an error that contains %q", fmt.Sprintf(call, args...), d.err, text)
+	}
+}
+
+// Rejected fails the test unless the call returned an error with a code.
+func (d Done) Rejected(t Reporter, code a2a.Code, call string, args ...any) {
+	t.Helper()
+	if d.err == nil || a2a.CodeOf(d.err) != code {
+		t.Errorf("%s = %v, want an error with code %s", fmt.Sprintf(call, args...), d.err, code)
+	}
+}
+
+// Canceled fails the test unless each of the errors of calls is context.Canceled.
+func Canceled(t Reporter, errs map[string]error) {
+	t.Helper()
+	for call, err := range errs {
+		Do(err).Fails(t, context.Canceled, "%s() with a canceled context", call)
+	}
+}
+
 // Err returns the error of a call with a value.
 func Err[V any](_ V, err error) error { return err }
 
@@ -98,6 +142,17 @@ func Equal[V any](t Reporter, got, want V, what string, args ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s = %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// Diff fails the test if there is a difference between two values.
+func Diff(t Reporter, what string, got, want any, options ...cmp.Option) {
+	t.Helper()
+	if reflect.DeepEqual(got, want) { // much faster, and the usual case
+		return
+	}
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 

@@ -67,13 +67,13 @@ type test struct {
 
 func groups() []group {
 	return []group{
-		{"contract", contractTests()},
-		{"rejections", rejectionTests()},
-		{"isolation", isolationTests()},
-		{"expiry", expiryTests()},
-		{"lists", listTests()},
-		{"restore", restoreTests()},
-		{"concurrency", raceTests()},
+		{"contract", contractTests},
+		{"rejections", rejectionTests},
+		{"isolation", isolationTests},
+		{"expiry", expiryTests},
+		{"lists", listTests},
+		{"restore", restoreTests},
+		{"concurrency", raceTests},
 		{"durability", durableTests()},
 		{"random calls", []test{{"have the same results as on a model", randomCalls}}},
 	}

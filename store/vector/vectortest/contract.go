@@ -85,9 +85,7 @@ func testIDs(f *fixture) {
 		f.Fatalf("Upsert() = %q", ids)
 	}
 	for i, d := range f.get(f.k, ids...) {
-		if d.ID != ids[i] {
-			f.Errorf("document %d has the id %q, want %q", i, d.ID, ids[i])
-		}
+		suite.Equal(f, d.ID, ids[i], "the id of document %d", i)
 	}
 }
 
