@@ -72,7 +72,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 500
 	}
-	all := slices.Concat(contractTests, walkTests, timeTests, transferTests, cypherTests, inputTests, raceTests, randomTests())
+	all := slices.Concat(contractTests, walkTests, timeTests, transferTests, cypherTests, inputTests, raceTests, randomTests)
 	if !h.Short {
 		all = append(all, largeTests...)
 	}

@@ -61,7 +61,7 @@ type test struct {
 
 func tests() []test {
 	return slices.Concat(appendTests, readTests, pairTests, expiryTests, editTests, pruneTests, searchTests, sessionTests, restoreTests,
-		isolationTests, inputTests, largeTests, raceTests, durableTests(), randomTests())
+		isolationTests, inputTests, largeTests, raceTests, durableTests, randomTests)
 }
 
 // start is the time of the clock at the beginning of a test.

@@ -22,9 +22,7 @@ var raceTests = []test{
 	{"one of many forks to the same session succeeds", raceForks},
 }
 
-func durableTests() []test {
-	return []test{{"everything is found after reopening the store", durable}}
-}
+var durableTests = []test{{"everything is found after reopening the store", durable}}
 
 // racers is the number of goroutines in a race.
 const racers = 64

@@ -3,6 +3,7 @@ package memorytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 		{"removal", longTermRemoval},
 		{"transfer", longTermTransfer},
 		{"input", longTermInput},
-		{"races", append(longTermRaces, longTermMixedRaces...)},
+		{"races", slices.Concat(longTermRaces, longTermMixedRaces)},
 		{"durability", longTermDurability()},
 		{"model", []longTermTest{{"random calls have the same results as on the model", longTermModelTest}}},
 	}

@@ -16,16 +16,14 @@ import (
 
 var inf = math.Inf(1)
 
-func inputTests() []test {
-	return []test{
-		{name: "invalid documents are rejected and nothing is stored", run: testInvalidWrites},
-		{name: "invalid searches are rejected", run: testInvalidSearches},
-		{name: "invalid keys and ids are rejected", run: testInvalidKeys},
-		{name: "any text is stored and found", run: testHostileText},
-		{name: "documents at the limits are stored", run: testLimits},
-		{name: "stores share no memory with their callers", run: testAliasing},
-		{name: "canceled calls change nothing", run: testCancel},
-	}
+var inputTests = []test{
+	{name: "invalid documents are rejected and nothing is stored", run: testInvalidWrites},
+	{name: "invalid searches are rejected", run: testInvalidSearches},
+	{name: "invalid keys and ids are rejected", run: testInvalidKeys},
+	{name: "any text is stored and found", run: testHostileText},
+	{name: "documents at the limits are stored", run: testLimits},
+	{name: "stores share no memory with their callers", run: testAliasing},
+	{name: "canceled calls change nothing", run: testCancel},
 }
 
 func (f *fixture) wantCode(call string, err error, code a2a.Code) {

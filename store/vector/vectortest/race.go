@@ -10,14 +10,12 @@ import (
 
 const racers = 64
 
-func raceTests() []test {
-	return []test{
-		{name: "of concurrent adds of an id one succeeds", run: testAddRace},
-		{name: "of concurrent first writes one fixes the collection", run: testFirstWriteRace},
-		{name: "concurrent upserts lose no document", run: testUpsertRace},
-		{name: "searches during changes return whole documents", run: testSearchRace},
-		{name: "writes during removals of the collection succeed", run: testRemovalRace},
-	}
+var raceTests = []test{
+	{name: "of concurrent adds of an id one succeeds", run: testAddRace},
+	{name: "of concurrent first writes one fixes the collection", run: testFirstWriteRace},
+	{name: "concurrent upserts lose no document", run: testUpsertRace},
+	{name: "searches during changes return whole documents", run: testSearchRace},
+	{name: "writes during removals of the collection succeed", run: testRemovalRace},
 }
 
 func testAddRace(f *fixture) {

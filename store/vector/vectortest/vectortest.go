@@ -49,7 +49,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 1000
 	}
-	all := slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), effectTests(), durableTests(), randomTests())
+	all := slices.Concat(contractTests, searchTests, embedTests(), inputTests, raceTests, effectTests(), durableTests, randomTests)
 	suite.Each(t, all, func(test test) string { return test.name }, func(t storetest.T, test test) {
 		test.run(newFixture(t, h, vector.Config{Embedder: test.embedder}))
 	})
