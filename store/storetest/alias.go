@@ -6,15 +6,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func aliasTests() []test {
-	return []test{
-		{"changing the arguments of a commit afterwards does not change the store", aliasArguments},
-		{"callers may change the results of reads", aliasResults},
-		{"callers may change the results of a claim", aliasClaim},
-		{"callers may change a returned idempotency record", aliasRecord},
-		{"callers may change feedback and steps", aliasFeedback},
-		{"callers may change contexts that they pass and receive", aliasContext},
-	}
+var aliasTests = []test{
+	{"changing the arguments of a commit afterwards does not change the store", aliasArguments},
+	{"callers may change the results of reads", aliasResults},
+	{"callers may change the results of a claim", aliasClaim},
+	{"callers may change a returned idempotency record", aliasRecord},
+	{"callers may change feedback and steps", aliasFeedback},
+	{"callers may change contexts that they pass and receive", aliasContext},
 }
 
 // modifyTask changes everything that is reachable from a task.

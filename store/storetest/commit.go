@@ -8,38 +8,34 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func commitTests() []test {
-	return []test{
-		{"a created task can be read", commitCreates},
-		{"a task is created once", commitCreatesOnce},
-		{"a change must name the current version", commitChecksVersion},
-		{"a change of an absent task is not found", commitOfAbsentTask},
-		{"a change under a lease needs that lease", commitChecksLease},
-		{"a lease is valid after its deadline until another worker claims the task", leaseHeldPastDeadline},
-		{"a change that removes the lease makes it lost", leaseRevoked},
-		{"a change with an unread message is rejected", commitChecksUnread},
-		{"a rejected change has no effect", rejectedChangeHasNoEffect},
-		{"a duplicate key has precedence over every other error", duplicateHasPrecedence},
-		{"a conflict has precedence over an unread message", guardPrecedesUnread},
-		{"changes of one call are independent", changesAreIndependent},
-		{"changes of one task in one call are applied in order", changesInOrder},
-		{"a call without changes does nothing", commitOfNothing},
-		{"a malformed change rejects the whole call", malformedChange},
-		{"sequences start at 1 and have no gaps", sequencesAreGapless},
-		{"sequences passed by the caller are ignored", callerSeqIgnored},
-		{"a change without events does not change the version", commitWithoutEvents},
-		{"a queue entry is replaced completely or not at all", queueEntryReplaced},
-		{"times are stored in UTC with millisecond precision", timePrecision},
-	}
+var commitTests = []test{
+	{"a created task can be read", commitCreates},
+	{"a task is created once", commitCreatesOnce},
+	{"a change must name the current version", commitChecksVersion},
+	{"a change of an absent task is not found", commitOfAbsentTask},
+	{"a change under a lease needs that lease", commitChecksLease},
+	{"a lease is valid after its deadline until another worker claims the task", leaseHeldPastDeadline},
+	{"a change that removes the lease makes it lost", leaseRevoked},
+	{"a change with an unread message is rejected", commitChecksUnread},
+	{"a rejected change has no effect", rejectedChangeHasNoEffect},
+	{"a duplicate key has precedence over every other error", duplicateHasPrecedence},
+	{"a conflict has precedence over an unread message", guardPrecedesUnread},
+	{"changes of one call are independent", changesAreIndependent},
+	{"changes of one task in one call are applied in order", changesInOrder},
+	{"a call without changes does nothing", commitOfNothing},
+	{"a malformed change rejects the whole call", malformedChange},
+	{"sequences start at 1 and have no gaps", sequencesAreGapless},
+	{"sequences passed by the caller are ignored", callerSeqIgnored},
+	{"a change without events does not change the version", commitWithoutEvents},
+	{"a queue entry is replaced completely or not at all", queueEntryReplaced},
+	{"times are stored in UTC with millisecond precision", timePrecision},
 }
 
 func commitCreates(f *fixture) {
 	k := key("t1")
 	events := []store.Event{clientMessage(at(0), "m1"), statusEvent(at(1), a2a.StateWorking)}
 	c := store.Change{Key: k, Create: &store.Create{ContextID: "c1"}, Events: events, Queue: leased(worker, at(100))}
-	if seq := f.commit(c); seq != 2 {
-		f.Errorf("Commit() = version %d, want 2", seq)
-	}
+	suite.Equal(f, f.commit(c), 2, "version of Commit()")
 	f.equal("Task()", f.task(k), fold(k, "c1", *leased(worker, at(100)), events...))
 	f.equal("Events()", f.events(k), withSeqs(events))
 }
@@ -56,9 +52,7 @@ func commitCreatesOnce(f *fixture) {
 func commitChecksVersion(f *fixture) {
 	k := key("t1")
 	f.create(k, at(0))
-	if seq := f.commit(changeAt(k, 1, statusEvent(at(1), a2a.StateWorking))); seq != 2 {
-		f.Errorf("Commit() = version %d, want 2", seq)
-	}
+	suite.Equal(f, f.commit(changeAt(k, 1, statusEvent(at(1), a2a.StateWorking))), 2, "version of Commit()")
 	before := f.task(k)
 	for _, version := range []int64{1, 3, 1 << 60} {
 		f.wantRejected(store.ErrConflict, changeAt(k, version, statusEvent(at(2), a2a.StateCompleted)))
@@ -82,13 +76,9 @@ func commitChecksLease(f *fixture) {
 	f.wantRejected(store.ErrLeaseLost, changeUnder(k, worker, 2, working))
 	f.wantRejected(store.ErrLeaseLost, changeUnder(k, worker, 0, working))
 	f.wantRejected(store.ErrLeaseLost, changeUnder(k, otherWorker, 1, working))
-	if seq := f.commit(changeUnder(k, worker, 1, working)); seq != 2 {
-		f.Errorf("Commit() = version %d, want 2", seq)
-	}
+	suite.Equal(f, f.commit(changeUnder(k, worker, 1, working)), 2, "version of Commit()")
 	f.commit(changeAt(k, 2, statusEvent(at(2), a2a.StateWorking)))
-	if seq := f.commit(changeUnder(k, worker, 1, statusEvent(at(3), a2a.StateCompleted))); seq != 4 {
-		f.Errorf("Commit() under a lease after a change by version = version %d, want 4", seq)
-	}
+	suite.Equal(f, f.commit(changeUnder(k, worker, 1, statusEvent(at(3), a2a.StateCompleted))), 4, "version of Commit() under a lease after a change by version")
 }
 
 func leaseHeldPastDeadline(f *fixture) {
@@ -133,13 +123,9 @@ func commitChecksUnread(f *fixture) {
 	f.wantRejected(store.ErrUnread, byVersion)
 
 	progress := changeUnder(k, worker, 1, statusEvent(at(3), a2a.StateWorking))
-	if seq := f.commit(progress); seq != 4 {
-		f.Errorf("Commit() without Seen = version %d, want 4", seq)
-	}
+	suite.Equal(f, f.commit(progress), 4, "version of Commit() without Seen")
 	done.Seen = 3
-	if seq := f.commit(done); seq != 5 {
-		f.Errorf("Commit() with Seen at the message = version %d, want 5", seq)
-	}
+	suite.Equal(f, f.commit(done), 5, "version of Commit() with Seen at the message")
 }
 
 func rejectedChangeHasNoEffect(f *fixture) {
@@ -306,9 +292,7 @@ func commitWithoutEvents(f *fixture) {
 	f.create(k, at(0))
 	c := changeAt(k, 1)
 	c.Queue = &store.QueueEntry{Phase: store.PhaseQueued, Turn: 4, DueAt: at(500)}
-	if seq := f.commit(c); seq != 1 {
-		f.Errorf("Commit() without events = version %d, want 1", seq)
-	}
+	suite.Equal(f, f.commit(c), 1, "version of Commit() without events")
 	f.equal("Task().Queue", f.task(k).Queue, *c.Queue)
 	f.equal("Events()", f.events(k), withSeqs([]store.Event{clientMessage(at(0), "m1")}))
 }

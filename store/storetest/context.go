@@ -8,15 +8,13 @@ import (
 
 // Tests of contexts that are created and updated by their tasks.
 
-func contextTests() []test {
-	return []test{
-		{"a context is created with its first task", contextCreatedByTask},
-		{"messages of the client move UpdatedAt forward", contextUpdatedByMessages},
-		{"messages of the agent do not move UpdatedAt", contextNotUpdatedByAgent},
-		{"owners have separate contexts", contextPerOwner},
-		{"tasks do not change the version of a context", contextVersion},
-		{"a context lists its newest tasks, oldest first", contextTasks},
-	}
+var contextTests = []test{
+	{"a context is created with its first task", contextCreatedByTask},
+	{"messages of the client move UpdatedAt forward", contextUpdatedByMessages},
+	{"messages of the agent do not move UpdatedAt", contextNotUpdatedByAgent},
+	{"owners have separate contexts", contextPerOwner},
+	{"tasks do not change the version of a context", contextVersion},
+	{"a context lists its newest tasks, oldest first", contextTasks},
 }
 
 func contextCreatedByTask(f *fixture) {

@@ -6,13 +6,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func closedTests() []test {
-	return []test{
-		{"a context that is not active rejects new tasks", closedRejectsTasks},
-		{"tasks of a context that is not active continue", closedTasksContinue},
-		{"a reactivated context accepts tasks", closedReopens},
-		{"ErrDuplicate and ErrExists have precedence over ErrContextClosed", closedPrecedence},
-	}
+var closedTests = []test{
+	{"a context that is not active rejects new tasks", closedRejectsTasks},
+	{"tasks of a context that is not active continue", closedTasksContinue},
+	{"a reactivated context accepts tasks", closedReopens},
+	{"ErrDuplicate and ErrExists have precedence over ErrContextClosed", closedPrecedence},
 }
 
 var closedStatuses = []a2a.ContextStatus{a2a.ContextPaused, a2a.ContextCompleted, a2a.ContextArchived, "unknown-status"}

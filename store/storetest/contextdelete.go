@@ -9,21 +9,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func deleteTests() []test {
-	return []test{
-		{"an absent context is not found", deleteAbsent},
-		{"a context with queued or leased tasks is not deleted", deleteBusy},
-		{"a context without tasks is deleted in one call", deleteEmpty},
-		{"a context is deleted in batches of any size", deleteBatches},
-		{"a deletion with limit 0 only starts", deleteOnlyStarts},
-		{"nothing is left of a deleted context", deleteAll},
-		{"a context pending deletion is not found", deleteHides},
-		{"changes of its tasks do not block a pending deletion", deleteAllowsAgentChanges},
-		{"a context with the id of a deleted one is new", deleteThenRecreate},
-		{"a lease of a deleted task is not valid for a new task with its id", deletedTaskLease},
-		{"deleting a context does not affect others", deleteKeepsOthers},
-		{"pending deletions are listed up to a limit", deletePendingLimit},
-	}
+var deleteTests = []test{
+	{"an absent context is not found", deleteAbsent},
+	{"a context with queued or leased tasks is not deleted", deleteBusy},
+	{"a context without tasks is deleted in one call", deleteEmpty},
+	{"a context is deleted in batches of any size", deleteBatches},
+	{"a deletion with limit 0 only starts", deleteOnlyStarts},
+	{"nothing is left of a deleted context", deleteAll},
+	{"a context pending deletion is not found", deleteHides},
+	{"changes of its tasks do not block a pending deletion", deleteAllowsAgentChanges},
+	{"a context with the id of a deleted one is new", deleteThenRecreate},
+	{"a lease of a deleted task is not valid for a new task with its id", deletedTaskLease},
+	{"deleting a context does not affect others", deleteKeepsOthers},
+	{"pending deletions are listed up to a limit", deletePendingLimit},
 }
 
 // createFullContext creates a context of n idle tasks with all kinds of related objects, and
@@ -265,9 +263,7 @@ func deleteThenRecreate(f *fixture) {
 		f.deleteContext("c1", 2, 1+round)
 
 		again := withKey(newTask(keys[0], "c1", at(5)), "create "+keys[0].ID, at(5))
-		if seq := f.commit(again); seq != 1 {
-			f.Errorf("Commit() of a recreated task = version %d, want 1", seq)
-		}
+		suite.Equal(f, f.commit(again), 1, "version of Commit() of a recreated task")
 		f.wantNoPendingDeletion(owner, "c1")
 		f.equal("Context()", f.context(owner, "c1"), implicitContext(owner, "c1", 5, keys[0].ID))
 		f.equal("Task()", f.task(keys[0]), fold(keys[0], "c1", *queued(), again.Events...))

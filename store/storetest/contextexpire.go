@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func contextExpireTests() []test {
-	return []test{
-		{"contexts without tasks expire by their last update", expireEmpty},
-		{"saved contexts expire separately", expireSavedContexts},
-		{"parents of contexts do not expire", expireParents},
-		{"all empty contexts are checked, in batches of any size", expireAllContextOwners},
-		{"a context does not expire while a task is created in it", raceExpireContexts},
-	}
+var contextExpireTests = []test{
+	{"contexts without tasks expire by their last update", expireEmpty},
+	{"saved contexts expire separately", expireSavedContexts},
+	{"parents of contexts do not expire", expireParents},
+	{"all empty contexts are checked, in batches of any size", expireAllContextOwners},
+	{"a context does not expire while a task is created in it", raceExpireContexts},
 }
 
 // createEmptyContexts creates contexts by creating a task in each, and deletes the tasks.

@@ -169,9 +169,7 @@ func (f *fixture) allFeedback(q store.FeedbackQuery) []store.Feedback {
 		if q.Cursor = page.Next; q.Cursor == nil {
 			return all
 		}
-		if len(page.Feedback) != q.Limit {
-			f.Errorf("Feedback() with limit %d = %d and a Next", q.Limit, len(page.Feedback))
-		}
+		suite.Equal(f, len(page.Feedback), q.Limit, "Feedback() with limit %d", q.Limit)
 	}
 	f.Fatalf("Feedback(%+v) has more than 200 pages", q)
 	return nil

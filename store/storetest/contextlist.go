@@ -7,22 +7,21 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func contextListTests() []test {
-	return []test{
-		{"a list of no contexts is empty", contextsEmpty},
-		{"contexts are sorted by every order and direction", contextsSorted},
-		{"contexts with equal names are sorted by creation time", contextsWithEqualNames},
-		{"every filter of contexts works alone and combined", contextsFiltered},
-		{"a filter by tags requires all of them", contextsTagged},
-		{"a creation time range includes its start and excludes its end", contextsBetween},
-		{"pages of contexts have no gaps and no duplicates", contextsPaged},
-		{"a full last page of contexts has no Next", contextsFullLastPage},
-		{"unchanged contexts are listed once while others change", contextsMoving},
-		{"listed contexts equal read contexts", contextsEqualRead},
-		{"contexts of other owners are not listed", contextsOfOthers},
-	}
+var contextListTests = []test{
+	{"a list of no contexts is empty", contextsEmpty},
+	{"contexts are sorted by every order and direction", contextsSorted},
+	{"contexts with equal names are sorted by creation time", contextsWithEqualNames},
+	{"every filter of contexts works alone and combined", contextsFiltered},
+	{"a filter by tags requires all of them", contextsTagged},
+	{"a creation time range includes its start and excludes its end", contextsBetween},
+	{"pages of contexts have no gaps and no duplicates", contextsPaged},
+	{"a full last page of contexts has no Next", contextsFullLastPage},
+	{"unchanged contexts are listed once while others change", contextsMoving},
+	{"listed contexts equal read contexts", contextsEqualRead},
+	{"contexts of other owners are not listed", contextsOfOthers},
 }
 
 var contextSorts = []store.ContextSort{store.ContextsByUpdated, store.ContextsByCreated, store.ContextsByName}
@@ -64,15 +63,11 @@ func (f *fixture) checkContexts(all []store.Context, q store.ContextQuery, limit
 	for range len(all)/limit + 2 {
 		page := f.contexts(q)
 		got = append(got, contextIDs(page.Contexts)...)
-		if page.Total != want.Total {
-			f.Errorf("Contexts(%+v) = total %d, want %d", q, page.Total, want.Total)
-		}
+		suite.Equal(f, page.Total, want.Total, "total of Contexts(%+v)", q)
 		if page.Next == nil {
 			break
 		}
-		if len(page.Contexts) != limit {
-			f.Errorf("Contexts() with limit %d = %d and a Next", limit, len(page.Contexts))
-		}
+		suite.Equal(f, len(page.Contexts), limit, "Contexts() with limit %d", limit)
 		q.Cursor, q.Offset = page.Next, 0
 	}
 	f.equal(fmt.Sprintf("the pages of Contexts(%+v)", q), got, contextIDs(want.Contexts))

@@ -9,16 +9,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func parentTests() []test {
-	return []test{
-		{"a parent must exist and have the same owner", parentAbsent},
-		{"a parent that would form a cycle is rejected", parentCycle},
-		{"a recreated parent cannot form a cycle", parentRecreated},
-		{"contexts nest up to MaxContextDepth", parentDepth},
-		{"ErrParentCycle has precedence over ErrParentDepth", parentDeepCycle},
-		{"a chain that grows at its root forms no cycle", parentChainGrowsAtRoot},
-		{"a parent may be closed or deleted", parentClosedOrDeleted},
-	}
+var parentTests = []test{
+	{"a parent must exist and have the same owner", parentAbsent},
+	{"a parent that would form a cycle is rejected", parentCycle},
+	{"a recreated parent cannot form a cycle", parentRecreated},
+	{"contexts nest up to MaxContextDepth", parentDepth},
+	{"ErrParentCycle has precedence over ErrParentDepth", parentDeepCycle},
+	{"a chain that grows at its root forms no cycle", parentChainGrowsAtRoot},
+	{"a parent may be closed or deleted", parentClosedOrDeleted},
 }
 
 // createChild creates a context with a parent, or without one if parent is "".

@@ -10,17 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func contextRaceTests() []test {
-	return []test{
-		{"one of many concurrent changes of a context succeeds", raceSaveContext},
-		{"one of many concurrent creations of a context succeeds", raceCreateContext},
-		{"a context is created once, by a task or by SaveContext", raceImplicitContext},
-		{"concurrent changes do not form a cycle of parents", raceParents},
-		{"an archived context has no unfinished task", raceArchive},
-		{"concurrent deletions delete a context", raceDeleteContext},
-		{"a task created during a deletion is not lost", raceDeleteCreate},
-		{"queued tasks are not deleted", raceDeleteBusy},
-	}
+var contextRaceTests = []test{
+	{"one of many concurrent changes of a context succeeds", raceSaveContext},
+	{"one of many concurrent creations of a context succeeds", raceCreateContext},
+	{"a context is created once, by a task or by SaveContext", raceImplicitContext},
+	{"concurrent changes do not form a cycle of parents", raceParents},
+	{"an archived context has no unfinished task", raceArchive},
+	{"concurrent deletions delete a context", raceDeleteContext},
+	{"a task created during a deletion is not lost", raceDeleteCreate},
+	{"queued tasks are not deleted", raceDeleteBusy},
 }
 
 // raceRounds is the number of repetitions of races between few goroutines.
@@ -74,9 +72,7 @@ func raceImplicitContext(f *fixture) {
 			}
 			_, err := f.trySaveContext(newContext(id, 7))
 			saved.Store(err == nil)
-			if err != nil && !errors.Is(err, store.ErrExists) {
-				f.Errorf("SaveContext() = %v, want ErrExists", err)
-			}
+			suite.Do(err).MayFail(f, store.ErrExists, "SaveContext()")
 		})
 		tasks := []string{id + "-1", id + "-2"}
 		want := implicitContext(owner, id, 7, tasks...)
@@ -118,9 +114,7 @@ func raceArchive(f *fixture) {
 			if i == 0 {
 				_, err := f.trySaveContext(archive)
 				archived.Store(err == nil)
-				if err != nil && !errors.Is(err, store.ErrBusy) {
-					f.Errorf("SaveContext() = %v, want ErrBusy", err)
-				}
+				suite.Do(err).MayFail(f, store.ErrBusy, "SaveContext()")
 				return
 			}
 			switch r := f.tryCommit(newTask(key(fmt.Sprint(id, "-", i)), id, at(i))); {
@@ -143,9 +137,7 @@ func raceDeleteContext(f *fixture) {
 	suite.Concurrently(8, func(i int) {
 		for range len(keys) + 2 {
 			more, err := f.s.DeleteContext(f.ctx, owner, "c1", 1+i%3)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				f.Errorf("DeleteContext() = %v, want nil or ErrNotFound", err)
-			}
+			suite.Do(err).MayFail(f, store.ErrNotFound, "DeleteContext()")
 			if err != nil || !more {
 				return
 			}
@@ -196,9 +188,7 @@ func raceDeleteCreate(f *fixture) {
 		f.wantNoTask(k)
 	}
 	page := f.list(store.Query{Owner: owner, ContextID: "c1", Limit: 1, Total: true})
-	if page.Total != total {
-		f.Errorf("Tasks() = total %d, want the %d that were created", page.Total, total)
-	}
+	suite.Equal(f, page.Total, total, "total of Tasks()")
 	if got := f.context(owner, "c1"); got.Version != 1 || got.Role != store.DefaultContextRole || got.TaskCount != total {
 		f.Errorf("Context() = %+v, want a new one with %d tasks", got, total)
 	}
@@ -215,16 +205,12 @@ func raceDeleteBusy(f *fixture) {
 			if i == 0 {
 				r := f.tryCommit(newTask(k, id, at(9)))
 				created.Store(r.Err == nil)
-				if r.Err != nil && !errors.Is(r.Err, store.ErrContextClosed) {
-					f.Errorf("Commit() = %v, want ErrContextClosed", r.Err)
-				}
+				suite.Do(r.Err).MayFail(f, store.ErrContextClosed, "Commit()")
 				return
 			}
 			_, err := f.s.DeleteContext(f.ctx, owner, id, 9)
 			deleted.Store(err == nil)
-			if err != nil && !errors.Is(err, store.ErrBusy) {
-				f.Errorf("DeleteContext() = %v, want ErrBusy", err)
-			}
+			suite.Do(err).MayFail(f, store.ErrBusy, "DeleteContext()")
 		})
 		if created.Load() {
 			f.task(k)

@@ -11,22 +11,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func saveTests() []test {
-	return []test{
-		{"a saved context is read back", saveRead},
-		{"every field can be replaced and cleared", saveFields},
-		{"special characters in texts of a context are preserved", saveTexts},
-		{"free-form maps of a context are read back as equal JSON", saveFreeForm},
-		{"fields that a change of a context cannot set are ignored", saveIgnored},
-		{"a change must name the current version of the context", saveVersion},
-		{"a context is created once", saveOnce},
-		{"a change moves UpdatedAt forward, never back", saveUpdatedAt},
-		{"errors of a context change have an order of precedence", saveOrder},
-		{"a malformed change of a context is an error", saveMalformed},
-		{"a change of a context stores its idempotency key", saveKey},
-		{"RequireFinished rejects a change while a task is unfinished", saveRequireFinished},
-		{"RequireFinished ignores tasks of other contexts and owners", saveTasksElsewhere},
-	}
+var saveTests = []test{
+	{"a saved context is read back", saveRead},
+	{"every field can be replaced and cleared", saveFields},
+	{"special characters in texts of a context are preserved", saveTexts},
+	{"free-form maps of a context are read back as equal JSON", saveFreeForm},
+	{"fields that a change of a context cannot set are ignored", saveIgnored},
+	{"a change must name the current version of the context", saveVersion},
+	{"a context is created once", saveOnce},
+	{"a change moves UpdatedAt forward, never back", saveUpdatedAt},
+	{"errors of a context change have an order of precedence", saveOrder},
+	{"a malformed change of a context is an error", saveMalformed},
+	{"a change of a context stores its idempotency key", saveKey},
+	{"RequireFinished rejects a change while a task is unfinished", saveRequireFinished},
+	{"RequireFinished ignores tasks of other contexts and owners", saveTasksElsewhere},
 }
 
 func saveRead(f *fixture) {
@@ -169,9 +167,7 @@ func saveVersion(f *fixture) {
 			}
 		}
 		got := f.saveContext(store.ContextChange{Context: fullContext(owner, "c1", 9), Version: version + 1})
-		if got.Version != version+2 {
-			f.Errorf("SaveContext() of version %d returned version %d", version+1, got.Version)
-		}
+		suite.Equal(f, got.Version, version+2, "version of SaveContext() of version %d", version+1)
 	}
 	f.wantSaveRejected(store.ErrNotFound, store.ContextChange{Context: fullContext(owner, "none", 1), Version: 1})
 

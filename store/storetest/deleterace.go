@@ -10,13 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func deleteRaceTests() []test {
-	return []test{
-		{"one of many concurrent deletions of a task succeeds", raceDeleteTask},
-		{"objects added during a deletion are deleted too, or rejected", raceDeleteWhileAdding},
-		{"a task is deleted or its events are delivered, not both in part", raceDeleteWhileDelivering},
-		{"concurrent removals count each task once", raceExpireTasks},
-	}
+var deleteRaceTests = []test{
+	{"one of many concurrent deletions of a task succeeds", raceDeleteTask},
+	{"objects added during a deletion are deleted too, or rejected", raceDeleteWhileAdding},
+	{"a task is deleted or its events are delivered, not both in part", raceDeleteWhileDelivering},
+	{"concurrent removals count each task once", raceExpireTasks},
 }
 
 func raceDeleteTask(f *fixture) {
@@ -63,9 +61,7 @@ func raceDeleteWhileAdding(f *fixture) {
 					return // the task was not completed during all attempts
 				}
 			}
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				f.Errorf("call %d = %v, want nil or ErrNotFound", i, err)
-			}
+			suite.Do(err).MayFail(f, store.ErrNotFound, "call %d", i)
 		})
 		if !deleted.Load() {
 			f.deleteTask(k, true)
@@ -93,15 +89,11 @@ func raceDeleteWhileDelivering(f *fixture) {
 			case 1:
 				_, err := f.s.ReplayWebhook(f.ctx, k, "p", cursorAt(0), at(2))
 				replayed.Store(err == nil)
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
-					f.Errorf("ReplayWebhook() = %v, want nil or ErrNotFound", err)
-				}
+				suite.Do(err).MayFail(f, store.ErrNotFound, "ReplayWebhook()")
 			default:
 				_, err := f.s.DeleteTask(f.ctx, k, false)
 				deleted.Store(err == nil)
-				if err != nil && !errors.Is(err, store.ErrUndelivered) {
-					f.Errorf("DeleteTask() = %v, want nil or ErrUndelivered", err)
-				}
+				suite.Do(err).MayFail(f, store.ErrUndelivered, "DeleteTask()")
 			}
 		})
 		if replayed.Load() && deleted.Load() {

@@ -16,21 +16,19 @@ import (
 )
 
 // The tests of effects append to transcripts of the store. They skip a store without such effects.
-func effectTests() []test {
-	return []test{
-		{"effects are applied with their change", effectsApply},
-		{"effects of a rejected change are not applied", effectsRejected},
-		{"a failing effect rejects its change with all effects", effectsFail},
-		{"a failing effect rejects no other change of the call", effectsFailOne},
-		{"changes of one call see the effects of earlier ones", effectsInOrder},
-		{"effects of another store are rejected", effectsForeign},
-		{"effects clear sessions and runs", effectsClear},
-		{"an effect that repeats an append changes nothing", effectsRepeat},
-		{"an effect appends to an expired session", effectsExpired},
-		{"effects save and delete facts, all or none", effectsFacts},
-		{"effects pin, unpin and delete blobs, all or none", effectsBlobs},
-		{"concurrent changes with effects lose and repeat nothing", effectsConcurrent},
-	}
+var effectTests = []test{
+	{"effects are applied with their change", effectsApply},
+	{"effects of a rejected change are not applied", effectsRejected},
+	{"a failing effect rejects its change with all effects", effectsFail},
+	{"a failing effect rejects no other change of the call", effectsFailOne},
+	{"changes of one call see the effects of earlier ones", effectsInOrder},
+	{"effects of another store are rejected", effectsForeign},
+	{"effects clear sessions and runs", effectsClear},
+	{"an effect that repeats an append changes nothing", effectsRepeat},
+	{"an effect appends to an expired session", effectsExpired},
+	{"effects save and delete facts, all or none", effectsFacts},
+	{"effects pin, unpin and delete blobs, all or none", effectsBlobs},
+	{"concurrent changes with effects lose and repeat nothing", effectsConcurrent},
 }
 
 var session = history.Key{Owner: owner, Agent: "agent", Session: "session"}
@@ -295,9 +293,7 @@ func effectsRepeat(f *fixture) {
 	old.Run, old.Fence = "fenced", 6
 	f.wantEffectError(1, history.ErrFenced, withEffects(changeAt(key("t1"), 1), f.appends("lost"), f.effect(t.AppendEffect(session, old))))
 	f.wantTexts("once", "a")
-	if _, err := t.AppendEffect(session, history.AppendParams{}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("AppendEffect() without messages = %v, want an error of invalid arguments", err)
-	}
+	suite.Call(t.AppendEffect(session, history.AppendParams{})).Rejected(f, a2a.CodeInvalid, "AppendEffect() without messages")
 }
 
 func effectsExpired(f *fixture) {
@@ -349,9 +345,7 @@ func effectsFacts(f *fixture) {
 	f.equal("facts", found(), []string{"green 2"})
 	f.commit(withEffects(changeAt(k, 1), save("blue"), remove, remove))
 	f.equal("facts", found(), []string{})
-	if _, err := t.SaveEffect(f.ctx, scope, "", memory.SaveParams{}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("SaveEffect() without content = %v, want an error of invalid arguments", err)
-	}
+	suite.Call(t.SaveEffect(f.ctx, scope, "", memory.SaveParams{})).Rejected(f, a2a.CodeInvalid, "SaveEffect() without content")
 }
 
 func effectsBlobs(f *fixture) {
@@ -377,9 +371,7 @@ func effectsBlobs(f *fixture) {
 	f.commit(withEffects(changeAt(k, 1), remove, remove, unpin))
 	suite.Call(blobs.Stat(f.ctx, owner, info.Ref)).Fails(f, blob.ErrNotFound, "Stat() of a deleted blob")
 	f.wantEffectError(0, blob.ErrNotFound, withEffects(changeAt(k, 1), pin))
-	if _, err := blobs.PinEffect(owner, info.Ref, ""); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("PinEffect() without a holder = %v, want an error of invalid arguments", err)
-	}
+	suite.Call(blobs.PinEffect(owner, info.Ref, "")).Rejected(f, a2a.CodeInvalid, "PinEffect() without a holder")
 }
 
 func effectsConcurrent(f *fixture) {

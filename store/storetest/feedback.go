@@ -7,16 +7,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func feedbackTests() []test {
-	return []test{
-		{"feedback is read back, newest first", feedbackRoundTrip},
-		{"feedback on an absent task is not found", feedbackAbsent},
-		{"a task accepts feedback with an id once", feedbackOnce},
-		{"feedback does not change the task", feedbackChangesNoTask},
-		{"pages of feedback have no gaps and no duplicates", feedbackPages},
-		{"a page of feedback continues at its cursor after more was added", feedbackCursorStable},
-		{"feedback is counted per owner and in total", feedbackSummaries},
-	}
+var feedbackTests = []test{
+	{"feedback is read back, newest first", feedbackRoundTrip},
+	{"feedback on an absent task is not found", feedbackAbsent},
+	{"a task accepts feedback with an id once", feedbackOnce},
+	{"feedback does not change the task", feedbackChangesNoTask},
+	{"pages of feedback have no gaps and no duplicates", feedbackPages},
+	{"a page of feedback continues at its cursor after more was added", feedbackCursorStable},
+	{"feedback is counted per owner and in total", feedbackSummaries},
 }
 
 func feedbackRoundTrip(f *fixture) {

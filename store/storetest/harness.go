@@ -27,6 +27,18 @@ type Harness struct {
 	Calls int
 }
 
+// Opened returns a fresh store. The test closes it.
+func (h Harness) Opened(t T) store.Store { return closed(t, h.Open(t)) }
+
+// Reopened returns the data of a store that it closes. The test closes the new store.
+func (h Harness) Reopened(t T, s store.Store) store.Store { return closed(t, h.Reopen(t, s)) }
+
+// closed closes a store at the end of a test.
+func closed(t T, s store.Store) store.Store {
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // Run runs the complete suite.
 func Run(t *testing.T, h Harness) { RunOn(Wrap(t), h) }
 
@@ -38,12 +50,9 @@ func RunOn(t T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 60
 	}
-	for _, g := range groups() {
-		t.Run(g.name, func(t T) {
-			t.Parallel()
-			suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
-		})
-	}
+	suite.Each(t, groups, func(g group) string { return g.name }, func(t T, g group) {
+		suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
+	})
 	t.Run("random calls have the same results as on the model", func(t T) {
 		t.Parallel()
 		runRandom(t, h)
@@ -61,44 +70,42 @@ type test struct {
 	run  func(f *fixture)
 }
 
-func groups() []group {
-	return []group{
-		{"commit", commitTests()},
-		{"claim", claimTests()},
-		{"renew", renewTests()},
-		{"read", readTests()},
-		{"fold", foldTests()},
-		{"list", listTests()},
-		{"list queries", listQueryTests()},
-		{"steps", stepTests()},
-		{"idempotency", idempotencyTests()},
-		{"contexts", contextTests()},
-		{"save contexts", saveTests()},
-		{"parent contexts", parentTests()},
-		{"closed contexts", closedTests()},
-		{"list contexts", contextListTests()},
-		{"delete contexts", deleteTests()},
-		{"delete tasks", taskDeleteTests()},
-		{"expire tasks", taskExpireTests()},
-		{"expire contexts", contextExpireTests()},
-		{"feedback", feedbackTests()},
-		{"records", recordTests()},
-		{"effects", effectTests()},
-		{"save webhooks", webhookSaveTests()},
-		{"commit webhooks", webhookCommitTests()},
-		{"claim lanes", webhookClaimTests()},
-		{"acknowledge lanes", webhookAckTests()},
-		{"delete, revoke, replay and wake lanes", webhookMoveTests()},
-		{"list webhooks", webhookListTests()},
-		{"expire webhooks", webhookExpireTests()},
-		{"isolation", isolationTests()},
-		{"values", valueTests()},
-		{"aliasing", aliasTests()},
-		{"lifecycle", lifecycleTests()},
-		{"races", raceTests()},
-		{"context races", contextRaceTests()},
-		{"deletion races", deleteRaceTests()},
-		{"webhook races", webhookRaceTests()},
-		{"durability", durableTests()},
-	}
+var groups = []group{
+	{"commit", commitTests},
+	{"claim", claimTests},
+	{"renew", renewTests},
+	{"read", readTests},
+	{"fold", foldTests},
+	{"list", listTests},
+	{"list queries", listQueryTests},
+	{"steps", stepTests},
+	{"idempotency", idempotencyTests},
+	{"contexts", contextTests},
+	{"save contexts", saveTests},
+	{"parent contexts", parentTests},
+	{"closed contexts", closedTests},
+	{"list contexts", contextListTests},
+	{"delete contexts", deleteTests},
+	{"delete tasks", taskDeleteTests},
+	{"expire tasks", taskExpireTests},
+	{"expire contexts", contextExpireTests},
+	{"feedback", feedbackTests},
+	{"records", recordTests},
+	{"effects", effectTests},
+	{"save webhooks", webhookSaveTests},
+	{"commit webhooks", webhookCommitTests},
+	{"claim lanes", webhookClaimTests},
+	{"acknowledge lanes", webhookAckTests},
+	{"delete, revoke, replay and wake lanes", webhookMoveTests},
+	{"list webhooks", webhookListTests},
+	{"expire webhooks", webhookExpireTests},
+	{"isolation", isolationTests},
+	{"values", valueTests},
+	{"aliasing", aliasTests},
+	{"lifecycle", lifecycleTests},
+	{"races", raceTests},
+	{"context races", contextRaceTests},
+	{"deletion races", deleteRaceTests},
+	{"webhook races", webhookRaceTests},
+	{"durability", durableTests()},
 }

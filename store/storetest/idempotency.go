@@ -11,24 +11,20 @@ import (
 
 // Tests of steps and idempotency records.
 
-func stepTests() []test {
-	return []test{
-		{"steps are read back per turn in order", stepsPerTurn},
-		{"an existing step is replaced at its position", stepsReplaced},
-		{"an absent task has no steps", stepsAbsent},
-		{"a step's result may be empty", stepsEmptyResult},
-		{"artifacts of steps are read back", stepsKeepArtifacts},
-	}
+var stepTests = []test{
+	{"steps are read back per turn in order", stepsPerTurn},
+	{"an existing step is replaced at its position", stepsReplaced},
+	{"an absent task has no steps", stepsAbsent},
+	{"a step's result may be empty", stepsEmptyResult},
+	{"artifacts of steps are read back", stepsKeepArtifacts},
 }
 
-func idempotencyTests() []test {
-	return []test{
-		{"a record contains the version after its change", recordSeq},
-		{"a duplicate returns the existing record", recordDuplicate},
-		{"a key can be used once within one call", recordTwiceInCall},
-		{"owners have separate keys", recordPerOwner},
-		{"records from before a time expire, up to a limit", recordExpiry},
-	}
+var idempotencyTests = []test{
+	{"a record contains the version after its change", recordSeq},
+	{"a duplicate returns the existing record", recordDuplicate},
+	{"a key can be used once within one call", recordTwiceInCall},
+	{"owners have separate keys", recordPerOwner},
+	{"records from before a time expire, up to a limit", recordExpiry},
 }
 
 func step(turn int, name, result string) store.Step {

@@ -6,12 +6,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func isolationTests() []test {
-	return []test{
-		{"every method hides the objects of other owners", isolationAbsent},
-		{"equal ids of two owners are separate", isolationSameIDs},
-		{"similar names are different owners", isolationSimilarOwners},
-	}
+var isolationTests = []test{
+	{"every method hides the objects of other owners", isolationAbsent},
+	{"equal ids of two owners are separate", isolationSameIDs},
+	{"similar names are different owners", isolationSimilarOwners},
 }
 
 func isolationAbsent(f *fixture) {

@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func lifecycleTests() []test {
-	return []test{
-		{"an open store answers Ping and Info", openStore},
-		{"a closed store returns ErrClosed from every call", closedStore},
-		{"closing again has no effect", closedTwice},
-		{"a call with a canceled context has no effect", canceledContext},
-		{"Close waits for the calls in progress", closeWaits},
-	}
+var lifecycleTests = []test{
+	{"an open store answers Ping and Info", openStore},
+	{"a closed store returns ErrClosed from every call", closedStore},
+	{"closing again has no effect", closedTwice},
+	{"a call with a canceled context has no effect", canceledContext},
+	{"Close waits for the calls in progress", closeWaits},
 }
 
 // calls returns a call of every method that can fail, by name.

@@ -8,26 +8,25 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func listTests() []test {
-	return []test{
-		{"a list of no tasks is empty", listEmpty},
-		{"tasks are listed by status time, newest first", listOrderTest},
-		{"tasks with equal times are listed by id, descending", listTies},
-		{"a change of status moves a task in the list", listMoves},
-		{"a chunk of an artifact does not move a task", listChunkStays},
-		{"every filter works alone and combined", listFilters},
-		{"pages have no gaps and no duplicates", listPages},
-		{"a page ends when it exceeds MaxBytes", listBytes},
-		{"a full last page has no Next", listFullLastPage},
-		{"a page continues at its cursor after the task at it moved", listCursorMoved},
-		{"Total counts all matching tasks", listTotal},
-		{"Total stops at TotalLimit", listTotalLimit},
-		{"listed tasks equal read tasks", listEqualsRead},
-		{"a list returns outlines of tasks that the caller has cached", listCached},
-		{"Cached is called with the current versions of the tasks", listCachedVersions},
-	}
+var listTests = []test{
+	{"a list of no tasks is empty", listEmpty},
+	{"tasks are listed by status time, newest first", listOrderTest},
+	{"tasks with equal times are listed by id, descending", listTies},
+	{"a change of status moves a task in the list", listMoves},
+	{"a chunk of an artifact does not move a task", listChunkStays},
+	{"every filter works alone and combined", listFilters},
+	{"pages have no gaps and no duplicates", listPages},
+	{"a page ends when it exceeds MaxBytes", listBytes},
+	{"a full last page has no Next", listFullLastPage},
+	{"a page continues at its cursor after the task at it moved", listCursorMoved},
+	{"Total counts all matching tasks", listTotal},
+	{"Total stops at TotalLimit", listTotalLimit},
+	{"listed tasks equal read tasks", listEqualsRead},
+	{"a list returns outlines of tasks that the caller has cached", listCached},
+	{"Cached is called with the current versions of the tasks", listCachedVersions},
 }
 
 func listBytes(f *fixture) {
@@ -144,9 +143,7 @@ func (f *fixture) checkPages(q store.Query, want []*store.Task) {
 		if page.Next == nil {
 			break
 		}
-		if len(page.Tasks) != q.Limit {
-			f.Errorf("Tasks() with limit %d = %d and a Next", q.Limit, len(page.Tasks))
-		}
+		suite.Equal(f, len(page.Tasks), q.Limit, "Tasks() with limit %d", q.Limit)
 		q.Cursor = page.Next
 	}
 	if d := diff(got, ids(want)); d != "" {
@@ -223,17 +220,11 @@ func listCursorMoved(f *fixture) {
 func listTotal(f *fixture) {
 	f.createTasks(30)
 	page := f.list(store.Query{Owner: owner, Limit: 4})
-	if page.Total != -1 {
-		f.Errorf("Tasks() without Total = total %d, want -1", page.Total)
-	}
+	suite.Equal(f, page.Total, -1, "total of Tasks() without Total")
 	page = f.list(store.Query{Owner: owner, Limit: 4, Cursor: page.Next, Total: true})
-	if page.Total != 30 {
-		f.Errorf("Tasks() of a later page = total %d, want 30", page.Total)
-	}
+	suite.Equal(f, page.Total, 30, "total of Tasks() of a later page")
 	page = f.list(store.Query{Owner: owner, ContextID: "c2", Limit: 4, Total: true})
-	if page.Total != 10 {
-		f.Errorf("Tasks() of a context = total %d, want 10", page.Total)
-	}
+	suite.Equal(f, page.Total, 10, "total of Tasks() of a context")
 }
 
 // listTotalLimit uses queries that have a counter or an index, and queries that have not.

@@ -13,14 +13,12 @@ import (
 
 // Tests of lists of tasks in all orders.
 
-func listQueryTests() []test {
-	return []test{
-		{"tasks are sorted by either time in both directions", queryOrders},
-		{"a creation time range includes its start and excludes its end", queryCreated},
-		{"every combination of filters and orders is correct", queryAll},
-		{"an offset skips the first tasks", queryOffset},
-		{"a page ends when it exceeds MaxBytes, in every order", queryBytes},
-	}
+var listQueryTests = []test{
+	{"tasks are sorted by either time in both directions", queryOrders},
+	{"a creation time range includes its start and excludes its end", queryCreated},
+	{"every combination of filters and orders is correct", queryAll},
+	{"an offset skips the first tasks", queryOffset},
+	{"a page ends when it exceeds MaxBytes, in every order", queryBytes},
 }
 
 // orders returns the query in the four orders of a list of tasks.

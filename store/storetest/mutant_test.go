@@ -44,7 +44,7 @@ func shortestFirst(t *testing.T) []test {
 	t.Helper()
 	calls := make(map[string]int)
 	var tests []test
-	for _, g := range groups() {
+	for _, g := range groups {
 		for _, test := range g.tests {
 			test.name = g.name + ": " + test.name
 			var n atomic.Int64

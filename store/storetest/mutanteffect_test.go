@@ -78,7 +78,7 @@ func (m *effectMutant) Commit(ctx context.Context, changes ...store.Change) ([]s
 func TestSuiteCatchesBrokenEffects(t *testing.T) {
 	suite.Mutants(t, effectMutants, func(t T, mutate func(s *inmem.Store, c *store.Change) (after func())) {
 		h := Harness{Open: func(T) store.Store { return &effectMutant{inmem.New(), mutate} }}
-		for _, test := range effectTests() {
+		for _, test := range effectTests {
 			if test.name != "concurrent changes with effects lose and repeat nothing" {
 				t.Run(test.name, func(t T) { test.run(newFixture(t, h)) })
 			}

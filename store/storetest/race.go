@@ -11,16 +11,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func raceTests() []test {
-	return []test{
-		{"one of many concurrent creations of a task succeeds", raceCreate},
-		{"one of many concurrent changes with one idempotency key succeeds", raceIdempotencyKey},
-		{"no update is lost", raceUpdates},
-		{"every task is claimed once", raceClaims},
-		{"one of concurrent cancel and complete succeeds", raceCancel},
-		{"a read never returns a partial change", raceReaders},
-		{"a list has no duplicates during changes", raceList},
-	}
+var raceTests = []test{
+	{"one of many concurrent creations of a task succeeds", raceCreate},
+	{"one of many concurrent changes with one idempotency key succeeds", raceIdempotencyKey},
+	{"no update is lost", raceUpdates},
+	{"every task is claimed once", raceClaims},
+	{"one of concurrent cancel and complete succeeds", raceCancel},
+	{"a read never returns a partial change", raceReaders},
+	{"a list has no duplicates during changes", raceList},
 }
 
 // raceGoroutines is the number of goroutines in a race.
@@ -302,9 +300,7 @@ func raceList(f *fixture) {
 				}
 			}
 			suite.Equal(f, len(page.Tasks), n, "Tasks() during changes")
-			if page.Total != n {
-				f.Errorf("Tasks() during changes = total %d, want %d", page.Total, n)
-			}
+			suite.Equal(f, page.Total, n, "total of Tasks() during changes")
 		}
 	})
 }

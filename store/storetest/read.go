@@ -10,30 +10,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func readTests() []test {
-	return []test{
-		{"an absent task is not found", readAbsent},
-		{"a read can be limited to the newest messages", readHistory},
-		{"a read can omit artifacts and content", readWithoutArtifacts},
-		{"a log is read in pages", readEvents},
-		{"a read after the end of a log is empty", readEventsPastEnd},
-		{"log rows report the size of their events", readLogRows},
-		{"Versions returns the tasks that exist", readVersions},
-	}
+var readTests = []test{
+	{"an absent task is not found", readAbsent},
+	{"a read can be limited to the newest messages", readHistory},
+	{"a read can omit artifacts and content", readWithoutArtifacts},
+	{"a log is read in pages", readEvents},
+	{"a read after the end of a log is empty", readEventsPastEnd},
+	{"log rows report the size of their events", readLogRows},
+	{"Versions returns the tasks that exist", readVersions},
 }
 
-func foldTests() []test {
-	return []test{
-		{"a task equals its log applied in order, at every version", foldEveryVersion},
-		{"streamed text chunks are joined to one part", foldChunks},
-		{"chunks of many changes are joined", foldManyChunks},
-		{"a correct snapshot is used", snapshotCorrect},
-		{"an incorrect snapshot is ignored", snapshotWrong},
-		{"a snapshot that lacks a message is ignored", snapshotStale},
-		{"a snapshot is not used after the next change", snapshotOutdated},
-		{"a read of a long log is limited to about the size of the task", snapshotsBoundReads},
-		{"large content is read back", func(f *fixture) { largeContent(f, func() {}) }},
-	}
+var foldTests = []test{
+	{"a task equals its log applied in order, at every version", foldEveryVersion},
+	{"streamed text chunks are joined to one part", foldChunks},
+	{"chunks of many changes are joined", foldManyChunks},
+	{"a correct snapshot is used", snapshotCorrect},
+	{"an incorrect snapshot is ignored", snapshotWrong},
+	{"a snapshot that lacks a message is ignored", snapshotStale},
+	{"a snapshot is not used after the next change", snapshotOutdated},
+	{"a read of a long log is limited to about the size of the task", snapshotsBoundReads},
+	{"large content is read back", func(f *fixture) { largeContent(f, func() {}) }},
 }
 
 func readAbsent(f *fixture) {

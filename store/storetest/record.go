@@ -12,20 +12,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func recordTests() []test {
-	return []test{
-		{"records are committed with their task", recordsCommit},
-		{"a change with a conflicting record has no effect", recordsConflict},
-		{"other reasons to reject a change precede a conflicting record", recordsPrecedence},
-		{"changes of one call see the records of earlier ones", recordsInOrder},
-		{"records are saved without a task, all or none", recordsSave},
-		{"records are listed by namespace and key", recordsList},
-		{"records have limits", recordsLimits},
-		{"records belong to owners", recordsPerOwner},
-		{"records remain when their task and context are deleted", recordsRemain},
-		{"one of concurrent changes of a record succeeds", recordsRace},
-		{"records that expired before a time are removed, up to a limit", recordsExpire},
-	}
+var recordTests = []test{
+	{"records are committed with their task", recordsCommit},
+	{"a change with a conflicting record has no effect", recordsConflict},
+	{"other reasons to reject a change precede a conflicting record", recordsPrecedence},
+	{"changes of one call see the records of earlier ones", recordsInOrder},
+	{"records are saved without a task, all or none", recordsSave},
+	{"records are listed by namespace and key", recordsList},
+	{"records have limits", recordsLimits},
+	{"records belong to owners", recordsPerOwner},
+	{"records remain when their task and context are deleted", recordsRemain},
+	{"one of concurrent changes of a record succeeds", recordsRace},
+	{"records that expired before a time are removed, up to a limit", recordsExpire},
 }
 
 func valueChange(namespace, key string, version int64, value string) store.RecordChange {
@@ -221,14 +219,10 @@ func recordsLimits(f *fixture) {
 		{"version", []store.RecordChange{valueRemoval("n", "k", 0)}},
 		{"twice", []store.RecordChange{valueChange("n", "k", 0, ""), valueChange("n", "k", 1, "")}},
 	} {
-		if err := f.s.SaveRecords(f.ctx, owner, test.changes...); err == nil || !strings.Contains(err.Error(), test.part) {
-			f.Errorf("SaveRecords() = %v, want an error about %q", err, test.part)
-		}
+		suite.Do(f.s.SaveRecords(f.ctx, owner, test.changes...)).Contains(f, test.part, "SaveRecords()")
 		c := newTask(key("t1"), "c1", at(0))
 		c.Records = test.changes
-		if _, err := f.s.Commit(f.ctx, c); err == nil || !strings.Contains(err.Error(), test.part) {
-			f.Errorf("Commit() = %v, want an error about %q", err, test.part)
-		}
+		suite.Do(suite.Err(f.s.Commit(f.ctx, c))).Contains(f, test.part, "Commit()")
 	}
 	f.wantNoTask(key("t1"))
 }

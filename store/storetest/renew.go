@@ -9,14 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func renewTests() []test {
-	return []test{
-		{"a renewed lease is not claimed at its previous deadline", renewExtends},
-		{"a lease can be renewed after its deadline", renewLate},
-		{"lost leases are reported and the others are extended", renewLost},
-		{"a renewal does not change the version or the log", renewIsQuiet},
-		{"renewing no leases has no effect", renewNothing},
-	}
+var renewTests = []test{
+	{"a renewed lease is not claimed at its previous deadline", renewExtends},
+	{"a lease can be renewed after its deadline", renewLate},
+	{"lost leases are reported and the others are extended", renewLost},
+	{"a renewal does not change the version or the log", renewIsQuiet},
+	{"renewing no leases has no effect", renewNothing},
 }
 
 func renewExtends(f *fixture) {

@@ -11,21 +11,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func taskDeleteTests() []test {
-	return []test{
-		{"nothing is left of a deleted task", deleteTaskEverything},
-		{"deleting a task does not affect other tasks of its context", deleteTaskKeepsOthers},
-		{"an unfinished task is not deleted", deleteTaskUnfinished},
-		{"a task with undelivered events is deleted only with force", deleteTaskUndelivered},
-		{"workers lose the lanes of a deleted task", deleteTaskLeased},
-		{"a task with the id of a deleted one is new", deleteTaskThenRecreate},
-		{"a task with much content is removed from reads at once", deleteTaskLarge},
-		{"a task with many dead letters is deleted", deleteTaskLetters},
-		{"a task of a context pending deletion can be deleted", deleteTaskOfPending},
-		{"no content of a deleted task is left after a restart", deleteTaskReopened},
-		{"a removed task has a removal until it is forgotten", taskRemovals},
-		{"a task that is not removed has no removal", noTaskRemovals},
-	}
+var taskDeleteTests = []test{
+	{"nothing is left of a deleted task", deleteTaskEverything},
+	{"deleting a task does not affect other tasks of its context", deleteTaskKeepsOthers},
+	{"an unfinished task is not deleted", deleteTaskUnfinished},
+	{"a task with undelivered events is deleted only with force", deleteTaskUndelivered},
+	{"workers lose the lanes of a deleted task", deleteTaskLeased},
+	{"a task with the id of a deleted one is new", deleteTaskThenRecreate},
+	{"a task with much content is removed from reads at once", deleteTaskLarge},
+	{"a task with many dead letters is deleted", deleteTaskLetters},
+	{"a task of a context pending deletion can be deleted", deleteTaskOfPending},
+	{"no content of a deleted task is left after a restart", deleteTaskReopened},
+	{"a removed task has a removal until it is forgotten", taskRemovals},
+	{"a task that is not removed has no removal", noTaskRemovals},
 }
 
 // createFullTask creates a completed task with all kinds of related objects. The events of its
@@ -231,9 +229,7 @@ func deleteTaskThenRecreate(f *fixture) {
 	}
 	again := newTask(k, "c2", at(50))
 	again.Webhooks = testWebhooks("p")
-	if seq := f.commit(again); seq != 1 {
-		f.Errorf("Commit() of a recreated task = version %d, want 1", seq)
-	}
+	suite.Equal(f, f.commit(again), 1, "version of Commit() of a recreated task")
 	f.equal("Task()", f.task(k), fold(k, "c2", *queued(), again.Events...))
 	f.equal("Lanes()", f.lane(k, "p"), newLane(committedWebhook(k, "p", 50), cursorAt(0), 1, 50))
 	f.equal("DeliveryAttempts()", f.deliveryAttempts(store.WebhookQuery{Owner: owner, TaskID: k.ID}), []store.DeliveryAttempt{})
@@ -308,9 +304,7 @@ func deleteTaskOfPending(f *fixture) {
 	f.deleteContextBatch("c1", 1)
 	for i := range 3 {
 		k := key(fmt.Sprint("t", i))
-		if _, err := f.s.DeleteTask(f.ctx, k, false); err != nil && !errors.Is(err, store.ErrNotFound) {
-			f.Errorf("DeleteTask(%s) = %v, want nil", taskName(k), err)
-		}
+		suite.Do(suite.Err(f.s.DeleteTask(f.ctx, k, false))).MayFail(f, store.ErrNotFound, "DeleteTask(%s)", taskName(k))
 		f.wantTaskGone(k)
 	}
 	f.deleteContext("c1", 3, 9)
@@ -337,12 +331,10 @@ func deleteTaskReopened(f *fixture) {
 	f.equal("Steps()", f.steps(key("t2"), 1), []store.Step{})
 }
 
-func taskExpireTests() []test {
-	return []test{
-		{"tasks expire by state and status time", expireByState},
-		{"unfinished tasks and those with undelivered events do not expire", expireKeepsUnfinished},
-		{"the tasks of all owners are checked, in batches of any size", expireAllOwners},
-	}
+var taskExpireTests = []test{
+	{"tasks expire by state and status time", expireByState},
+	{"unfinished tasks and those with undelivered events do not expire", expireKeepsUnfinished},
+	{"the tasks of all owners are checked, in batches of any size", expireAllOwners},
 }
 
 // expireTasks calls ExpireTasks until it is complete, purges, and returns the number of removed

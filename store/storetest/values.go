@@ -11,18 +11,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func valueTests() []test {
-	return []test{
-		{"special characters in texts are preserved", valueTexts},
-		{"ids may contain special characters", valueIDs},
-		{"free-form values are read back as equal JSON", valueFreeForm},
-		{"numbers keep their value", valueNumbers},
-		{"files are read back byte for byte", valueFiles},
-		{"a text of a megabyte is read back completely", valueLarge},
-		{"a task without content is read back", valueEmpty},
-		{"every state is preserved, known or not", valueStates},
-		{"messages keep the ids of their task and context, or have none", valueMessageIDs},
-	}
+var valueTests = []test{
+	{"special characters in texts are preserved", valueTexts},
+	{"ids may contain special characters", valueIDs},
+	{"free-form values are read back as equal JSON", valueFreeForm},
+	{"numbers keep their value", valueNumbers},
+	{"files are read back byte for byte", valueFiles},
+	{"a text of a megabyte is read back completely", valueLarge},
+	{"a task without content is read back", valueEmpty},
+	{"every state is preserved, known or not", valueStates},
+	{"messages keep the ids of their task and context, or have none", valueMessageIDs},
 }
 
 var specialTexts = []string{

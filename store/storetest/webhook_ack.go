@@ -8,19 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookAckTests() []test {
-	return []test{
-		{"an acknowledgement releases the lane", ackReleases},
-		{"KeepLease keeps the lease", ackKeepsLease},
-		{"an acknowledgement sets the fields of the lane", ackSetsLane},
-		{"an acknowledgement is applied once", ackOnce},
-		{"a lease is lost when another worker claims the lane", ackAfterLeaseClaimed},
-		{"a lease of another worker, fence or webhook is rejected", ackOtherLease},
-		{"of several acknowledgements only those with a valid lease are applied", ackSomeLost},
-		{"acknowledging and renewing nothing has no effect", ackNothing},
-		{"a valid lease is renewed", renewLanesHeld},
-		{"a renewal reports lost leases", renewLanesLost},
-	}
+var webhookAckTests = []test{
+	{"an acknowledgement releases the lane", ackReleases},
+	{"KeepLease keeps the lease", ackKeepsLease},
+	{"an acknowledgement sets the fields of the lane", ackSetsLane},
+	{"an acknowledgement is applied once", ackOnce},
+	{"a lease is lost when another worker claims the lane", ackAfterLeaseClaimed},
+	{"a lease of another worker, fence or webhook is rejected", ackOtherLease},
+	{"of several acknowledgements only those with a valid lease are applied", ackSomeLost},
+	{"acknowledging and renewing nothing has no effect", ackNothing},
+	{"a valid lease is renewed", renewLanesHeld},
+	{"a renewal reports lost leases", renewLanesLost},
 }
 
 func ackReleases(f *fixture) {

@@ -8,25 +8,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookMoveTests() []test {
-	return []test{
-		{"an unleased webhook is deleted at once", webhookDeleted},
-		{"a leased webhook is removed from reads and busy until it is released", webhookDeletedBusy},
-		{"a leased webhook is busy until its lease ends", webhookDeletedLeaseEnds},
-		{"no method finds a deleted webhook", webhookDeletedInvisible},
-		{"a deleted webhook can be saved again", webhookDeletedSaved},
-		{"a recreated webhook does not accept an old lease", webhookRecreated},
-		{"a lane with a revoked lease waits for its worker", leaseOfLaneRevoked},
-		{"a lane with a revoked lease can be claimed after LeaseUntil", revokedLeaseEnds},
-		{"a lane with a revoked lease can be deleted", revokedLaneDeleted},
-		{"a replayed lane sends its events again", webhookReplayed},
-		{"a replay removes the dead letters after the cursor", webhookReplayedLetters},
-		{"a replayed lane is active and due", webhookReplayedState},
-		{"a replay never moves a lane forward", webhookReplayedForward},
-		{"lanes of an endpoint are woken, the first due first", lanesWoken},
-		{"lanes that are leased, due or not pending are not woken", lanesNotWoken},
-		{"watchers are notified of lanes that become due", lanesWatched},
-	}
+var webhookMoveTests = []test{
+	{"an unleased webhook is deleted at once", webhookDeleted},
+	{"a leased webhook is removed from reads and busy until it is released", webhookDeletedBusy},
+	{"a leased webhook is busy until its lease ends", webhookDeletedLeaseEnds},
+	{"no method finds a deleted webhook", webhookDeletedInvisible},
+	{"a deleted webhook can be saved again", webhookDeletedSaved},
+	{"a recreated webhook does not accept an old lease", webhookRecreated},
+	{"a lane with a revoked lease waits for its worker", leaseOfLaneRevoked},
+	{"a lane with a revoked lease can be claimed after LeaseUntil", revokedLeaseEnds},
+	{"a lane with a revoked lease can be deleted", revokedLaneDeleted},
+	{"a replayed lane sends its events again", webhookReplayed},
+	{"a replay removes the dead letters after the cursor", webhookReplayedLetters},
+	{"a replayed lane is active and due", webhookReplayedState},
+	{"a replay never moves a lane forward", webhookReplayedForward},
+	{"lanes of an endpoint are woken, the first due first", lanesWoken},
+	{"lanes that are leased, due or not pending are not woken", lanesNotWoken},
+	{"watchers are notified of lanes that become due", lanesWatched},
 }
 
 func webhookDeleted(f *fixture) {

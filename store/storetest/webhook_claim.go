@@ -10,24 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookClaimTests() []test {
-	return []test{
-		{"a claimed lane contains its events and its task's properties", laneClaimed},
-		{"a lane is not claimed before it is due", laneDue},
-		{"any worker claims a lane whose lease has ended", laneLeaseEnds},
-		{"Takeover ends only the leases of other workers", laneTakeover},
-		{"a lane due after the horizon is claimed", laneHorizon},
-		{"lanes found due are not lost when the clock is set back", laneClockBack},
-		{"a lane that is not pending is not claimed", laneNotPending},
-		{"the longest due lane of an owner is claimed first", laneOrder},
-		{"owners are visited round-robin", laneFairOwners},
-		{"a claim continues after AfterOwner", laneAfterOwner},
-		{"a claim skips the owners in Skip", laneSkip},
-		{"a claim returns at most Limit lanes", laneLimit},
-		{"a claim reads at most Events events per lane", laneEvents},
-		{"a claim reads events up to Bytes", laneBytes},
-		{"a claim does not read events larger than LargestRow", laneLargeEvents},
-	}
+var webhookClaimTests = []test{
+	{"a claimed lane contains its events and its task's properties", laneClaimed},
+	{"a lane is not claimed before it is due", laneDue},
+	{"any worker claims a lane whose lease has ended", laneLeaseEnds},
+	{"Takeover ends only the leases of other workers", laneTakeover},
+	{"a lane due after the horizon is claimed", laneHorizon},
+	{"lanes found due are not lost when the clock is set back", laneClockBack},
+	{"a lane that is not pending is not claimed", laneNotPending},
+	{"the longest due lane of an owner is claimed first", laneOrder},
+	{"owners are visited round-robin", laneFairOwners},
+	{"a claim continues after AfterOwner", laneAfterOwner},
+	{"a claim skips the owners in Skip", laneSkip},
+	{"a claim returns at most Limit lanes", laneLimit},
+	{"a claim reads at most Events events per lane", laneEvents},
+	{"a claim reads events up to Bytes", laneBytes},
+	{"a claim does not read events larger than LargestRow", laneLargeEvents},
 }
 
 func laneClaimed(f *fixture) {

@@ -7,21 +7,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func webhookCommitTests() []test {
-	return []test{
-		{"a task is created with webhooks", webhookCommitCreates},
-		{"a change adds a webhook that starts at its cursor", webhookCommitAdds},
-		{"a change replaces an existing webhook", webhookCommitReplaces},
-		{"an idle lane becomes due with the last event of a commit", webhookTailIdle},
-		{"a commit does not make a lane in backoff due", webhookTailBackoff},
-		{"a commit does not change a lease", webhookTailLeased},
-		{"a commit makes a leased lane due that was not pending", webhookTailKeptLease},
-		{"a claim of a task makes its lanes due", webhookTailClaim},
-		{"commits move the tail of inactive lanes too", webhookTailInactive},
-		{"changes of one call move a tail in order", webhookTailCall},
-		{"a rejected change adds no webhook and moves no tail", webhookCommitRejected},
-		{"a malformed change and the others of its call add no webhook", webhookMalformed},
-	}
+var webhookCommitTests = []test{
+	{"a task is created with webhooks", webhookCommitCreates},
+	{"a change adds a webhook that starts at its cursor", webhookCommitAdds},
+	{"a change replaces an existing webhook", webhookCommitReplaces},
+	{"an idle lane becomes due with the last event of a commit", webhookTailIdle},
+	{"a commit does not make a lane in backoff due", webhookTailBackoff},
+	{"a commit does not change a lease", webhookTailLeased},
+	{"a commit makes a leased lane due that was not pending", webhookTailKeptLease},
+	{"a claim of a task makes its lanes due", webhookTailClaim},
+	{"commits move the tail of inactive lanes too", webhookTailInactive},
+	{"changes of one call move a tail in order", webhookTailCall},
+	{"a rejected change adds no webhook and moves no tail", webhookCommitRejected},
+	{"a malformed change and the others of its call add no webhook", webhookMalformed},
 }
 
 func webhookCommitCreates(f *fixture) {

@@ -9,18 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookExpireTests() []test {
-	return []test{
-		{"old attempts are removed", expireAttempts},
-		{"old dead letters are removed, but no undelivered events", expireLetters},
-		{"webhooks of finished tasks are removed after delivery", expireFinishedWebhooks},
-		{"long-running webhooks have a limit of their own", expireLongRunning},
-		{"webhooks with undelivered events or of unfinished tasks are not removed", expireKeepsUnfinishedWebhooks},
-		{"at most limit records of each kind are removed", expireWebhookLimit},
-		{"zero times remove nothing", expireZeroTimes},
-		{"nothing is left of the webhooks of a deleted context", webhookContextDeleted},
-		{"leased webhooks of a deleted context are removed too", webhookContextDeletedHeld},
-	}
+var webhookExpireTests = []test{
+	{"old attempts are removed", expireAttempts},
+	{"old dead letters are removed, but no undelivered events", expireLetters},
+	{"webhooks of finished tasks are removed after delivery", expireFinishedWebhooks},
+	{"long-running webhooks have a limit of their own", expireLongRunning},
+	{"webhooks with undelivered events or of unfinished tasks are not removed", expireKeepsUnfinishedWebhooks},
+	{"at most limit records of each kind are removed", expireWebhookLimit},
+	{"zero times remove nothing", expireZeroTimes},
+	{"nothing is left of the webhooks of a deleted context", webhookContextDeleted},
+	{"leased webhooks of a deleted context are removed too", webhookContextDeletedHeld},
 }
 
 func (f *fixture) expireWebhooks(p store.WebhookExpiry, limit int) int {

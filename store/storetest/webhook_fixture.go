@@ -335,9 +335,7 @@ func allPages[V any](f *fixture, label string, q store.WebhookQuery, read func(s
 			}
 			return all
 		}
-		if len(page) != q.Limit {
-			f.Errorf("%s with limit %d = %d and a Next", label, q.Limit, len(page))
-		}
+		suite.Equal(f, len(page), q.Limit, "%s with limit %d", label, q.Limit)
 		q.Cursor = next
 	}
 	f.Fatalf("%s with %+v has more than 1000 pages", label, q)

@@ -11,20 +11,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookListTests() []test {
-	return []test{
-		{"lanes are listed by owner, task and webhook", lanesListed},
-		{"lanes are filtered", lanesFiltered},
-		{"a list of lanes continues after any position", lanesAfter},
-		{"dead letters are listed newest first", lettersListed},
-		{"delivery attempts are listed newest first", attemptsListed},
-		{"delivery attempts and dead letters are filtered", deliveriesFiltered},
-		{"records with equal times are listed by sequence, descending", deliveriesAtOneTime},
-		{"a list continues after its last element was removed", deliveriesAfterRemoval},
-		{"delivery attempts and dead letters are read back", deliveriesRoundTrip},
-		{"endpoints are stored while they fail or are disabled", endpointsSaved},
-		{"lanes and dead letters are counted", webhookBacklogCounts},
-	}
+var webhookListTests = []test{
+	{"lanes are listed by owner, task and webhook", lanesListed},
+	{"lanes are filtered", lanesFiltered},
+	{"a list of lanes continues after any position", lanesAfter},
+	{"dead letters are listed newest first", lettersListed},
+	{"delivery attempts are listed newest first", attemptsListed},
+	{"delivery attempts and dead letters are filtered", deliveriesFiltered},
+	{"records with equal times are listed by sequence, descending", deliveriesAtOneTime},
+	{"a list continues after its last element was removed", deliveriesAfterRemoval},
+	{"delivery attempts and dead letters are read back", deliveriesRoundTrip},
+	{"endpoints are stored while they fail or are disabled", endpointsSaved},
+	{"lanes and dead letters are counted", webhookBacklogCounts},
 }
 
 // createManyLanes creates lanes with similar names and returns their names, sorted by their

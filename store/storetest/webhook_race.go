@@ -12,13 +12,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookRaceTests() []test {
-	return []test{
-		{"concurrent claims return each lane once", raceClaimLanes},
-		{"every event is acknowledged once and in order while leases are revoked", raceDelivery},
-		{"a webhook is deleted before its acknowledgement or after it", raceDeleteWebhook},
-		{"concurrent saves create a webhook once", raceSaveWebhook},
-	}
+var webhookRaceTests = []test{
+	{"concurrent claims return each lane once", raceClaimLanes},
+	{"every event is acknowledged once and in order while leases are revoked", raceDelivery},
+	{"a webhook is deleted before its acknowledgement or after it", raceDeleteWebhook},
+	{"concurrent saves create a webhook once", raceSaveWebhook},
 }
 
 // deliveryTest is a race between goroutines that append events and goroutines that deliver

@@ -8,18 +8,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func webhookSaveTests() []test {
-	return []test{
-		{"a webhook is saved with its lane", webhookSaved},
-		{"a webhook of an absent task is rejected", webhookOfAbsentTask},
-		{"an existing webhook is replaced", webhookReplaced},
-		{"replacing a webhook makes a failing lane active and due", webhookReplacedFailing},
-		{"replacing a webhook does not make a delivered lane due", webhookReplacedDelivered},
-		{"webhooks of a task are separate", webhooksOfOneTask},
-		{"webhooks of two owners' tasks with equal ids are separate", webhooksOfTwoOwners},
-		{"times of webhooks are stored in UTC with millisecond precision", webhookTimes},
-		{"callers may change webhook data that they pass and receive", webhookAlias},
-	}
+var webhookSaveTests = []test{
+	{"a webhook is saved with its lane", webhookSaved},
+	{"a webhook of an absent task is rejected", webhookOfAbsentTask},
+	{"an existing webhook is replaced", webhookReplaced},
+	{"replacing a webhook makes a failing lane active and due", webhookReplacedFailing},
+	{"replacing a webhook does not make a delivered lane due", webhookReplacedDelivered},
+	{"webhooks of a task are separate", webhooksOfOneTask},
+	{"webhooks of two owners' tasks with equal ids are separate", webhooksOfTwoOwners},
+	{"times of webhooks are stored in UTC with millisecond precision", webhookTimes},
+	{"callers may change webhook data that they pass and receive", webhookAlias},
 }
 
 func webhookSaved(f *fixture) {

@@ -46,12 +46,9 @@ func Run(t *testing.T, h Harness) {
 
 // RunOn runs the complete suite on any implementation of T.
 func RunOn(t T, h Harness) {
-	for _, g := range groups() {
-		t.Run(g.name, func(t T) {
-			t.Parallel()
-			suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
-		})
-	}
+	suite.Each(t, groups, func(g group) string { return g.name }, func(t T, g group) {
+		suite.Each(t, g.tests, func(test test) string { return test.name }, func(t T, test test) { test.run(newFixture(t, h)) })
+	})
 }
 
 type group struct {
@@ -65,18 +62,16 @@ type test struct {
 	run  func(f *fixture)
 }
 
-func groups() []group {
-	return []group{
-		{"contract", contractTests()},
-		{"rejections", rejectionTests()},
-		{"isolation", isolationTests()},
-		{"expiry", expiryTests()},
-		{"lists", listTests()},
-		{"restore", restoreTests()},
-		{"concurrency", raceTests()},
-		{"durability", durableTests()},
-		{"random calls", []test{{"have the same results as on a model", randomCalls}}},
-	}
+var groups = []group{
+	{"contract", contractTests},
+	{"rejections", rejectionTests},
+	{"isolation", isolationTests},
+	{"expiry", expiryTests},
+	{"lists", listTests},
+	{"restore", restoreTests},
+	{"concurrency", raceTests},
+	{"durability", durableTests},
+	{"random calls", []test{{"have the same results as on a model", randomCalls}}},
 }
 
 // Owners of the tests.

@@ -12,25 +12,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func contractTests() []test {
-	return []test{
-		{"a blob has its content and description", describesBlobs},
-		{"content of every size is returned", allSizes},
-		{"a range is a part of the content", ranges},
-		{"refs cannot be guessed", opaqueRefs},
-		{"the memory of the caller is not shared", noAliasing},
-		{"readers of one byte at a time work", slowReaders},
-		{"an idempotency key returns the first blob", repeats},
-		{"an idempotency key is free after its blob", freesKeys},
-		{"an idempotency key per content returns the first blob with the content", repeatsContents},
-		{"a deleted blob is not found", deletes},
-		{"holders pin independently", pins},
-		{"UnpinAll removes the pins of one holder", unpinsAll},
-		{"Touch extends the life of a blob", touches},
-		{"equal contents are stored once per owner", sharesContent},
-		{"a scope stores, resolves, pins and unpins", scopes},
-		{"usage is the sum of the blobs", usages},
-	}
+var contractTests = []test{
+	{"a blob has its content and description", describesBlobs},
+	{"content of every size is returned", allSizes},
+	{"a range is a part of the content", ranges},
+	{"refs cannot be guessed", opaqueRefs},
+	{"the memory of the caller is not shared", noAliasing},
+	{"readers of one byte at a time work", slowReaders},
+	{"an idempotency key returns the first blob", repeats},
+	{"an idempotency key is free after its blob", freesKeys},
+	{"an idempotency key per content returns the first blob with the content", repeatsContents},
+	{"a deleted blob is not found", deletes},
+	{"holders pin independently", pins},
+	{"UnpinAll removes the pins of one holder", unpinsAll},
+	{"Touch extends the life of a blob", touches},
+	{"equal contents are stored once per owner", sharesContent},
+	{"a scope stores, resolves, pins and unpins", scopes},
+	{"usage is the sum of the blobs", usages},
 }
 
 func repeatsContents(f *fixture) {

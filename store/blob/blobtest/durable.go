@@ -4,9 +4,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-func durableTests() []test {
-	return []test{{"all data remains after the store was opened again", reopens}}
-}
+var durableTests = []test{{"all data remains after the store was opened again", reopens}}
 
 func reopens(f *fixture) {
 	if f.h.Reopen == nil {

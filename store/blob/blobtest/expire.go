@@ -9,16 +9,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func expiryTests() []test {
-	return []test{
-		{"an expired blob is not found before it is removed", expiresAtOnce},
-		{"Sweep removes expired blobs, then their contents", sweeps},
-		{"Sweep does not exceed its limit", sweepsInBatches},
-		{"Sweep keeps pinned and live blobs", sweepKeeps},
-		{"content without a blob is used again within the grace period", revives},
-		{"an open reader reads on after a deletion", readsOn},
-		{"RemoveOrphans keeps the contents of blobs", orphansKeep},
-	}
+var expiryTests = []test{
+	{"an expired blob is not found before it is removed", expiresAtOnce},
+	{"Sweep removes expired blobs, then their contents", sweeps},
+	{"Sweep does not exceed its limit", sweepsInBatches},
+	{"Sweep keeps pinned and live blobs", sweepKeeps},
+	{"content without a blob is used again within the grace period", revives},
+	{"an open reader reads on after a deletion", readsOn},
+	{"RemoveOrphans keeps the contents of blobs", orphansKeep},
 }
 
 func expiresAtOnce(f *fixture) {

@@ -7,13 +7,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func isolationTests() []test {
-	return []test{
-		{"a ref of another owner is not found", foreignRefs},
-		{"unknown and malformed refs are not found", unknownRefs},
-		{"lists, usage and keys are per owner", separateOwners},
-		{"owners whose names begin alike are separate", similarOwners},
-	}
+var isolationTests = []test{
+	{"a ref of another owner is not found", foreignRefs},
+	{"unknown and malformed refs are not found", unknownRefs},
+	{"lists, usage and keys are per owner", separateOwners},
+	{"owners whose names begin alike are separate", similarOwners},
 }
 
 func foreignRefs(f *fixture) {

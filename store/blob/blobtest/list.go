@@ -9,11 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func listTests() []test {
-	return []test{
-		{"pages are in the order of creation, also within a millisecond", listsInOrder},
-		{"a walk returns every blob once while others are added and removed", listsDuringChanges},
-	}
+var listTests = []test{
+	{"pages are in the order of creation, also within a millisecond", listsInOrder},
+	{"a walk returns every blob once while others are added and removed", listsDuringChanges},
 }
 
 // walk returns the names of an owner's blobs, in pages, and calls between after each page.

@@ -218,7 +218,7 @@ func TestSuiteCatchesBrokenStores(t *testing.T) {
 	t.Parallel()
 	suite.Mutants(t, mutants, func(t T, breakStore func(*mutant)) {
 		h := Harness{Open: func(_ T, cfg blob.Config) Store { return newStore(cfg, breakStore) }}
-		for _, g := range groups() {
+		for _, g := range groups {
 			for _, test := range g.tests {
 				if g.name != "concurrency" && !t.Run(test.name, func(t T) { test.run(newFixture(t, h)) }) {
 					return

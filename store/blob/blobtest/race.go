@@ -15,13 +15,11 @@ import (
 // goroutines is the number of concurrent callers.
 const goroutines = 64
 
-func raceTests() []test {
-	return []test{
-		{"uploads of one content survive deletions and sweeps", racesSameContent},
-		{"an idempotency key creates one blob", racesKeys},
-		{"a quota is not exceeded", racesQuota},
-		{"no pin is lost", racesPins},
-	}
+var raceTests = []test{
+	{"uploads of one content survive deletions and sweeps", racesSameContent},
+	{"an idempotency key creates one blob", racesKeys},
+	{"a quota is not exceeded", racesQuota},
+	{"no pin is lost", racesPins},
 }
 
 // Sweeps are ahead of the clock, so that they remove a content as soon as it has no blob.

@@ -8,12 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func restoreTests() []test {
-	return []test{
-		{"a restored blob has the ref, the times and the holders of the first one", restoresBlobs},
-		{"a ref that exists is restored only with the same content", restoresAgain},
-		{"a blob is not restored with other content or an invalid description", restoresInvalid},
-	}
+var restoreTests = []test{
+	{"a restored blob has the ref, the times and the holders of the first one", restoresBlobs},
+	{"a ref that exists is restored only with the same content", restoresAgain},
+	{"a blob is not restored with other content or an invalid description", restoresInvalid},
 }
 
 // restorer returns the store as a Restorer, or skips the test.

@@ -42,17 +42,13 @@ func OverRecords(h storetest.Harness) Harness {
 	}
 	out := Harness{
 		Open: func(t storetest.T, o Options) board.Store {
-			s := h.Open(t)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(t, s, o)
+			return over(t, h.Opened(t), o)
 		},
 		Second: func(t storetest.T, b board.Store) board.Store { return over(t, b.(*opened).s, b.(*opened).o) },
 	}
 	if h.Reopen != nil {
 		out.Reopen = func(t storetest.T, b board.Store) board.Store {
-			s := h.Reopen(t, b.(*opened).s)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(t, s, b.(*opened).o)
+			return over(t, h.Reopened(t, b.(*opened).s), b.(*opened).o)
 		}
 	}
 	return out

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -17,21 +15,14 @@ import (
 
 var statuses = []board.Status{board.Planned, board.InProgress, board.Blocked, board.Succeeded, board.Failed, board.Abandoned}
 
-func (f *fixture) equal(call string, got, want any) {
-	f.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		f.Errorf("%s (-want +got):\n%s", call, diff)
-	}
-}
+func (f *fixture) equal(call string, got, want any) { f.Helper(); suite.Diff(f, call, got, want) }
 
 // titles returns the titles of a board's tasks and checks their order.
 func (f *fixture) titles(b board.Board) string {
 	f.Helper()
 	var all []string
 	for i, t := range b.Tasks {
-		if t.Order != i {
-			f.Errorf("task %q has order %d, want %d", t.Title, t.Order, i)
-		}
+		suite.Equal(f, t.Order, i, "order of task %q", t.Title)
 		all = append(all, t.Title)
 	}
 	return strings.Join(all, " ")
@@ -280,9 +271,7 @@ func openRoot(f *fixture) {
 	}
 	created := f.create("c3", "t")
 	f.equal("OpenRoot() of a board that was created", open("c3", "second"), created)
-	if _, err := f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("OpenRoot() with ParentAgent = %v, want invalid params", err)
-	}
+	suite.Call(f.s.OpenRoot(f.ctx, board.CreateParams{Owner: "alice", Conversation: "c1", ParentAgent: "main"})).Rejected(f, a2a.CodeInvalid, "OpenRoot() with ParentAgent")
 }
 
 func expiry(f *fixture) {
@@ -400,10 +389,6 @@ func cancel(f *fixture) {
 	_, errs["Create"] = f.s.Create(ctx, board.CreateParams{Owner: "alice", Conversation: "c1"})
 	_, errs["List"] = f.s.List(ctx, "alice", "c1")
 	_, errs["ByConversation"] = f.s.ByConversation(ctx, "alice", "c1")
-	for call, err := range errs {
-		if !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() with a canceled context = %v", call, err)
-		}
-	}
+	suite.Canceled(f, errs)
 	f.equal("board", f.get(b.Key()), b)
 }

@@ -12,20 +12,18 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func contractTests() []test {
-	return []test{
-		{"reads return what was added", testRead},
-		{"adding an entity again replaces it", testReplaceEntity},
-		{"adding a relationship again adds a version", testReplaceRelationship},
-		{"entities and relationships without an id get one", testIDs},
-		{"relationships need both ends", testEndpoints},
-		{"deleting an entity deletes its relationships", testDeleteEntity},
-		{"deleting a relationship keeps its ends", testDeleteRelationship},
-		{"a batch is applied in order and as a whole", testBatch},
-		{"entities are found by label, name and properties", testFind},
-		{"relationships are found by type, time and properties", testFindRelationships},
-		{"owners and graphs are isolated", testIsolation},
-	}
+var contractTests = []test{
+	{"reads return what was added", testRead},
+	{"adding an entity again replaces it", testReplaceEntity},
+	{"adding a relationship again adds a version", testReplaceRelationship},
+	{"entities and relationships without an id get one", testIDs},
+	{"relationships need both ends", testEndpoints},
+	{"deleting an entity deletes its relationships", testDeleteEntity},
+	{"deleting a relationship keeps its ends", testDeleteRelationship},
+	{"a batch is applied in order and as a whole", testBatch},
+	{"entities are found by label, name and properties", testFind},
+	{"relationships are found by type, time and properties", testFindRelationships},
+	{"owners and graphs are isolated", testIsolation},
 }
 
 func testRead(f *fixture) {

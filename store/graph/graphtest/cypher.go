@@ -10,17 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func cypherTests() []test {
-	return []test{
-		{"queries return entities, relationships, paths and values", queriesReturnValues},
-		{"queries see fields as properties", queriesSeeFields},
-		{"queries find the newest version of what was written", queriesFindTheNewest},
-		{"queries find nothing of other owners and graphs", queriesAreIsolated},
-		{"params of queries are values", queryParamsAreValues},
-		{"rows above the limit of a query are truncated", queryRowsAreTruncated},
-		{"queries that are malformed or not supported are rejected", invalidQueriesAreRejected},
-		{"queries that take too long end", longQueriesEnd},
-	}
+var cypherTests = []test{
+	{"queries return entities, relationships, paths and values", queriesReturnValues},
+	{"queries see fields as properties", queriesSeeFields},
+	{"queries find the newest version of what was written", queriesFindTheNewest},
+	{"queries find nothing of other owners and graphs", queriesAreIsolated},
+	{"params of queries are values", queryParamsAreValues},
+	{"rows above the limit of a query are truncated", queryRowsAreTruncated},
+	{"queries that are malformed or not supported are rejected", invalidQueriesAreRejected},
+	{"queries that take too long end", longQueriesEnd},
 }
 
 // query executes a query and returns its rows.

@@ -12,15 +12,12 @@ package graphtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -56,15 +53,11 @@ func Of(h storetest.Harness) Harness {
 		return &opened{g, g.(graph.CypherCapable), s}
 	}
 	out := Harness{Open: func(t storetest.T, now func() time.Time) graph.Store {
-		s := h.Open(t)
-		t.Cleanup(func() { _ = s.Close() })
-		return over(s, now)
+		return over(h.Opened(t), now)
 	}}
 	if h.Reopen != nil {
 		out.Reopen = func(t storetest.T, g graph.Store, now func() time.Time) graph.Store {
-			s := h.Reopen(t, g.(*opened).s)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(s, now)
+			return over(h.Reopened(t, g.(*opened).s), now)
 		}
 	}
 	return out
@@ -79,9 +72,9 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 500
 	}
-	all := slices.Concat(contractTests(), walkTests(), timeTests(), transferTests(), cypherTests(), inputTests(), raceTests(), randomTests())
+	all := slices.Concat(contractTests, walkTests, timeTests, transferTests, cypherTests, inputTests, raceTests, randomTests)
 	if !h.Short {
-		all = append(all, largeTests()...)
+		all = append(all, largeTests...)
 	}
 	suite.Each(t, all, func(test test) string { return test.name }, func(t storetest.T, test test) { test.run(newFixture(t, h)) })
 }
@@ -172,18 +165,12 @@ func (f *fixture) relationships(ids ...string) []graph.Relationship {
 // equal compares values. Empty and nil ones are equal.
 func (f *fixture) equal(call string, got, want any) {
 	f.Helper()
-	if reflect.DeepEqual(got, want) { // much faster, and the usual case
-		return
-	}
-	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty()); diff != "" {
-		f.Errorf("%s differs from what is wanted (-got +want):\n%s", call, diff)
-	}
+	suite.Diff(f, call, got, want, cmpopts.EquateEmpty())
 }
 
 // wantError checks that an error is want and contains a text.
 func (f *fixture) wantError(call string, err, want error, contains string) {
 	f.Helper()
-	if !errors.Is(err, want) || !strings.Contains(err.Error(), contains) {
-		f.Errorf("%s = %v, want %v that contains %q", call, err, want, contains)
-	}
+	suite.Do(err).Fails(f, want, "%s", call)
+	suite.Do(err).Contains(f, contains, "%s", call)
 }

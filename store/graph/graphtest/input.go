@@ -13,14 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func inputTests() []test {
-	return []test{
-		{"invalid batches are rejected and change nothing", testInvalidWrites},
-		{"invalid reads are rejected", testInvalidReads},
-		{"any text is stored and found", testHostileText},
-		{"stores share no memory with their callers", testAliasing},
-		{"canceled calls change nothing", testCancel},
-	}
+var inputTests = []test{
+	{"invalid batches are rejected and change nothing", testInvalidWrites},
+	{"invalid reads are rejected", testInvalidReads},
+	{"any text is stored and found", testHostileText},
+	{"stores share no memory with their callers", testAliasing},
+	{"canceled calls change nothing", testCancel},
 }
 
 // wantInvalid checks that an error has code invalid_params or conflict and contains a text.

@@ -10,12 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func largeTests() []test {
-	return []test{
-		{"values at the limits are stored", testLimits},
-		{"a batch that is too large is rejected", testLargeBatch},
-		{"a hub with more relationships than a walk may meet is truncated by id", testHub},
-	}
+var largeTests = []test{
+	{"values at the limits are stored", testLimits},
+	{"a batch that is too large is rejected", testLargeBatch},
+	{"a hub with more relationships than a walk may meet is truncated by id", testHub},
 }
 
 func testLimits(f *fixture) {

@@ -11,9 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func randomTests() []test {
-	return []test{{"random calls have the results of a model", testRandom}}
-}
+var randomTests = []test{{"random calls have the results of a model", testRandom}}
 
 // world has models of graphs, and makes random calls.
 type world struct {

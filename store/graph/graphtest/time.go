@@ -8,13 +8,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func timeTests() []test {
-	return []test{
-		{"reads select relationships by when they are valid", testAsOf},
-		{"reads select relationships by when they were known", testKnownAt},
-		{"an end keeps that a relationship was true before", testEnd},
-		{"history has all versions", testHistory},
-	}
+var timeTests = []test{
+	{"reads select relationships by when they are valid", testAsOf},
+	{"reads select relationships by when they were known", testKnownAt},
+	{"an end keeps that a relationship was true before", testEnd},
+	{"history has all versions", testHistory},
 }
 
 // moments returns the ids of relationships of a walk from a at a moment.

@@ -8,14 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func transferTests() []test {
-	return []test{
-		{"graphs are listed by name", testGraphs},
-		{"DeleteGraph and ForgetOwner remove all of a graph and of an owner", testForget},
-		{"what was exported can be restored", testRestore},
-		{"a relationship of many versions can be restored", testRestoreVersions},
-		{"data survive a restart", testReopen},
-	}
+var transferTests = []test{
+	{"graphs are listed by name", testGraphs},
+	{"DeleteGraph and ForgetOwner remove all of a graph and of an owner", testForget},
+	{"what was exported can be restored", testRestore},
+	{"a relationship of many versions can be restored", testRestoreVersions},
+	{"data survive a restart", testReopen},
 }
 
 func testGraphs(f *fixture) {

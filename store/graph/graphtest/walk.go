@@ -8,14 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func walkTests() []test {
-	return []test{
-		{"a walk returns entities by distance, each once", testDepth},
-		{"a walk follows directions, types, labels and filters at every distance", testSelection},
-		{"a walk meets relationships of the entities it leaves", testMet},
-		{"limits truncate a walk in its order", testTruncated},
-		{"the shortest path is found", testPath},
-	}
+var walkTests = []test{
+	{"a walk returns entities by distance, each once", testDepth},
+	{"a walk follows directions, types, labels and filters at every distance", testSelection},
+	{"a walk meets relationships of the entities it leaves", testMet},
+	{"limits truncate a walk in its order", testTruncated},
+	{"the shortest path is found", testPath},
 }
 
 // pinboard writes a graph with a cycle, a loop, parallel relationships and a separate part:

@@ -12,22 +12,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func appendTests() []test {
-	return []test{
-		{"messages are returned as they were appended", appendKeepsMessages},
-		{"sequences are consecutive", appendSequences},
-		{"an append of more messages than a statement inserts is complete", appendMany},
-		{"the expected sequence must be that of the newest message", appendExpected},
-		{"a repeated append returns the first result", appendRepeated},
-		{"an idempotency key belongs to a session", appendKeyPerSession},
-		{"an older attempt of a run is fenced", appendFenced},
-		{"a repeated append raises the fence", appendRepeatedFence},
-		{"fences precede idempotency keys, which precede expected sequences", appendPrecedence},
-		{"ClearRun removes the messages of one run", clearRun},
-		{"ClearRun fences earlier attempts, also before the first append", clearRunFences},
-		{"ClearRun forgets idempotency keys of the run", clearRunKeys},
-		{"Clear removes the session with fences and keys", clearSession},
-	}
+var appendTests = []test{
+	{"messages are returned as they were appended", appendKeepsMessages},
+	{"sequences are consecutive", appendSequences},
+	{"an append of more messages than a statement inserts is complete", appendMany},
+	{"the expected sequence must be that of the newest message", appendExpected},
+	{"a repeated append returns the first result", appendRepeated},
+	{"an idempotency key belongs to a session", appendKeyPerSession},
+	{"an older attempt of a run is fenced", appendFenced},
+	{"a repeated append raises the fence", appendRepeatedFence},
+	{"fences precede idempotency keys, which precede expected sequences", appendPrecedence},
+	{"ClearRun removes the messages of one run", clearRun},
+	{"ClearRun fences earlier attempts, also before the first append", clearRunFences},
+	{"ClearRun forgets idempotency keys of the run", clearRunKeys},
+	{"Clear removes the session with fences and keys", clearSession},
 }
 
 func appendKeepsMessages(f *fixture) {
@@ -193,9 +191,7 @@ func clearRun(f *fixture) {
 	f.equal("Append()", f.append(f.k, history.AppendParams{Messages: number(1), Run: "r"}), history.AppendResult{First: 10, Last: 10})
 	f.wantSeqs("Messages()", f.all(f.k), 2, 3, 7, 10)
 	for _, m := range f.all(f.k)[:2] {
-		if m.Run != "" {
-			f.Errorf("message %d has run %q, want none", m.Seq, m.Run)
-		}
+		suite.Equal(f, m.Run, "", "run of message %d", m.Seq)
 	}
 }
 

@@ -10,31 +10,25 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func expiryTests() []test {
-	return []test{
-		{"an expired session is not found before it is removed", expiryHides},
-		{"an append refreshes the TTL and can change it", expiryRefresh},
-		{"an append to an expired session starts a new one", expiryRestart},
-		{"Expire removes expired sessions up to its limit", expiryRemoves},
-	}
+var expiryTests = []test{
+	{"an expired session is not found before it is removed", expiryHides},
+	{"an append refreshes the TTL and can change it", expiryRefresh},
+	{"an append to an expired session starts a new one", expiryRestart},
+	{"Expire removes expired sessions up to its limit", expiryRemoves},
 }
 
-func editTests() []test {
-	return []test{
-		{"Rewind removes newer messages and reuses no sequence", rewind},
-		{"Fork copies a session up to a sequence", fork},
-		{"Fork requires a session and a new name", forkRejects},
-	}
+var editTests = []test{
+	{"Rewind removes newer messages and reuses no sequence", rewind},
+	{"Fork copies a session up to a sequence", fork},
+	{"Fork requires a session and a new name", forkRejects},
 }
 
-func pruneTests() []test {
-	return []test{
-		{"Prune keeps the newest messages", pruneMessages},
-		{"Prune keeps a number of bytes", pruneBytes},
-		{"Prune removes old messages up to the first newer one", pruneOld},
-		{"Prune removes whole groups of tool calls", prunePairs},
-		{"Prune removes many messages", pruneMany},
-	}
+var pruneTests = []test{
+	{"Prune keeps the newest messages", pruneMessages},
+	{"Prune keeps a number of bytes", pruneBytes},
+	{"Prune removes old messages up to the first newer one", pruneOld},
+	{"Prune removes whole groups of tool calls", prunePairs},
+	{"Prune removes many messages", pruneMany},
 }
 
 func expiryHides(f *fixture) {
@@ -187,9 +181,7 @@ func forkRejects(f *fixture) {
 	p.To = f.k
 	wantFork(history.ErrExists)
 	p.To.Owner = "other"
-	if _, err := e.Fork(f.ctx, p); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("Fork() to another owner = %v, want invalid", err)
-	}
+	suite.Call(e.Fork(f.ctx, p)).Rejected(f, a2a.CodeInvalid, "Fork() to another owner")
 	if f.h.OwnClock {
 		return
 	}

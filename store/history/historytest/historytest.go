@@ -14,12 +14,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -62,8 +60,8 @@ type test struct {
 }
 
 func tests() []test {
-	return slices.Concat(appendTests(), readTests(), pairTests(), expiryTests(), editTests(), pruneTests(), searchTests(), sessionTests(), restoreTests(),
-		isolationTests(), inputTests(), largeTests(), raceTests(), durableTests(), randomTests())
+	return slices.Concat(appendTests, readTests, pairTests, expiryTests, editTests, pruneTests, searchTests, sessionTests, restoreTests,
+		isolationTests, inputTests, largeTests, raceTests, durableTests, randomTests)
 }
 
 // start is the time of the clock at the beginning of a test.
@@ -173,10 +171,5 @@ func seqs(first, last int64) (all []int64) {
 
 func (f *fixture) equal(call string, got, want any) {
 	f.Helper()
-	if reflect.DeepEqual(got, want) { // much faster, and the usual case
-		return
-	}
-	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
-		f.Errorf("%s differs from what is wanted (-got +want):\n%s", call, diff)
-	}
+	suite.Diff(f, call, got, want, cmpopts.EquateEmpty(), cmpopts.EquateErrors())
 }

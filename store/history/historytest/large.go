@@ -10,12 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func largeTests() []test {
-	return []test{
-		{"the size of bodies limits a page", largePages},
-		{"the size of bodies limits a page of whole groups", largeGroups},
-		{"the size of bodies limits a page of a search", largeSearch},
-	}
+var largeTests = []test{
+	{"the size of bodies limits a page", largePages},
+	{"the size of bodies limits a page of whole groups", largeGroups},
+	{"the size of bodies limits a page of a search", largeSearch},
 }
 
 // addLarge appends messages with the maximum size; eight of them have [history.MaxPageBytes]. marks

@@ -10,23 +10,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func searchTests() []test {
-	return []test{
-		{"a search ignores case and white space", searchFolds},
-		{"a search reads values and not names of members", searchValues},
-		{"a search for words matches whole words in any order", searchWords},
-		{"a search has a scope", searchScope},
-		{"pages of a search continue at the cursor", searchPages},
-		{"a search finds messages beyond those that one call examines", searchScan},
-	}
+var searchTests = []test{
+	{"a search ignores case and white space", searchFolds},
+	{"a search reads values and not names of members", searchValues},
+	{"a search for words matches whole words in any order", searchWords},
+	{"a search has a scope", searchScope},
+	{"pages of a search continue at the cursor", searchPages},
+	{"a search finds messages beyond those that one call examines", searchScan},
 }
 
-func sessionTests() []test {
-	return []test{
-		{"a session has the totals of its messages", sessionTotals},
-		{"sessions are listed by their last append", sessionsList},
-		{"pages of sessions continue at the cursor", sessionsPages},
-	}
+var sessionTests = []test{
+	{"a session has the totals of its messages", sessionTotals},
+	{"sessions are listed by their last append", sessionsList},
+	{"pages of sessions continue at the cursor", sessionsPages},
 }
 
 func (f *fixture) search(q history.SearchQuery) history.SearchPage {

@@ -12,21 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func raceTests() []test {
-	return []test{
-		{"concurrent appends leave no gap and no duplicate", raceAppends},
-		{"one of many appends with the same expected sequence succeeds", raceExpected},
-		{"one of many appends with the same idempotency key is stored", raceKeys},
-		{"after an append of a newer attempt no older one succeeds", raceFences},
-		{"appends while the session is cleared are whole", raceClear},
-		{"totals are exact after concurrent changes", raceTotals},
-		{"one of many forks to the same session succeeds", raceForks},
-	}
+var raceTests = []test{
+	{"concurrent appends leave no gap and no duplicate", raceAppends},
+	{"one of many appends with the same expected sequence succeeds", raceExpected},
+	{"one of many appends with the same idempotency key is stored", raceKeys},
+	{"after an append of a newer attempt no older one succeeds", raceFences},
+	{"appends while the session is cleared are whole", raceClear},
+	{"totals are exact after concurrent changes", raceTotals},
+	{"one of many forks to the same session succeeds", raceForks},
 }
 
-func durableTests() []test {
-	return []test{{"everything is found after reopening the store", durable}}
-}
+var durableTests = []test{{"everything is found after reopening the store", durable}}
 
 // racers is the number of goroutines in a race.
 const racers = 64
@@ -102,9 +98,7 @@ func raceKeys(f *fixture) {
 func raceFences(f *fixture) {
 	suite.Concurrently(racers, func(i int) {
 		p := history.AppendParams{Messages: messages(fmt.Sprintf("%02d", i+1)), Run: "r", Fence: int64(i + 1)}
-		if _, err := f.p.Append(f.ctx, f.k, p); err != nil && !errors.Is(err, history.ErrFenced) {
-			f.Errorf("Append() = %v, want nil or ErrFenced", err)
-		}
+		suite.Do(suite.Err(f.p.Append(f.ctx, f.k, p))).MayFail(f, history.ErrFenced, "Append()")
 	})
 	var bodies []string
 	for _, m := range f.all(f.k) {

@@ -11,9 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history"
 )
 
-func randomTests() []test {
-	return []test{{"random calls have the same results as on the model", randomCalls}}
-}
+var randomTests = []test{{"random calls have the same results as on the model", randomCalls}}
 
 // randomRun makes the same random calls on a store and on the model.
 type randomRun struct {

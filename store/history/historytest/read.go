@@ -8,26 +8,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func readTests() []test {
-	return []test{
-		{"a session that does not exist has no messages", readNothing},
-		{"limit and offset count from the oldest message", readRange},
-		{"the tail is the newest messages, oldest first", readTail},
-		{"cursors page in both directions", readCursors},
-		{"cursors skip removed messages", readGaps},
-		{"paging while messages are appended repeats and omits none", readWhileAppending},
-		{"the default limit applies", readDefaultLimit},
-	}
+var readTests = []test{
+	{"a session that does not exist has no messages", readNothing},
+	{"limit and offset count from the oldest message", readRange},
+	{"the tail is the newest messages, oldest first", readTail},
+	{"cursors page in both directions", readCursors},
+	{"cursors skip removed messages", readGaps},
+	{"paging while messages are appended repeats and omits none", readWhileAppending},
+	{"the default limit applies", readDefaultLimit},
 }
 
-func pairTests() []test {
-	return []test{
-		{"a limit keeps calls and results together", pairsTogether},
-		{"a group that exceeds the limit is a page", pairsLargeGroup},
-		{"a result without a call is a message like others", pairsOrphans},
-		{"a result belongs to the nearest call with its id", pairsRepeatedIDs},
-		{"calls that are too far away are not kept", pairsFarAway},
-	}
+var pairTests = []test{
+	{"a limit keeps calls and results together", pairsTogether},
+	{"a group that exceeds the limit is a page", pairsLargeGroup},
+	{"a result without a call is a message like others", pairsOrphans},
+	{"a result belongs to the nearest call with its id", pairsRepeatedIDs},
+	{"calls that are too far away are not kept", pairsFarAway},
 }
 
 func readNothing(f *fixture) {

@@ -8,14 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func restoreTests() []test {
-	return []test{
-		{"a restored session has the sequences, runs and times of the first one", restoreEqual},
-		{"a session is restored in parts", restoreParts},
-		{"messages are not restored before those that exist", restoreConflict},
-		{"a session that has expired is not restored", restoreExpired},
-		{"invalid messages are not restored", restoreInvalid},
-	}
+var restoreTests = []test{
+	{"a restored session has the sequences, runs and times of the first one", restoreEqual},
+	{"a session is restored in parts", restoreParts},
+	{"messages are not restored before those that exist", restoreConflict},
+	{"a session that has expired is not restored", restoreExpired},
+	{"invalid messages are not restored", restoreInvalid},
 }
 
 // described returns the session with its messages.
@@ -117,9 +115,7 @@ func restoreInvalid(f *fixture) {
 	} {
 		s := session
 		m := change(&s, append([]history.Message(nil), all...))
-		if err := r.Restore(f.ctx, s, m); a2a.CodeOf(err) != a2a.CodeInvalid {
-			f.Errorf("Restore() with %s = %v, want invalid_params", name, err)
-		}
+		suite.Do(r.Restore(f.ctx, s, m)).Rejected(f, a2a.CodeInvalid, "Restore() with %s", name)
 	}
 	suite.Call(f.p.Count(f.ctx, session.Key)).Want(f, 0, "Count()")
 }

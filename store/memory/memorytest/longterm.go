@@ -3,6 +3,7 @@ package memorytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,9 +45,7 @@ func LongTermOf(h storetest.Harness) LongTermHarness {
 	}
 	out := LongTermHarness{
 		Open: func(t storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
-			s := h.Open(t)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(s, cfg)
+			return over(h.Opened(t), cfg)
 		},
 		Reconfigure: func(_ storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
 			return over(m.(*opened).s, cfg)
@@ -54,9 +53,7 @@ func LongTermOf(h storetest.Harness) LongTermHarness {
 	}
 	if h.Reopen != nil {
 		out.Reopen = func(t storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
-			s := h.Reopen(t, m.(*opened).s)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(s, cfg)
+			return over(h.Reopened(t, m.(*opened).s), cfg)
 		}
 	}
 	return out
@@ -74,19 +71,19 @@ func RunLongTermOn(t storetest.T, h LongTermHarness) {
 		name  string
 		tests []longTermTest
 	}{
-		{"contract", longTermContract()},
-		{"search", longTermSearch()},
-		{"meaning", longTermMeaning()},
-		{"embedder", longTermEmbedder()},
-		{"entities", longTermEntities()},
-		{"versions", longTermVersions()},
-		{"filters", longTermFilters()},
-		{"isolation", longTermIsolation()},
-		{"expiry", longTermExpiry()},
-		{"removal", longTermRemoval()},
-		{"transfer", longTermTransfer()},
-		{"input", longTermInput()},
-		{"races", append(longTermRaces(), longTermMixedRaces()...)},
+		{"contract", longTermContract},
+		{"search", longTermSearch},
+		{"meaning", longTermMeaning},
+		{"embedder", longTermEmbedder},
+		{"entities", longTermEntities},
+		{"versions", longTermVersions},
+		{"filters", longTermFilters},
+		{"isolation", longTermIsolation},
+		{"expiry", longTermExpiry},
+		{"removal", longTermRemoval},
+		{"transfer", longTermTransfer},
+		{"input", longTermInput},
+		{"races", slices.Concat(longTermRaces, longTermMixedRaces)},
 		{"durability", longTermDurability()},
 		{"model", []longTermTest{{"random calls have the same results as on the model", longTermModelTest}}},
 	}
@@ -169,9 +166,7 @@ func contents(found []memory.Memory) []string {
 // equal fails the test unless two values are equal.
 func (f *longTermFixture) equal(call string, got, want any) {
 	f.Helper()
-	if diff := diffOf(want, got); diff != "" {
-		f.Errorf("%s (-want +got):\n%s", call, diff)
-	}
+	suite.Diff(f, call, got, want)
 }
 
 // mustFind fails the test unless a search returns these contents in this order.

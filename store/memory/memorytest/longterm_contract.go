@@ -19,23 +19,21 @@ import (
 
 func diffOf(want, got any) string { return cmp.Diff(want, got) }
 
-func longTermContract() []longTermTest {
-	return []longTermTest{
-		{"a fact is returned as it was saved", testSavedFact},
-		{"the default namespace has a name", func(f *longTermFixture) {
-			f.in.Namespace = ""
-			id := f.save("Ravi prefers Go.", memory.SaveParams{})
-			f.in.Namespace = memory.DefaultNamespace
-			if m := f.get(id); m.Scope != f.in {
-				f.Errorf("scope = %+v, want %+v", m.Scope, f.in)
-			}
-		}},
-		{"save with a key replaces the fact", testSaveWithKey},
-		{"a repeated save adds no version", testRepeatedSave},
-		{"metadata does not share memory with the caller", testMetadataAliases},
-		{"numbers in metadata are exact", testMetadataNumbers},
-		{"a canceled call has no effect", testCanceledCall},
-	}
+var longTermContract = []longTermTest{
+	{"a fact is returned as it was saved", testSavedFact},
+	{"the default namespace has a name", func(f *longTermFixture) {
+		f.in.Namespace = ""
+		id := f.save("Ravi prefers Go.", memory.SaveParams{})
+		f.in.Namespace = memory.DefaultNamespace
+		if m := f.get(id); m.Scope != f.in {
+			f.Errorf("scope = %+v, want %+v", m.Scope, f.in)
+		}
+	}},
+	{"save with a key replaces the fact", testSaveWithKey},
+	{"a repeated save adds no version", testRepeatedSave},
+	{"metadata does not share memory with the caller", testMetadataAliases},
+	{"numbers in metadata are exact", testMetadataNumbers},
+	{"a canceled call has no effect", testCanceledCall},
 }
 
 func testSavedFact(f *longTermFixture) {
@@ -116,32 +114,26 @@ func testCanceledCall(f *longTermFixture) {
 	id := f.save("Ravi has a dog.", memory.SaveParams{})
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
-	for name, err := range map[string]error{
+	suite.Canceled(f, map[string]error{
 		"Save": suite.Err(f.s.Save(ctx, f.in, "lost", memory.SaveParams{})), "Search": suite.Err(f.s.Search(ctx, f.in, memory.SearchParams{Query: "dog"})),
 		"Get": suite.Err(f.s.Get(ctx, f.in, id)), "Delete": suite.Err(f.s.Delete(ctx, f.in, id)), "Clear": suite.Err(f.s.Clear(ctx, f.in)),
-	} {
-		if !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() with a canceled context = %v, want %v", name, err, context.Canceled)
-		}
-	}
+	})
 	f.mustFind(memory.SearchParams{}, "Ravi has a dog.")
 }
 
-func longTermInput() []longTermTest {
-	return []longTermTest{
-		{"invalid parameters are rejected by name", testInvalidParams},
-		{"special characters are text", testSpecialCharacters},
-		{"values of the maximum size are stored", testMaximumSizes},
-		{"unknown ids do not exist", func(f *longTermFixture) {
-			for _, id := range []string{"x", "%", "'", strings.Repeat("x", memory.MaxFactKey)} {
-				_, err := f.s.Get(f.ctx(), f.in, id)
-				deleted, deleteErr := f.s.Delete(f.ctx(), f.in, id)
-				if !errors.Is(err, memory.ErrFactNotFound) || !errors.Is(err, store.ErrNotFound) || deleted || deleteErr != nil {
-					f.Errorf("Get(%q) = %v, Delete() = %t, %v, want not found", id, err, deleted, deleteErr)
-				}
+var longTermInput = []longTermTest{
+	{"invalid parameters are rejected by name", testInvalidParams},
+	{"special characters are text", testSpecialCharacters},
+	{"values of the maximum size are stored", testMaximumSizes},
+	{"unknown ids do not exist", func(f *longTermFixture) {
+		for _, id := range []string{"x", "%", "'", strings.Repeat("x", memory.MaxFactKey)} {
+			_, err := f.s.Get(f.ctx(), f.in, id)
+			deleted, deleteErr := f.s.Delete(f.ctx(), f.in, id)
+			if !errors.Is(err, memory.ErrFactNotFound) || !errors.Is(err, store.ErrNotFound) || deleted || deleteErr != nil {
+				f.Errorf("Get(%q) = %v, Delete() = %t, %v, want not found", id, err, deleted, deleteErr)
 			}
-		}},
-	}
+		}
+	}},
 }
 
 func nested(depth int) map[string]any {
@@ -237,11 +229,9 @@ func testMaximumSizes(f *longTermFixture) {
 	f.mustFind(memory.SearchParams{Query: "word"}, same)
 }
 
-func longTermIsolation() []longTermTest {
-	return []longTermTest{
-		{"facts of other scopes do not exist", testOtherScopes},
-		{"scores do not depend on other scopes", testScoresOfOtherScopes},
-	}
+var longTermIsolation = []longTermTest{
+	{"facts of other scopes do not exist", testOtherScopes},
+	{"scores do not depend on other scopes", testScoresOfOtherScopes},
 }
 
 func testOtherScopes(f *longTermFixture) {

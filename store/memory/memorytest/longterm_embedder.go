@@ -14,61 +14,59 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermEmbedder() []longTermTest {
-	return []longTermTest{
-		{"a failing embedder loses no facts", testFailingEmbedder},
-		{"an embedder with a wrong result is one that fails", testWrongEmbeddings},
-		{"facts of another model are embedded again", testOtherModels},
-		{"facts that the model rejects are found by words", func(f *longTermFixture) {
-			f.embed()
-			f.save("an unreadable tea", memory.SaveParams{})
-			f.save("a latte", memory.SaveParams{})
-			f.embedPending(10, 1)
-			f.embedPending(10, 0)
-			r := f.results(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic})
-			if diff := diffOf([]string{"a latte"}, contents(r.Facts)); diff != "" || r.Pending != 0 {
-				f.Errorf("Search() = %d pending (-want +got):\n%s", r.Pending, diff)
-			}
-			if found := f.search(memory.SearchParams{Query: "tea"}); len(found) != 2 {
-				f.Errorf("Search() = %q, want both facts", contents(found))
-			}
-			if r := f.results(memory.SearchParams{Query: "unreadable tea", Mode: memory.ModeSemantic}); r.Fallback == "" || len(r.Facts) != 1 {
-				f.Errorf("Search() with a query that the model rejects = %+v, want a search by words", r)
-			}
-		}},
-		{"a content is embedded once", func(f *longTermFixture) {
-			e, editor := f.embed(), extension[memory.Editor](f)
-			id := f.save("black tea", memory.SaveParams{Key: "drink"})
-			change := func(p memory.UpdateParams) {
-				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
-			}
-			change(memory.UpdateParams{Metadata: map[string]any{"a": 1}})
-			f.equal("embedded texts", e.calls(), []string{"black tea"})
-			change(memory.UpdateParams{Content: "a parrot"})
-			suite.Call(editor.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the invoice"})).Must(f, "Supersede()")
-			f.clock.Add(time.Second)
-			f.save("a train", memory.SaveParams{})
-			f.embedPending(10, 0)
-			found := f.search(memory.SearchParams{Query: "money", Mode: memory.ModeSemantic})
-			f.equal("Search() after changes", contents(found), []string{"the invoice", "a train"})
-			found = f.search(memory.SearchParams{Query: "pets", Mode: memory.ModeSemantic, AsOf: longTermStart})
-			if len(found) != 2 || found[0].Content != "a parrot" {
-				f.Errorf("Search() of the version before = %q", contents(found))
-			}
-		}},
-		{"a canceled call changes nothing", func(f *longTermFixture) {
-			e := f.embed()
-			e.hang = true
-			ctx, cancel := context.WithCancel(f.ctx())
-			time.AfterFunc(time.Millisecond, cancel)
-			_, saved := f.s.Save(ctx, f.in, "tea", memory.SaveParams{})
-			_, searched := f.s.Search(ctx, f.in, memory.SearchParams{Query: "tea"})
-			if !errors.Is(saved, context.Canceled) || !errors.Is(searched, context.Canceled) {
-				f.Errorf("Save() = %v, Search() = %v, want context.Canceled", saved, searched)
-			}
-			suite.Empty(f, contents(f.search(memory.SearchParams{})), "Search()")
-		}},
-	}
+var longTermEmbedder = []longTermTest{
+	{"a failing embedder loses no facts", testFailingEmbedder},
+	{"an embedder with a wrong result is one that fails", testWrongEmbeddings},
+	{"facts of another model are embedded again", testOtherModels},
+	{"facts that the model rejects are found by words", func(f *longTermFixture) {
+		f.embed()
+		f.save("an unreadable tea", memory.SaveParams{})
+		f.save("a latte", memory.SaveParams{})
+		f.embedPending(10, 1)
+		f.embedPending(10, 0)
+		r := f.results(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic})
+		if diff := diffOf([]string{"a latte"}, contents(r.Facts)); diff != "" || r.Pending != 0 {
+			f.Errorf("Search() = %d pending (-want +got):\n%s", r.Pending, diff)
+		}
+		if found := f.search(memory.SearchParams{Query: "tea"}); len(found) != 2 {
+			f.Errorf("Search() = %q, want both facts", contents(found))
+		}
+		if r := f.results(memory.SearchParams{Query: "unreadable tea", Mode: memory.ModeSemantic}); r.Fallback == "" || len(r.Facts) != 1 {
+			f.Errorf("Search() with a query that the model rejects = %+v, want a search by words", r)
+		}
+	}},
+	{"a content is embedded once", func(f *longTermFixture) {
+		e, editor := f.embed(), extension[memory.Editor](f)
+		id := f.save("black tea", memory.SaveParams{Key: "drink"})
+		change := func(p memory.UpdateParams) {
+			suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
+		}
+		change(memory.UpdateParams{Metadata: map[string]any{"a": 1}})
+		f.equal("embedded texts", e.calls(), []string{"black tea"})
+		change(memory.UpdateParams{Content: "a parrot"})
+		suite.Call(editor.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "the invoice"})).Must(f, "Supersede()")
+		f.clock.Add(time.Second)
+		f.save("a train", memory.SaveParams{})
+		f.embedPending(10, 0)
+		found := f.search(memory.SearchParams{Query: "money", Mode: memory.ModeSemantic})
+		f.equal("Search() after changes", contents(found), []string{"the invoice", "a train"})
+		found = f.search(memory.SearchParams{Query: "pets", Mode: memory.ModeSemantic, AsOf: longTermStart})
+		if len(found) != 2 || found[0].Content != "a parrot" {
+			f.Errorf("Search() of the version before = %q", contents(found))
+		}
+	}},
+	{"a canceled call changes nothing", func(f *longTermFixture) {
+		e := f.embed()
+		e.hang = true
+		ctx, cancel := context.WithCancel(f.ctx())
+		time.AfterFunc(time.Millisecond, cancel)
+		_, saved := f.s.Save(ctx, f.in, "tea", memory.SaveParams{})
+		_, searched := f.s.Search(ctx, f.in, memory.SearchParams{Query: "tea"})
+		if !errors.Is(saved, context.Canceled) || !errors.Is(searched, context.Canceled) {
+			f.Errorf("Save() = %v, Search() = %v, want context.Canceled", saved, searched)
+		}
+		suite.Empty(f, contents(f.search(memory.SearchParams{})), "Search()")
+	}},
 }
 
 // embedPending fails the test unless EmbedPending returns want.

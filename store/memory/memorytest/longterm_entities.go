@@ -9,59 +9,55 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermEntities() []longTermTest {
-	return []longTermTest{
-		{"facts are found by the entities of a query and their neighbors", testNeighbors},
-		{"names of entities are equal if their words are", func(f *longTermFixture) {
-			f.save("one", memory.SaveParams{Entities: []string{"Ada Lovelace", "Café Royal"}})
-			f.save("two", memory.SaveParams{Entities: []string{"東京"}})
-			for query, want := range map[string]string{
-				"Where does ADA LOVELACE work?": "one", "ada lovelace's office": "one", "the cafe royal": "one", "東京は": "two", "Lovelace Ada": "", "ada": "",
-			} {
-				found := f.search(memory.SearchParams{Query: query, Mode: memory.ModeGraph})
-				suite.Equal(f, strings.Join(contents(found), " "), want, "Search(%q)", query)
-			}
-		}},
-		{"entities are stored with each version", func(f *longTermFixture) {
-			editor, historian := extension[memory.Editor](f), extension[memory.Historian](f)
-			names := []string{"Ada", "O'Neil \"x\" \\ %_", "Ada"}
-			id := f.save("content", memory.SaveParams{Key: "k", Entities: names})
-			names[0] = "changed"
-			f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Ada", "O'Neil \"x\" \\ %_", "Ada"}}) // the same
-			if got := f.get(id); got.Version != 1 || strings.Join(got.Entities, ",") != "Ada,O'Neil \"x\" \\ %_,Ada" {
-				f.Errorf("Get() = version %d with %q", got.Version, got.Entities)
-			}
-			f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Eve"}})
-			for _, p := range []memory.UpdateParams{{Content: "other"}, {Entities: []string{"Bob"}}, {Entities: []string{}}} {
-				suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
-			}
-			all, err := historian.History(f.ctx(), f.in, id)
-			if err != nil || len(all) != 5 {
-				f.Fatalf("History() = %+v, %v, want 5 versions", all, err)
-			}
-			for i, want := range []string{"Ada,O'Neil \"x\" \\ %_,Ada", "Eve", "Eve", "Bob", ""} {
-				if got := strings.Join(all[i].Entities, ","); got != want {
-					f.Errorf("version %d has the entities %q, want %q", i+1, got, want)
-				}
-			}
-			for _, name := range []string{"Ada", "Eve", "Bob"} {
-				suite.Empty(f, f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}), "Search(%q)", name)
-			}
-		}},
-		{"invalid entities are rejected", func(f *longTermFixture) {
-			many := make([]string, memory.MaxEntities+1)
-			for i := range many {
-				many[i] = fmt.Sprint(i)
-			}
-			for field, names := range map[string][]string{
-				"entities": many, "entities[1]": {"a", ""}, "entities[0]": {" ?!"}, "entities[0] ": {"a\x00"}, "entities[0]  ": {"\xff"}, "entities[0]   ": {strings.Repeat("x", memory.MaxEntity+1)},
-			} {
-				f.mustReject("Save", field, suite.Err(f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})))
-			}
-			f.save("content", memory.SaveParams{Entities: many[1:]})
-			f.mustFind(memory.SearchParams{Query: "7", Mode: memory.ModeGraph}, "content")
-		}},
-	}
+var longTermEntities = []longTermTest{
+	{"facts are found by the entities of a query and their neighbors", testNeighbors},
+	{"names of entities are equal if their words are", func(f *longTermFixture) {
+		f.save("one", memory.SaveParams{Entities: []string{"Ada Lovelace", "Café Royal"}})
+		f.save("two", memory.SaveParams{Entities: []string{"東京"}})
+		for query, want := range map[string]string{
+			"Where does ADA LOVELACE work?": "one", "ada lovelace's office": "one", "the cafe royal": "one", "東京は": "two", "Lovelace Ada": "", "ada": "",
+		} {
+			found := f.search(memory.SearchParams{Query: query, Mode: memory.ModeGraph})
+			suite.Equal(f, strings.Join(contents(found), " "), want, "Search(%q)", query)
+		}
+	}},
+	{"entities are stored with each version", func(f *longTermFixture) {
+		editor, historian := extension[memory.Editor](f), extension[memory.Historian](f)
+		names := []string{"Ada", "O'Neil \"x\" \\ %_", "Ada"}
+		id := f.save("content", memory.SaveParams{Key: "k", Entities: names})
+		names[0] = "changed"
+		f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Ada", "O'Neil \"x\" \\ %_", "Ada"}}) // the same
+		if got := f.get(id); got.Version != 1 || strings.Join(got.Entities, ",") != "Ada,O'Neil \"x\" \\ %_,Ada" {
+			f.Errorf("Get() = version %d with %q", got.Version, got.Entities)
+		}
+		f.save("content", memory.SaveParams{Key: "k", Entities: []string{"Eve"}})
+		for _, p := range []memory.UpdateParams{{Content: "other"}, {Entities: []string{"Bob"}}, {Entities: []string{}}} {
+			suite.Call(editor.Update(f.ctx(), f.in, id, p)).Must(f, "Update()")
+		}
+		all, err := historian.History(f.ctx(), f.in, id)
+		if err != nil || len(all) != 5 {
+			f.Fatalf("History() = %+v, %v, want 5 versions", all, err)
+		}
+		for i, want := range []string{"Ada,O'Neil \"x\" \\ %_,Ada", "Eve", "Eve", "Bob", ""} {
+			suite.Equal(f, strings.Join(all[i].Entities, ","), want, "the entities of version %d", i+1)
+		}
+		for _, name := range []string{"Ada", "Eve", "Bob"} {
+			suite.Empty(f, f.search(memory.SearchParams{Query: name, Mode: memory.ModeGraph}), "Search(%q)", name)
+		}
+	}},
+	{"invalid entities are rejected", func(f *longTermFixture) {
+		many := make([]string, memory.MaxEntities+1)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
+		}
+		for field, names := range map[string][]string{
+			"entities": many, "entities[1]": {"a", ""}, "entities[0]": {" ?!"}, "entities[0] ": {"a\x00"}, "entities[0]  ": {"\xff"}, "entities[0]   ": {strings.Repeat("x", memory.MaxEntity+1)},
+		} {
+			f.mustReject("Save", field, suite.Err(f.s.Save(f.ctx(), f.in, "content", memory.SaveParams{Entities: names})))
+		}
+		f.save("content", memory.SaveParams{Entities: many[1:]})
+		f.mustFind(memory.SearchParams{Query: "7", Mode: memory.ModeGraph}, "content")
+	}},
 }
 
 func testNeighbors(f *longTermFixture) {

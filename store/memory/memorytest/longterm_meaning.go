@@ -13,65 +13,63 @@ import (
 
 var allModes = []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid, ""}
 
-func longTermMeaning() []longTermTest {
-	return []longTermTest{
-		{"facts are found by meaning", func(f *longTermFixture) {
-			f.embed()
-			f.save("Ravi likes espresso.", memory.SaveParams{})
-			f.save("The invoice was paid.", memory.SaveParams{})
-			f.save("Her parrot is green.", memory.SaveParams{})
-			r := f.results(memory.SearchParams{Query: "which beverage?", Mode: memory.ModeSemantic})
-			if len(r.Facts) != 3 || r.Facts[0].Content != "Ravi likes espresso." || r.Facts[0].Score != 1 || r.Facts[0].Scores.Semantic <= r.Facts[1].Scores.Semantic || r.Facts[0].Scores.Lexical != 0 {
-				f.Errorf("Search() = %+v, want all facts, the one about a drink first, with score 1", r.Facts)
+var longTermMeaning = []longTermTest{
+	{"facts are found by meaning", func(f *longTermFixture) {
+		f.embed()
+		f.save("Ravi likes espresso.", memory.SaveParams{})
+		f.save("The invoice was paid.", memory.SaveParams{})
+		f.save("Her parrot is green.", memory.SaveParams{})
+		r := f.results(memory.SearchParams{Query: "which beverage?", Mode: memory.ModeSemantic})
+		if len(r.Facts) != 3 || r.Facts[0].Content != "Ravi likes espresso." || r.Facts[0].Score != 1 || r.Facts[0].Scores.Semantic <= r.Facts[1].Scores.Semantic || r.Facts[0].Scores.Lexical != 0 {
+			f.Errorf("Search() = %+v, want all facts, the one about a drink first, with score 1", r.Facts)
+		}
+		if diff := diffOf([]memory.Mode{memory.ModeSemantic}, r.Modes); diff != "" || r.Fallback != "" || r.Pending != 0 {
+			f.Errorf("Search() = modes %v, fallback %q, pending %d", r.Modes, r.Fallback, r.Pending)
+		}
+		suite.Empty(f, contents(f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical})), "Search() by words")
+	}},
+	{"the default mode is the best one", func(f *longTermFixture) {
+		for _, embed := range []bool{false, true} {
+			want := []memory.Mode{memory.ModeLexical, memory.ModeGraph}
+			if embed {
+				f.embed()
+				want = []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph}
 			}
-			if diff := diffOf([]memory.Mode{memory.ModeSemantic}, r.Modes); diff != "" || r.Fallback != "" || r.Pending != 0 {
-				f.Errorf("Search() = modes %v, fallback %q, pending %d", r.Modes, r.Fallback, r.Pending)
+			f.save("black tea", memory.SaveParams{})
+			f.save("a latte", memory.SaveParams{})
+			if r := f.results(memory.SearchParams{Query: "tea"}); diffOf(want, r.Modes) != "" || len(r.Facts) < 1 || r.Facts[0].Content != "black tea" || (len(r.Facts) == 2) != embed {
+				f.Errorf("Search() = %q by %v, want modes %v", contents(r.Facts), r.Modes, want)
 			}
-			suite.Empty(f, contents(f.search(memory.SearchParams{Query: "beverage", Mode: memory.ModeLexical})), "Search() by words")
-		}},
-		{"the default mode is the best one", func(f *longTermFixture) {
-			for _, embed := range []bool{false, true} {
-				want := []memory.Mode{memory.ModeLexical, memory.ModeGraph}
-				if embed {
-					f.embed()
-					want = []memory.Mode{memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph}
-				}
-				f.save("black tea", memory.SaveParams{})
-				f.save("a latte", memory.SaveParams{})
-				if r := f.results(memory.SearchParams{Query: "tea"}); diffOf(want, r.Modes) != "" || len(r.Facts) < 1 || r.Facts[0].Content != "black tea" || (len(r.Facts) == 2) != embed {
-					f.Errorf("Search() = %q by %v, want modes %v", contents(r.Facts), r.Modes, want)
-				}
-				if r := f.results(memory.SearchParams{}); len(r.Facts) != 2 || r.Modes != nil {
-					f.Errorf("Search() without a query = %q by %v", contents(r.Facts), r.Modes)
-				}
+			if r := f.results(memory.SearchParams{}); len(r.Facts) != 2 || r.Modes != nil {
+				f.Errorf("Search() without a query = %q by %v", contents(r.Facts), r.Modes)
 			}
-		}},
-		{"parts are fused by reciprocal rank", testFusion},
-		{"conditions apply before ranks", testConditionsBeforeRanks},
-		{"equal facts are ordered by time", func(f *longTermFixture) {
-			f.embed()
-			var want []string
-			for range 5 {
-				want = append([]string{f.save("the same tea", memory.SaveParams{Entities: []string{"tea"}})}, want...)
+		}
+	}},
+	{"parts are fused by reciprocal rank", testFusion},
+	{"conditions apply before ranks", testConditionsBeforeRanks},
+	{"equal facts are ordered by time", func(f *longTermFixture) {
+		f.embed()
+		var want []string
+		for range 5 {
+			want = append([]string{f.save("the same tea", memory.SaveParams{Entities: []string{"tea"}})}, want...)
+		}
+		for _, mode := range allModes {
+			var got []string
+			for _, m := range f.search(memory.SearchParams{Query: "tea", Mode: mode}) {
+				got = append(got, m.ID)
 			}
-			for _, mode := range allModes {
-				var got []string
-				for _, m := range f.search(memory.SearchParams{Query: "tea", Mode: mode}) {
-					got = append(got, m.ID)
-				}
-				f.equal(fmt.Sprintf("Search() with mode %q", mode), got, want)
-			}
-		}},
-		{"newer facts gain by recency", testRecency},
-		{"the minimum score excludes facts of each mode", func(f *longTermFixture) {
-			f.embed()
-			for i := range 8 {
-				f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{Entities: []string{"tea"}})
-			}
-			all := suite.Len(f, f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic}), 8, "Search()")
-			suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
-		}},
-	}
+			f.equal(fmt.Sprintf("Search() with mode %q", mode), got, want)
+		}
+	}},
+	{"newer facts gain by recency", testRecency},
+	{"the minimum score excludes facts of each mode", func(f *longTermFixture) {
+		f.embed()
+		for i := range 8 {
+			f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{Entities: []string{"tea"}})
+		}
+		all := suite.Len(f, f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic}), 8, "Search()")
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", Mode: memory.ModeSemantic, MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
+	}},
 }
 
 // rankOf returns the rank of a score among others, 0 for the score 0.

@@ -12,24 +12,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermExpiry() []longTermTest {
-	return []longTermTest{
-		{"an expired fact does not exist", testExpiredFact},
-		{"expired facts do not count toward the limit", func(f *longTermFixture) {
-			for range 5 {
-				f.save("tea for all", memory.SaveParams{Metadata: map[string]any{"x": 1}})
+var longTermExpiry = []longTermTest{
+	{"an expired fact does not exist", testExpiredFact},
+	{"expired facts do not count toward the limit", func(f *longTermFixture) {
+		for range 5 {
+			f.save("tea for all", memory.SaveParams{Metadata: map[string]any{"x": 1}})
+		}
+		for i := range 300 {
+			f.save(fmt.Sprintf("tea number%d", i), memory.SaveParams{TTL: time.Second, Metadata: map[string]any{"x": 1}})
+		}
+		for _, query := range []string{"", "tea", "number1 tea", "numbr1 tea"} {
+			for _, x := range []filter.Filter{{}, filter.Eq("x", 1)} {
+				suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x})), 5, "number of results of Search(%q)", query)
 			}
-			for i := range 300 {
-				f.save(fmt.Sprintf("tea number%d", i), memory.SaveParams{TTL: time.Second, Metadata: map[string]any{"x": 1}})
-			}
-			for _, query := range []string{"", "tea", "number1 tea", "numbr1 tea"} {
-				for _, x := range []filter.Filter{{}, filter.Eq("x", 1)} {
-					suite.Equal(f, len(f.search(memory.SearchParams{Query: query, Limit: 5, Filter: x})), 5, "number of results of Search(%q)", query)
-				}
-			}
-		}},
-		{"expire removes expired facts", testExpire},
-	}
+		}
+	}},
+	{"expire removes expired facts", testExpire},
 }
 
 func testExpiredFact(f *longTermFixture) {
@@ -73,24 +71,22 @@ func testExpire(f *longTermFixture) {
 	f.mustFind(memory.SearchParams{}, "stays too", "stays")
 }
 
-func longTermRemoval() []longTermTest {
-	return []longTermTest{
-		{"a deleted fact does not exist", func(f *longTermFixture) {
-			id := f.save("Ravi has a bike.", memory.SaveParams{Key: "bike"})
-			if e, ok := f.s.(memory.Editor); ok {
-				suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi has a car."})).Must(f, "Supersede()")
-			}
-			for _, want := range []bool{true, false} {
-				suite.Call(f.s.Delete(f.ctx(), f.in, id)).Want(f, want, "Delete()")
-			}
-			f.mustFind(memory.SearchParams{Query: "bike car"})
-			f.mustFind(memory.SearchParams{AsOf: longTermStart})
-			suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get()")
-		}},
-		{"clear removes the facts of one scope", testClear},
-		{"namespaces are listed by prefix", testNamespaces},
-		{"a forgotten owner has no facts", testForget},
-	}
+var longTermRemoval = []longTermTest{
+	{"a deleted fact does not exist", func(f *longTermFixture) {
+		id := f.save("Ravi has a bike.", memory.SaveParams{Key: "bike"})
+		if e, ok := f.s.(memory.Editor); ok {
+			suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Content: "Ravi has a car."})).Must(f, "Supersede()")
+		}
+		for _, want := range []bool{true, false} {
+			suite.Call(f.s.Delete(f.ctx(), f.in, id)).Want(f, want, "Delete()")
+		}
+		f.mustFind(memory.SearchParams{Query: "bike car"})
+		f.mustFind(memory.SearchParams{AsOf: longTermStart})
+		suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get()")
+	}},
+	{"clear removes the facts of one scope", testClear},
+	{"namespaces are listed by prefix", testNamespaces},
+	{"a forgotten owner has no facts", testForget},
 }
 
 func testClear(f *longTermFixture) {
@@ -166,90 +162,86 @@ func testForget(f *longTermFixture) {
 	f.mustReject("ForgetSubject", "owner", suite.Err(x.ForgetSubject(f.ctx(), "")))
 }
 
-func longTermRaces() []longTermTest {
-	return []longTermTest{
-		{"concurrent saves with one key make one fact", func(f *longTermFixture) {
-			ids := make([]string, racers)
-			f.race(func(i int) (err error) {
-				ids[i], err = f.s.Save(f.ctx(), f.in, fmt.Sprintf("content %d", i), memory.SaveParams{Key: "k"})
-				return err
-			})
-			slices.Sort(ids)
-			if ids = slices.Compact(ids); len(ids) != 1 {
-				f.Fatalf("Save() returned %d ids, want 1", len(ids))
+var longTermRaces = []longTermTest{
+	{"concurrent saves with one key make one fact", func(f *longTermFixture) {
+		ids := make([]string, racers)
+		f.race(func(i int) (err error) {
+			ids[i], err = f.s.Save(f.ctx(), f.in, fmt.Sprintf("content %d", i), memory.SaveParams{Key: "k"})
+			return err
+		})
+		slices.Sort(ids)
+		if ids = slices.Compact(ids); len(ids) != 1 {
+			f.Fatalf("Save() returned %d ids, want 1", len(ids))
+		}
+		if m := f.get(ids[0]); m.Version != racers {
+			f.Errorf("version = %d, want %d", m.Version, racers)
+		}
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: "content"})), 1, "number of results of Search()")
+	}},
+	{"concurrent updates lose no version", func(f *longTermFixture) {
+		e := extension[memory.Editor](f)
+		id := f.save("content", memory.SaveParams{})
+		f.race(func(i int) error {
+			_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i)})
+			return err
+		})
+		if m := f.get(id); m.Version != racers+1 {
+			f.Errorf("version = %d, want %d", m.Version, racers+1)
+		}
+		suite.Equal(f, len(f.history(id)), racers+1, "History()")
+	}},
+	{"one of concurrent updates of a version wins", func(f *longTermFixture) {
+		e := extension[memory.Editor](f)
+		id := f.save("content", memory.SaveParams{})
+		var mu sync.Mutex
+		won := 0
+		f.race(func(i int) error {
+			_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i), Version: 1})
+			if errors.Is(err, memory.ErrFactConflict) {
+				return nil
 			}
-			if m := f.get(ids[0]); m.Version != racers {
-				f.Errorf("version = %d, want %d", m.Version, racers)
-			}
-			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content"})), 1, "number of results of Search()")
-		}},
-		{"concurrent updates lose no version", func(f *longTermFixture) {
-			e := extension[memory.Editor](f)
-			id := f.save("content", memory.SaveParams{})
-			f.race(func(i int) error {
-				_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i)})
-				return err
-			})
-			if m := f.get(id); m.Version != racers+1 {
-				f.Errorf("version = %d, want %d", m.Version, racers+1)
-			}
-			suite.Equal(f, len(f.history(id)), racers+1, "History()")
-		}},
-		{"one of concurrent updates of a version wins", func(f *longTermFixture) {
-			e := extension[memory.Editor](f)
-			id := f.save("content", memory.SaveParams{})
-			var mu sync.Mutex
-			won := 0
-			f.race(func(i int) error {
-				_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i), Version: 1})
-				if errors.Is(err, memory.ErrFactConflict) {
-					return nil
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				won++
-				return err
-			})
-			if won != 1 || f.get(id).Version != 2 {
-				f.Errorf("%d updates of version 1 succeeded, want 1", won)
-			}
-		}},
-	}
+			mu.Lock()
+			defer mu.Unlock()
+			won++
+			return err
+		})
+		if won != 1 || f.get(id).Version != 2 {
+			f.Errorf("%d updates of version 1 succeeded, want 1", won)
+		}
+	}},
 }
 
 // longTermMixedRaces has the tests with callers that make different calls.
-func longTermMixedRaces() []longTermTest {
-	return []longTermTest{
-		{"a deletion removes concurrent updates", func(f *longTermFixture) {
-			e := extension[memory.Editor](f)
-			id := f.save("content", memory.SaveParams{Key: "k"})
-			f.race(func(i int) error {
-				if i == racers/2 {
-					_, err := f.s.Delete(f.ctx(), f.in, id)
-					return err
-				}
-				_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i)})
-				if errors.Is(err, memory.ErrFactNotFound) {
-					return nil
-				}
+var longTermMixedRaces = []longTermTest{
+	{"a deletion removes concurrent updates", func(f *longTermFixture) {
+		e := extension[memory.Editor](f)
+		id := f.save("content", memory.SaveParams{Key: "k"})
+		f.race(func(i int) error {
+			if i == racers/2 {
+				_, err := f.s.Delete(f.ctx(), f.in, id)
 				return err
-			})
-			f.mustFind(memory.SearchParams{Query: "content"})
-			f.mustFind(memory.SearchParams{})
-			suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get() after Delete")
-		}},
-		{"searches run while facts are saved", func(f *longTermFixture) {
-			f.race(func(i int) error {
-				if i%2 == 0 {
-					_, err := f.s.Save(f.ctx(), f.in, fmt.Sprintf("content %d", i), memory.SaveParams{})
-					return err
-				}
-				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: "content"})
+			}
+			_, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: fmt.Sprintf("content %d", i)})
+			if errors.Is(err, memory.ErrFactNotFound) {
+				return nil
+			}
+			return err
+		})
+		f.mustFind(memory.SearchParams{Query: "content"})
+		f.mustFind(memory.SearchParams{})
+		suite.Call(f.s.Get(f.ctx(), f.in, id)).Fails(f, memory.ErrFactNotFound, "Get() after Delete")
+	}},
+	{"searches run while facts are saved", func(f *longTermFixture) {
+		f.race(func(i int) error {
+			if i%2 == 0 {
+				_, err := f.s.Save(f.ctx(), f.in, fmt.Sprintf("content %d", i), memory.SaveParams{})
 				return err
-			})
-			suite.Equal(f, len(f.search(memory.SearchParams{Query: "content", Limit: racers})), racers/2, "number of results of Search()")
-		}},
-	}
+			}
+			_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: "content"})
+			return err
+		})
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: "content", Limit: racers})), racers/2, "number of results of Search()")
+	}},
 }
 
 const racers = 64

@@ -15,74 +15,72 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermSearch() []longTermTest {
-	return []longTermTest{
-		{"facts are found by any of their words", func(f *longTermFixture) {
-			f.save("Ravi prefers Python for scripts.", memory.SaveParams{})
-			f.save("The cat sleeps.", memory.SaveParams{})
-			f.mustFind(memory.SearchParams{Query: "python"}, "Ravi prefers Python for scripts.")
-			f.mustFind(memory.SearchParams{Query: "which SCRIPT does he prefer?"}, "Ravi prefers Python for scripts.")
-			f.mustFind(memory.SearchParams{Query: "sleeping cats"}, "The cat sleeps.")
-			f.mustFind(memory.SearchParams{Query: "?!"})
-		}},
-		{"facts with more and rarer words of the query are first", func(f *longTermFixture) {
-			f.save("tea", memory.SaveParams{})
-			f.save("tea and coffee", memory.SaveParams{})
-			f.save("tea and milk", memory.SaveParams{})
-			f.save("water and coffee", memory.SaveParams{})
-			f.save("water and milk", memory.SaveParams{})
-			f.save("water and juice", memory.SaveParams{})
-			if found := f.search(memory.SearchParams{Query: "tea coffee"}); len(found) != 4 || found[0].Content != "tea and coffee" {
-				f.Errorf("Search() = %q, want the fact with both words first", contents(found))
-			}
-			if found := f.search(memory.SearchParams{Query: "water juice"}); len(found) != 3 || found[0].Content != "water and juice" {
-				f.Errorf("Search() = %q, want the fact with both words first", contents(found))
-			}
-		}},
-		{"misspelt words are found", func(f *longTermFixture) {
-			f.save("The subscription renews in October.", memory.SaveParams{})
-			f.save("The invoice was paid.", memory.SaveParams{})
-			for _, query := range []string{"subskription", "subscripion", "octobr", "subcription"} {
-				f.mustFind(memory.SearchParams{Query: query}, "The subscription renews in October.")
-			}
-			f.mustFind(memory.SearchParams{Query: "zzzzz"})
-		}},
-		{"an exact word excludes no similar one", func(f *longTermFixture) {
-			f.save("gardening", memory.SaveParams{})
-			f.save("invoice", memory.SaveParams{})
-			f.mustFind(memory.SearchParams{Query: "garden invoise"}, "invoice", "gardening")
-		}},
-		{"scores are explained", testExplainedScores},
-		{"an empty query returns the newest facts", testEmptyQuery},
-		{"of equal scores, the fact saved last is first", testEqualScores},
-		{"limits have a default", testLimits},
-		{"the minimum score excludes facts", func(f *longTermFixture) {
-			for i := range 8 {
-				f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{})
-			}
-			all := suite.Len(f, f.search(memory.SearchParams{Query: "tea"}), 8, "Search()")
-			suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
-		}},
-		{"facts without spaces between words are found", func(f *longTermFixture) {
-			f.save("東京は日本の首都です", memory.SaveParams{})
-			f.save("大阪は西にあります", memory.SaveParams{})
-			f.mustFind(memory.SearchParams{Query: "首都"}, "東京は日本の首都です")
-		}},
-		{"accents are ignored", func(f *longTermFixture) {
-			f.save("Le café est fermé.", memory.SaveParams{})
-			f.mustFind(memory.SearchParams{Query: "CAFE"}, "Le café est fermé.")
-		}},
-		{"modes that need an embedder name the setting", func(f *longTermFixture) {
-			for _, mode := range []memory.Mode{memory.ModeSemantic, memory.ModeHybrid} {
-				for _, query := range []string{"x", ""} {
-					_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: query, Mode: mode})
-					if !errors.Is(err, memory.ErrNoEmbedder) || a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "EMBEDDING_URL") {
-						f.Errorf("Search() with mode %s = %v, want ErrNoEmbedder", mode, err)
-					}
+var longTermSearch = []longTermTest{
+	{"facts are found by any of their words", func(f *longTermFixture) {
+		f.save("Ravi prefers Python for scripts.", memory.SaveParams{})
+		f.save("The cat sleeps.", memory.SaveParams{})
+		f.mustFind(memory.SearchParams{Query: "python"}, "Ravi prefers Python for scripts.")
+		f.mustFind(memory.SearchParams{Query: "which SCRIPT does he prefer?"}, "Ravi prefers Python for scripts.")
+		f.mustFind(memory.SearchParams{Query: "sleeping cats"}, "The cat sleeps.")
+		f.mustFind(memory.SearchParams{Query: "?!"})
+	}},
+	{"facts with more and rarer words of the query are first", func(f *longTermFixture) {
+		f.save("tea", memory.SaveParams{})
+		f.save("tea and coffee", memory.SaveParams{})
+		f.save("tea and milk", memory.SaveParams{})
+		f.save("water and coffee", memory.SaveParams{})
+		f.save("water and milk", memory.SaveParams{})
+		f.save("water and juice", memory.SaveParams{})
+		if found := f.search(memory.SearchParams{Query: "tea coffee"}); len(found) != 4 || found[0].Content != "tea and coffee" {
+			f.Errorf("Search() = %q, want the fact with both words first", contents(found))
+		}
+		if found := f.search(memory.SearchParams{Query: "water juice"}); len(found) != 3 || found[0].Content != "water and juice" {
+			f.Errorf("Search() = %q, want the fact with both words first", contents(found))
+		}
+	}},
+	{"misspelt words are found", func(f *longTermFixture) {
+		f.save("The subscription renews in October.", memory.SaveParams{})
+		f.save("The invoice was paid.", memory.SaveParams{})
+		for _, query := range []string{"subskription", "subscripion", "octobr", "subcription"} {
+			f.mustFind(memory.SearchParams{Query: query}, "The subscription renews in October.")
+		}
+		f.mustFind(memory.SearchParams{Query: "zzzzz"})
+	}},
+	{"an exact word excludes no similar one", func(f *longTermFixture) {
+		f.save("gardening", memory.SaveParams{})
+		f.save("invoice", memory.SaveParams{})
+		f.mustFind(memory.SearchParams{Query: "garden invoise"}, "invoice", "gardening")
+	}},
+	{"scores are explained", testExplainedScores},
+	{"an empty query returns the newest facts", testEmptyQuery},
+	{"of equal scores, the fact saved last is first", testEqualScores},
+	{"limits have a default", testLimits},
+	{"the minimum score excludes facts", func(f *longTermFixture) {
+		for i := range 8 {
+			f.save(fmt.Sprintf("tea %d%s", i, pad(i)), memory.SaveParams{})
+		}
+		all := suite.Len(f, f.search(memory.SearchParams{Query: "tea"}), 8, "Search()")
+		suite.Equal(f, len(f.search(memory.SearchParams{Query: "tea", MinScore: all[3].Score})), 4, "number of results of Search() with the score of the fourth fact")
+	}},
+	{"facts without spaces between words are found", func(f *longTermFixture) {
+		f.save("東京は日本の首都です", memory.SaveParams{})
+		f.save("大阪は西にあります", memory.SaveParams{})
+		f.mustFind(memory.SearchParams{Query: "首都"}, "東京は日本の首都です")
+	}},
+	{"accents are ignored", func(f *longTermFixture) {
+		f.save("Le café est fermé.", memory.SaveParams{})
+		f.mustFind(memory.SearchParams{Query: "CAFE"}, "Le café est fermé.")
+	}},
+	{"modes that need an embedder name the setting", func(f *longTermFixture) {
+		for _, mode := range []memory.Mode{memory.ModeSemantic, memory.ModeHybrid} {
+			for _, query := range []string{"x", ""} {
+				_, err := f.s.Search(f.ctx(), f.in, memory.SearchParams{Query: query, Mode: mode})
+				if !errors.Is(err, memory.ErrNoEmbedder) || a2a.CodeOf(err) != a2a.CodeUnsupported || !strings.Contains(err.Error(), "EMBEDDING_URL") {
+					f.Errorf("Search() with mode %s = %v, want ErrNoEmbedder", mode, err)
 				}
 			}
-		}},
-	}
+		}
+	}},
 }
 
 // pad returns n words.
@@ -154,21 +152,19 @@ func testLimits(f *longTermFixture) {
 	}
 }
 
-func longTermFilters() []longTermTest {
-	return []longTermTest{
-		{"a filter selects facts by metadata", testFilterExamples},
-		{"a selective filter loses no facts", testSelectiveFilter},
-		{"random filters select the same facts as the reference", testRandomFilters},
-		{"an invalid filter is rejected", func(f *longTermFixture) {
-			deep := filter.Eq("a", 1)
-			for range 1000 {
-				deep = filter.Not(deep)
-			}
-			for _, x := range []filter.Filter{deep, {Op: "like", Path: "a"}, filter.Eq("", 1), filter.Eq("a", []any{}), filter.Gt("a", true), filter.StartsWith("a..b", "x")} {
-				f.mustReject("Search", "filter", suite.Err(f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})))
-			}
-		}},
-	}
+var longTermFilters = []longTermTest{
+	{"a filter selects facts by metadata", testFilterExamples},
+	{"a selective filter loses no facts", testSelectiveFilter},
+	{"random filters select the same facts as the reference", testRandomFilters},
+	{"an invalid filter is rejected", func(f *longTermFixture) {
+		deep := filter.Eq("a", 1)
+		for range 1000 {
+			deep = filter.Not(deep)
+		}
+		for _, x := range []filter.Filter{deep, {Op: "like", Path: "a"}, filter.Eq("", 1), filter.Eq("a", []any{}), filter.Gt("a", true), filter.StartsWith("a..b", "x")} {
+			f.mustReject("Search", "filter", suite.Err(f.s.Search(f.ctx(), f.in, memory.SearchParams{Filter: x})))
+		}
+	}},
 }
 
 func testFilterExamples(f *longTermFixture) {

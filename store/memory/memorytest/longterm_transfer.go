@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermTransfer() []longTermTest {
-	return []longTermTest{
-		{"facts of an owner are listed by agent, namespace and id", testFactsAreListed},
-		{"facts are listed without those that have expired", testExpiredFactsAreNotListed},
-		{"restored facts have all their versions", testRestoredFacts},
-		{"a fact that exists is not restored", testRestoreConflicts},
-		{"invalid versions are not restored", testInvalidVersions},
-	}
+var longTermTransfer = []longTermTest{
+	{"facts of an owner are listed by agent, namespace and id", testFactsAreListed},
+	{"facts are listed without those that have expired", testExpiredFactsAreNotListed},
+	{"restored facts have all their versions", testRestoredFacts},
+	{"a fact that exists is not restored", testRestoreConflicts},
+	{"invalid versions are not restored", testInvalidVersions},
 }
 
 // allFacts returns the facts that a query selects, in pages of two.
@@ -60,9 +58,7 @@ func testFactsAreListed(f *longTermFixture) {
 			f.Errorf("fact %d %v is before %v", i-1, a.Scope, b.Scope)
 		}
 	}
-	if len(all) != want {
-		f.Errorf("Facts() returned %d facts, want %d", len(all), want)
-	}
+	suite.Equal(f, len(all), want, "Facts()")
 	for q, want := range map[[2]string]int{{"a", ""}: 9, {"a", "x"}: 3, {"b", "y"}: 3, {"c", ""}: 0} {
 		for _, m := range f.allFacts(memory.FactQuery{Owner: "ada", Agent: q[0], Namespace: q[1]}) {
 			if want--; m.Scope.Agent != q[0] || q[1] != "" && m.Scope.Namespace != q[1] {
@@ -73,9 +69,7 @@ func testFactsAreListed(f *longTermFixture) {
 			f.Errorf("Facts() of %v lacks %d facts", q, want)
 		}
 	}
-	if _, err := extension[memory.Lister](f).Facts(f.ctx(), memory.FactQuery{Owner: "ada", Namespace: "x"}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("Facts() of a namespace without an agent = %v, want invalid_params", err)
-	}
+	suite.Call(extension[memory.Lister](f).Facts(f.ctx(), memory.FactQuery{Owner: "ada", Namespace: "x"})).Rejected(f, a2a.CodeInvalid, "Facts() of a namespace without an agent")
 }
 
 func testExpiredFactsAreNotListed(f *longTermFixture) {
@@ -171,9 +165,7 @@ func testInvalidVersions(f *longTermFixture) {
 		for i := range versions {
 			versions[i].Scope.Agent = "elsewhere"
 		}
-		if err := restorer.Restore(f.ctx(), change(versions)); a2a.CodeOf(err) != a2a.CodeInvalid {
-			f.Errorf("Restore() of %s = %v, want invalid_params", name, err)
-		}
+		suite.Do(restorer.Restore(f.ctx(), change(versions))).Rejected(f, a2a.CodeInvalid, "Restore() of %s", name)
 	}
 	if all, err := f.s.Search(f.ctx(), memory.Scope{Owner: f.in.Owner, Namespace: f.in.Namespace, Agent: "elsewhere"}, memory.SearchParams{}); err != nil || len(all.Facts) != 0 {
 		f.Errorf("Search() = %+v, %v, want nothing", all, err)

@@ -8,36 +8,34 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-func longTermVersions() []longTermTest {
-	return []longTermTest{
-		{"facts are found while they are valid", testValidity},
-		{"update replaces the newest version", testUpdate},
-		{"supersede ends the version before", testSupersede},
-		{"supersede outside of the validity is rejected", testSupersedeBounds},
-		{"a change of another version conflicts", func(f *longTermFixture) {
-			e := extension[memory.Editor](f)
-			id := f.save("tea", memory.SaveParams{})
-			for range 2 {
-				suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "tea", Version: 2})).Fails(f, memory.ErrFactConflict, "Update() of version 2")
-			}
-			if m, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "milk", Version: 1}); err != nil || m.Version != 2 {
-				f.Errorf("Update() of version 1 = %+v, %v", m, err)
-			}
-			suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Version: 1})).Fails(f, memory.ErrFactConflict, "Supersede() of version 1")
-			f.mustReject("Update", "version", suite.Err(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Version: -1})))
-		}},
-		{"a saved version keeps the validity of the one before", func(f *longTermFixture) {
-			e := extension[memory.Editor](f)
-			id := f.save("lives in Pune", memory.SaveParams{Key: "home"})
-			at := f.clock.Now()
-			suite.Call(e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "lives in Oslo"})).Must(f, "Supersede()")
-			f.clock.Add(time.Hour)
-			f.save("lives in Oslo, Norway", memory.SaveParams{Key: "home"})
-			f.mustFind(memory.SearchParams{Query: "lives"}, "lives in Oslo, Norway")
-			f.mustFind(memory.SearchParams{Query: "lives", AsOf: at.Add(-time.Millisecond)}, "lives in Pune")
-			f.mustReject("Save", "validFrom", suite.Err(f.s.Save(f.ctx(), f.in, "x", memory.SaveParams{Key: "home", ValidFrom: at.Add(-time.Second)})))
-		}},
-	}
+var longTermVersions = []longTermTest{
+	{"facts are found while they are valid", testValidity},
+	{"update replaces the newest version", testUpdate},
+	{"supersede ends the version before", testSupersede},
+	{"supersede outside of the validity is rejected", testSupersedeBounds},
+	{"a change of another version conflicts", func(f *longTermFixture) {
+		e := extension[memory.Editor](f)
+		id := f.save("tea", memory.SaveParams{})
+		for range 2 {
+			suite.Call(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "tea", Version: 2})).Fails(f, memory.ErrFactConflict, "Update() of version 2")
+		}
+		if m, err := e.Update(f.ctx(), f.in, id, memory.UpdateParams{Content: "milk", Version: 1}); err != nil || m.Version != 2 {
+			f.Errorf("Update() of version 1 = %+v, %v", m, err)
+		}
+		suite.Call(e.Supersede(f.ctx(), f.in, id, time.Time{}, memory.UpdateParams{Version: 1})).Fails(f, memory.ErrFactConflict, "Supersede() of version 1")
+		f.mustReject("Update", "version", suite.Err(e.Update(f.ctx(), f.in, id, memory.UpdateParams{Version: -1})))
+	}},
+	{"a saved version keeps the validity of the one before", func(f *longTermFixture) {
+		e := extension[memory.Editor](f)
+		id := f.save("lives in Pune", memory.SaveParams{Key: "home"})
+		at := f.clock.Now()
+		suite.Call(e.Supersede(f.ctx(), f.in, id, at, memory.UpdateParams{Content: "lives in Oslo"})).Must(f, "Supersede()")
+		f.clock.Add(time.Hour)
+		f.save("lives in Oslo, Norway", memory.SaveParams{Key: "home"})
+		f.mustFind(memory.SearchParams{Query: "lives"}, "lives in Oslo, Norway")
+		f.mustFind(memory.SearchParams{Query: "lives", AsOf: at.Add(-time.Millisecond)}, "lives in Pune")
+		f.mustReject("Save", "validFrom", suite.Err(f.s.Save(f.ctx(), f.in, "x", memory.SaveParams{Key: "home", ValidFrom: at.Add(-time.Second)})))
+	}},
 }
 
 func testValidity(f *longTermFixture) {

@@ -51,17 +51,13 @@ func ShortTermOverRecords(h storetest.Harness) ShortTermHarness {
 	}
 	out := ShortTermHarness{
 		Open: func(t storetest.T, o ShortTermOptions) memory.ShortTerm {
-			s := h.Open(t)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(t, s, o)
+			return over(t, h.Opened(t), o)
 		},
 		Second: func(t storetest.T, m memory.ShortTerm) memory.ShortTerm { return over(t, m.(*opened).s, m.(*opened).o) },
 	}
 	if h.Reopen != nil {
 		out.Reopen = func(t storetest.T, m memory.ShortTerm) memory.ShortTerm {
-			s := h.Reopen(t, m.(*opened).s)
-			t.Cleanup(func() { _ = s.Close() })
-			return over(t, s, m.(*opened).o)
+			return over(t, h.Reopened(t, m.(*opened).s), m.(*opened).o)
 		}
 	}
 	return out
@@ -160,9 +156,7 @@ func stateContract(f *shortTermFixture) {
 	if st.Version == 0 || stateJSON(st) != `{"a":1,"b":{"c":"d"}}` || !st.Expires.IsZero() {
 		f.Errorf("Set() = %+v, want the values with a version and no expiry", st)
 	}
-	if v := f.want(stateKey, `{"a":1,"b":{"c":"d"}}`); v != st.Version {
-		f.Errorf("Get() has version %d, want %d", v, st.Version)
-	}
+	suite.Equal(f, f.want(stateKey, `{"a":1,"b":{"c":"d"}}`), st.Version, "version of Get()")
 	after := f.update(stateKey, map[string]any{"a": nil, "b": map[string]any{"e": true}})
 	if after.Version != st.Version+1 || stateJSON(after) != `{"b":{"c":"d","e":true}}` {
 		f.Errorf("Update() = %+v, want the patched values at version %d", after, st.Version+1)
@@ -222,9 +216,7 @@ func stateVersions(f *shortTermFixture) {
 	if st, err := f.s.Set(f.ctx, stateKey, nil, 0); err != nil || st.Version <= last {
 		f.Errorf("Set() after Clear() = %+v, %v, want a version above %d", st, err, last)
 	}
-	if _, err := f.s.Set(f.ctx, stateKey, nil, -2); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("Set() of version -2 = %v, want an invalid version", err)
-	}
+	suite.Call(f.s.Set(f.ctx, stateKey, nil, -2)).Rejected(f, a2a.CodeInvalid, "Set() of version -2")
 }
 
 func stateNumbers(f *shortTermFixture) {
@@ -412,13 +404,9 @@ func stateAliasing(f *shortTermFixture) {
 func stateCancel(f *shortTermFixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	for call, err := range map[string]error{
+	suite.Canceled(f, map[string]error{
 		"Get": suite.Err(f.s.Get(ctx, stateKey)), "Set": suite.Err(f.s.Set(ctx, stateKey, nil, memory.AnyVersion)),
 		"Update": suite.Err(f.s.Update(ctx, stateKey, nil, memory.AnyVersion)), "Clear": f.s.Clear(ctx, stateKey),
-	} {
-		if !errors.Is(err, context.Canceled) {
-			f.Errorf("%s() with a canceled context = %v", call, err)
-		}
-	}
+	})
 	f.want(stateKey, "null")
 }

@@ -8,22 +8,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-func contractTests() []test {
-	return []test{
-		{name: "Get returns what was added", run: testGet},
-		{name: "Add rejects existing ids and stores nothing", run: testAddExisting},
-		{name: "Upsert replaces documents", run: testUpsert},
-		{name: "a write removes other documents", run: testRemove},
-		{name: "documents without an id get one", run: testIDs},
-		{name: "Delete removes documents and keeps the collection", run: testDelete},
-		{name: "Collections lists those of the owner by name", run: testCollections},
-		{name: "DeleteCollection removes documents and settings", run: testDeleteCollection},
-		{name: "unknown collections are not found", run: testUnknown},
-		{name: "owners and collections are isolated", run: testIsolation},
-		{name: "List pages through all documents by id", run: testList},
-		{name: "ForgetOwner removes all collections of one owner", run: testForget},
-		{name: "the first write fixes metric, dimension and embedder", run: testMismatch},
-	}
+var contractTests = []test{
+	{name: "Get returns what was added", run: testGet},
+	{name: "Add rejects existing ids and stores nothing", run: testAddExisting},
+	{name: "Upsert replaces documents", run: testUpsert},
+	{name: "a write removes other documents", run: testRemove},
+	{name: "documents without an id get one", run: testIDs},
+	{name: "Delete removes documents and keeps the collection", run: testDelete},
+	{name: "Collections lists those of the owner by name", run: testCollections},
+	{name: "DeleteCollection removes documents and settings", run: testDeleteCollection},
+	{name: "unknown collections are not found", run: testUnknown},
+	{name: "owners and collections are isolated", run: testIsolation},
+	{name: "List pages through all documents by id", run: testList},
+	{name: "ForgetOwner removes all collections of one owner", run: testForget},
+	{name: "the first write fixes metric, dimension and embedder", run: testMismatch},
 }
 
 func testGet(f *fixture) {
@@ -85,9 +83,7 @@ func testIDs(f *fixture) {
 		f.Fatalf("Upsert() = %q", ids)
 	}
 	for i, d := range f.get(f.k, ids...) {
-		if d.ID != ids[i] {
-			f.Errorf("document %d has the id %q, want %q", i, d.ID, ids[i])
-		}
+		suite.Equal(f, d.ID, ids[i], "the id of document %d", i)
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-func durableTests() []test {
-	return []test{{name: "documents and settings survive a restart", run: testReopen}}
-}
+var durableTests = []test{{name: "documents and settings survive a restart", run: testReopen}}
 
 func testReopen(f *fixture) {
 	if f.h.Reopen == nil {

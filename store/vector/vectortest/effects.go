@@ -191,9 +191,7 @@ func testEffectErrors(f *fixture) {
 	if _, _, err = e.UpsertEffect(f.ctx, f.k, vector.WriteParams{}); a2a.CodeOf(err) != a2a.CodeInvalid {
 		f.Errorf("UpsertEffect() of no documents = %v, want an error of invalid params", err)
 	}
-	if _, err := e.DeleteEffect(f.k, []string{""}); a2a.CodeOf(err) != a2a.CodeInvalid {
-		f.Errorf("DeleteEffect() of an empty id = %v, want an error of invalid params", err)
-	}
+	suite.Call(e.DeleteEffect(f.k, []string{""})).Rejected(f, a2a.CodeInvalid, "DeleteEffect() of an empty id")
 	err = e.commit(early)
 	var failed *store.EffectError
 	if !errors.As(err, &failed) || !errors.Is(err, vector.ErrMismatch) {

@@ -2,7 +2,6 @@ package vectortest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -17,24 +16,19 @@ import (
 
 var inf = math.Inf(1)
 
-func inputTests() []test {
-	return []test{
-		{name: "invalid documents are rejected and nothing is stored", run: testInvalidWrites},
-		{name: "invalid searches are rejected", run: testInvalidSearches},
-		{name: "invalid keys and ids are rejected", run: testInvalidKeys},
-		{name: "any text is stored and found", run: testHostileText},
-		{name: "documents at the limits are stored", run: testLimits},
-		{name: "stores share no memory with their callers", run: testAliasing},
-		{name: "canceled calls change nothing", run: testCancel},
-	}
+var inputTests = []test{
+	{name: "invalid documents are rejected and nothing is stored", run: testInvalidWrites},
+	{name: "invalid searches are rejected", run: testInvalidSearches},
+	{name: "invalid keys and ids are rejected", run: testInvalidKeys},
+	{name: "any text is stored and found", run: testHostileText},
+	{name: "documents at the limits are stored", run: testLimits},
+	{name: "stores share no memory with their callers", run: testAliasing},
+	{name: "canceled calls change nothing", run: testCancel},
 }
 
 func (f *fixture) wantCode(call string, err error, code a2a.Code) {
 	f.Helper()
-	var e *a2a.Error
-	if !errors.As(err, &e) || e.Code != code {
-		f.Errorf("%s = %v, want code %s", call, err, code)
-	}
+	suite.Do(err).Rejected(f, code, "%s", call)
 }
 
 func (f *fixture) wantInvalid(call string, err error, field string) {
@@ -170,9 +164,7 @@ func testLimits(f *fixture) {
 		many[i] = document(fmt.Sprint(i), 1, float32(i))
 	}
 	f.upsert(many...)
-	if hits := f.search(vector.SearchParams{Limit: vector.MaxLimit}, 1, 0); len(hits) != vector.MaxWrite {
-		f.Errorf("Search() returns %d documents, want %d", len(hits), vector.MaxWrite)
-	}
+	suite.Equal(f, len(f.search(vector.SearchParams{Limit: vector.MaxLimit}, 1, 0)), vector.MaxWrite, "number of results of Search()")
 }
 
 func testAliasing(f *fixture) {
@@ -201,19 +193,14 @@ func testCancel(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	p := vector.WriteParams{Documents: []vector.Document{document("b", 1, 1)}}
-	for name, call := range map[string]func() error{
-		"Add":              func() error { _, err := f.s.Add(ctx, f.k, p); return err },
-		"Upsert":           func() error { _, err := f.s.Upsert(ctx, f.k, p); return err },
-		"Get":              func() error { _, err := f.s.Get(ctx, f.k, []string{"a"}); return err },
-		"Delete":           func() error { _, err := f.s.Delete(ctx, f.k, []string{"a"}); return err },
-		"Collections":      func() error { _, err := f.s.Collections(ctx, f.k.Owner); return err },
-		"DeleteCollection": func() error { _, err := f.s.DeleteCollection(ctx, f.k); return err },
-		"Search": func() error {
-			_, err := f.s.Search(ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 1}}}})
-			return err
-		},
-	} {
-		suite.Do(call()).Fails(f, context.Canceled, "%s()", name)
-	}
+	suite.Canceled(f, map[string]error{
+		"Add":              suite.Err(f.s.Add(ctx, f.k, p)),
+		"Upsert":           suite.Err(f.s.Upsert(ctx, f.k, p)),
+		"Get":              suite.Err(f.s.Get(ctx, f.k, []string{"a"})),
+		"Delete":           suite.Err(f.s.Delete(ctx, f.k, []string{"a"})),
+		"Collections":      suite.Err(f.s.Collections(ctx, f.k.Owner)),
+		"DeleteCollection": suite.Err(f.s.DeleteCollection(ctx, f.k)),
+		"Search":           suite.Err(f.s.Search(ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 1}}}})),
+	})
 	f.equal("Get()", f.get(f.k, "a", "b"), []vector.Document{document("a", 1, 1)})
 }

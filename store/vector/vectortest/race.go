@@ -1,7 +1,6 @@
 package vectortest
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
@@ -11,14 +10,12 @@ import (
 
 const racers = 64
 
-func raceTests() []test {
-	return []test{
-		{name: "of concurrent adds of an id one succeeds", run: testAddRace},
-		{name: "of concurrent first writes one fixes the collection", run: testFirstWriteRace},
-		{name: "concurrent upserts lose no document", run: testUpsertRace},
-		{name: "searches during changes return whole documents", run: testSearchRace},
-		{name: "writes during removals of the collection succeed", run: testRemovalRace},
-	}
+var raceTests = []test{
+	{name: "of concurrent adds of an id one succeeds", run: testAddRace},
+	{name: "of concurrent first writes one fixes the collection", run: testFirstWriteRace},
+	{name: "concurrent upserts lose no document", run: testUpsertRace},
+	{name: "searches during changes return whole documents", run: testSearchRace},
+	{name: "writes during removals of the collection succeed", run: testRemovalRace},
 }
 
 func testAddRace(f *fixture) {
@@ -28,9 +25,7 @@ func testAddRace(f *fixture) {
 	if n := added; n != 1 {
 		f.Errorf("%d adds succeeded, want 1", n)
 	}
-	if hits := f.search(vector.SearchParams{Limit: 100}, 1, 1); len(hits) != 2 {
-		f.Errorf("Search() returns %d documents, want 2", len(hits))
-	}
+	suite.Equal(f, len(f.search(vector.SearchParams{Limit: 100}, 1, 1)), 2, "number of results of Search()")
 }
 
 func testFirstWriteRace(f *fixture) {
@@ -50,9 +45,7 @@ func testUpsertRace(f *fixture) {
 		}
 	})
 	hits := f.search(vector.SearchParams{Limit: vector.MaxLimit, IncludeEmbedding: true}, 1, 1)
-	if len(hits) != racers*5+5 {
-		f.Errorf("Search() returns %d documents, want %d", len(hits), racers*5+5)
-	}
+	suite.Equal(f, len(hits), racers*5+5, "Search()")
 }
 
 func testSearchRace(f *fixture) {
@@ -88,9 +81,7 @@ func testRemovalRace(f *fixture) {
 		}
 		f.upsert(document(fmt.Sprint(i), 1, float32(i)))
 		_, err := f.s.Search(f.ctx, f.k, vector.SearchParams{Queries: []vector.Query{{Embedding: []float32{1, 1}}}})
-		if err != nil && !errors.Is(err, vector.ErrCollectionNotFound) {
-			f.Errorf("Search() = %v", err)
-		}
+		suite.Do(err).MayFail(f, vector.ErrCollectionNotFound, "Search()")
 	})
 	f.upsert(document("last", 1, 1))
 	all, err := f.s.Collections(f.ctx, f.k.Owner)

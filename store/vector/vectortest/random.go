@@ -15,9 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-func randomTests() []test {
-	return []test{{name: "random calls have the results of a model", run: testRandom}}
-}
+var randomTests = []test{{name: "random calls have the results of a model", run: testRandom}}
 
 // world is the model: a map of documents, which it compares one by one.
 type world struct {

@@ -10,24 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-func searchTests() []test {
-	return []test{
-		{name: "scores follow the metric", run: testScores},
-		{name: "equal scores are ordered by id", run: testTies},
-		{name: "equal directions have equal scores", run: testDirections},
-		{name: "limit and offset select ranks", run: testOffset},
-		{name: "MinScore excludes documents", run: testMinScore},
-		{name: "filters apply before ranks", run: testFilter},
-		{name: "filters follow changes of metadata", run: testFilterChanges},
-		{name: "filters are not kept", run: testFilterOfCaller},
-		{name: "GroupBy returns the closest document of each group", run: testGroup},
-		{name: "queries have separate results", run: testQueries},
-		{name: "embeddings are included on request", run: testIncludeEmbedding},
-		{name: "without an embedder a text is searched by words", run: testLexical},
-		{name: "words follow changes of documents", run: testWordChanges},
-		{name: "words of a deleted collection are not found", run: testWordsOfDeleted},
-		{name: "offset, MinScore and groups apply to words", run: testWordRanks},
-	}
+var searchTests = []test{
+	{name: "scores follow the metric", run: testScores},
+	{name: "equal scores are ordered by id", run: testTies},
+	{name: "equal directions have equal scores", run: testDirections},
+	{name: "limit and offset select ranks", run: testOffset},
+	{name: "MinScore excludes documents", run: testMinScore},
+	{name: "filters apply before ranks", run: testFilter},
+	{name: "filters follow changes of metadata", run: testFilterChanges},
+	{name: "filters are not kept", run: testFilterOfCaller},
+	{name: "GroupBy returns the closest document of each group", run: testGroup},
+	{name: "queries have separate results", run: testQueries},
+	{name: "embeddings are included on request", run: testIncludeEmbedding},
+	{name: "without an embedder a text is searched by words", run: testLexical},
+	{name: "words follow changes of documents", run: testWordChanges},
+	{name: "words of a deleted collection are not found", run: testWordsOfDeleted},
+	{name: "offset, MinScore and groups apply to words", run: testWordRanks},
 }
 
 func testScores(f *fixture) {

@@ -12,16 +12,13 @@ package vectortest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -52,7 +49,7 @@ func RunOn(t storetest.T, h Harness) {
 	if h.Calls == 0 {
 		h.Calls = 1000
 	}
-	all := slices.Concat(contractTests(), searchTests(), embedTests(), inputTests(), raceTests(), effectTests(), durableTests(), randomTests())
+	all := slices.Concat(contractTests, searchTests, embedTests(), inputTests, raceTests, effectTests(), durableTests, randomTests)
 	suite.Each(t, all, func(test test) string { return test.name }, func(t storetest.T, test test) {
 		test.run(newFixture(t, h, vector.Config{Embedder: test.embedder}))
 	})
@@ -125,20 +122,14 @@ func (f *fixture) wantIDs(call string, hits []vector.Hit, want ...string) {
 
 func (f *fixture) equal(call string, got, want any) {
 	f.Helper()
-	if reflect.DeepEqual(got, want) { // much faster, and the usual case
-		return
-	}
-	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
-		f.Errorf("%s differs from what is wanted (-got +want):\n%s", call, diff)
-	}
+	suite.Diff(f, call, got, want, cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-6))
 }
 
 // wantError checks that an error is want and contains a text.
 func (f *fixture) wantError(call string, err, want error, contains string) {
 	f.Helper()
-	if !errors.Is(err, want) || !strings.Contains(err.Error(), contains) {
-		f.Errorf("%s = %v, want %v that contains %q", call, err, want, contains)
-	}
+	suite.Do(err).Fails(f, want, "%s", call)
+	suite.Do(err).Contains(f, contains, "%s", call)
 }
 
 // model is an embedder for tests. Each of its embeddings has a component for each letter of the
