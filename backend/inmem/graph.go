@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Graph returns the graphs of the store. now returns the current time; nil means time.Now.
@@ -35,7 +36,7 @@ type graphData struct {
 
 // entityNode is an entity with its relationships, in no order.
 type entityNode struct {
-	graph.EntityRow
+	graphdriver.EntityRow
 	out, in []*edge
 }
 
@@ -45,7 +46,7 @@ type edge struct {
 	id, typ        string
 	source, target *entityNode
 	unbounded      bool // the newest version is valid at all times
-	versions       []graph.RelationshipRow
+	versions       []graphdriver.RelationshipRow
 	// inOut and inIn are the positions in the lists of source and target.
 	inOut, inIn int
 }
@@ -54,10 +55,10 @@ func (n *entityNode) compare(m *entityNode) int { return strings.Compare(n.ID, m
 
 func (e *edge) compare(f *edge) int { return strings.Compare(e.id, f.id) }
 
-func (e *edge) head() *graph.RelationshipRow { return &e.versions[len(e.versions)-1] }
+func (e *edge) head() *graphdriver.RelationshipRow { return &e.versions[len(e.versions)-1] }
 
 // replace replaces the versions.
-func (e *edge) replace(versions []graph.RelationshipRow) {
+func (e *edge) replace(versions []graphdriver.RelationshipRow) {
 	e.versions = versions
 	e.unbounded = e.head().ValidFrom.IsZero() && e.head().ValidTo.IsZero()
 }
@@ -175,7 +176,7 @@ func (c *graphChange) deleteEntity(n *entityNode) (edges int) {
 	return edges
 }
 
-func (c *graphChange) putEntity(row graph.EntityRow) {
+func (c *graphChange) putEntity(row graphdriver.EntityRow) {
 	n := c.data().entity(row.ID)
 	if n == nil {
 		n = &entityNode{EntityRow: row}
@@ -188,14 +189,14 @@ func (c *graphChange) putEntity(row graph.EntityRow) {
 	c.undo = append(c.undo, func() { c.data().replace(n, before) })
 }
 
-func (g *graphData) replace(n *entityNode, row graph.EntityRow) {
+func (g *graphData) replace(n *entityNode, row graphdriver.EntityRow) {
 	g.unname(n)
 	n.EntityRow = row
 	g.name(n)
 }
 
 // addEdge adds a relationship with its versions. field is its part of the write.
-func (c *graphChange) addEdge(field string, versions ...graph.RelationshipRow) error {
+func (c *graphChange) addEdge(field string, versions ...graphdriver.RelationshipRow) error {
 	g, r := c.data(), &versions[0]
 	e := &edge{id: r.ID, typ: r.Type, source: g.entity(r.Source), target: g.entity(r.Target)}
 	e.replace(versions)
@@ -211,7 +212,7 @@ func (c *graphChange) addEdge(field string, versions ...graph.RelationshipRow) e
 }
 
 // addVersion adds a version to a relationship.
-func (c *graphChange) addVersion(e *edge, next graph.RelationshipRow) {
+func (c *graphChange) addVersion(e *edge, next graphdriver.RelationshipRow) {
 	e.head().ReplacedAt = next.RecordedAt
 	e.replace(append(e.versions, next))
 	c.undo = append(c.undo, func() {
@@ -236,7 +237,7 @@ func (s *graphStore) changeGraph(ctx context.Context, k graph.Key, f func(c *gra
 
 // WriteEffect implements graph.Transactional.
 func (s *graphStore) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
-	w, err := graph.NewWrite(k, b, s.now())
+	w, err := graphdriver.NewWrite(k, b, s.now())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // readGraph runs f with a graph, which may be nil, under the lock of the database.
@@ -20,7 +21,7 @@ func (s *graphStore) readGraph(ctx context.Context, k graph.Key, f func(g *graph
 
 // Entities implements graph.Reader.
 func (s *graphStore) Entities(ctx context.Context, k graph.Key, ids []string) (all []graph.Entity, err error) {
-	if k, err = graph.CheckIDs(k, ids...); err != nil {
+	if k, err = graphdriver.CheckIDs(k, ids...); err != nil {
 		return nil, err
 	}
 	err = s.readGraph(ctx, k, func(g *graphData) {
@@ -35,7 +36,7 @@ func (s *graphStore) Entities(ctx context.Context, k graph.Key, ids []string) (a
 
 // Relationships implements graph.Reader.
 func (s *graphStore) Relationships(ctx context.Context, k graph.Key, ids []string) (all []graph.Relationship, err error) {
-	if k, err = graph.CheckIDs(k, ids...); err != nil {
+	if k, err = graphdriver.CheckIDs(k, ids...); err != nil {
 		return nil, err
 	}
 	err = s.readGraph(ctx, k, func(g *graphData) {
@@ -50,7 +51,7 @@ func (s *graphStore) Relationships(ctx context.Context, k graph.Key, ids []strin
 
 // FindEntities implements graph.Reader.
 func (s *graphStore) FindEntities(ctx context.Context, k graph.Key, p graph.FindParams) (all []graph.Entity, err error) {
-	if k, p, err = p.Check(k); err != nil {
+	if k, p, err = graphdriver.CheckFind(k, p); err != nil {
 		return nil, err
 	}
 	err = s.readGraph(ctx, k, func(g *graphData) {
@@ -72,7 +73,7 @@ func (s *graphStore) FindEntities(ctx context.Context, k graph.Key, p graph.Find
 // find calls f with entities by id until it returns false.
 func (g *graphData) find(p graph.FindParams, f func(n *entityNode) bool) {
 	if len(p.Names) == 0 {
-		for e := range g.entityIDs.ascend(&entry[*entityNode]{0, &entityNode{EntityRow: graph.EntityRow{ID: p.After}}}) {
+		for e := range g.entityIDs.ascend(&entry[*entityNode]{0, &entityNode{EntityRow: graphdriver.EntityRow{ID: p.After}}}) {
 			if !f(e.rec) {
 				return
 			}
@@ -92,7 +93,7 @@ func (g *graphData) find(p graph.FindParams, f func(n *entityNode) bool) {
 
 // FindRelationships implements graph.Reader.
 func (s *graphStore) FindRelationships(ctx context.Context, k graph.Key, p graph.FindRelationshipParams) (all []graph.Relationship, err error) {
-	if k, p, err = p.Check(k); err != nil {
+	if k, p, err = graphdriver.CheckFindRelationships(k, p); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -118,7 +119,7 @@ func (s *graphStore) FindRelationships(ctx context.Context, k graph.Key, p graph
 
 // History implements graph.Historian.
 func (s *graphStore) History(ctx context.Context, k graph.Key, id string) (all []graph.Relationship, err error) {
-	if k, err = graph.CheckIDs(k, id); err != nil {
+	if k, err = graphdriver.CheckIDs(k, id); err != nil {
 		return nil, err
 	}
 	err = s.readGraph(ctx, k, func(g *graphData) {

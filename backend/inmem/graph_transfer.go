@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Graphs implements graph.Lister.
 func (s *graphStore) Graphs(ctx context.Context, p graph.ListParams) (all []graph.Info, err error) {
-	if p, err = p.Check(); err != nil {
+	if p, err = graphdriver.CheckList(p); err != nil {
 		return nil, err
 	}
 	defer s.mu.RUnlock()
@@ -29,7 +30,7 @@ func (s *graphStore) Graphs(ctx context.Context, p graph.ListParams) (all []grap
 
 // DeleteGraph implements graph.Forgetter.
 func (s *graphStore) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetReport, error) {
-	k, err := k.Check()
+	k, err := graphdriver.CheckKey(k)
 	if err != nil {
 		return graph.ForgetReport{}, err
 	}
@@ -38,7 +39,7 @@ func (s *graphStore) DeleteGraph(ctx context.Context, k graph.Key) (graph.Forget
 
 // ForgetOwner implements graph.Forgetter.
 func (s *graphStore) ForgetOwner(ctx context.Context, owner string) (graph.ForgetReport, error) {
-	if err := graph.CheckOwner(owner); err != nil {
+	if err := graphdriver.CheckOwner(owner); err != nil {
 		return graph.ForgetReport{}, err
 	}
 	return s.deleteGraphs(ctx, func(in graph.Key) bool { return in.Owner == owner })
@@ -61,7 +62,7 @@ func (s *graphStore) deleteGraphs(ctx context.Context, selected func(graph.Key) 
 
 // Restore implements graph.Restorer.
 func (s *graphStore) Restore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
-	r, err := graph.NewRestored(k, entities, versions)
+	r, err := graphdriver.NewRestored(k, entities, versions)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *graphStore) Restore(ctx context.Context, k graph.Key, entities []graph.
 
 // CanRestore implements graph.Restorer.
 func (s *graphStore) CanRestore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
-	r, err := graph.NewRestored(k, entities, versions)
+	r, err := graphdriver.NewRestored(k, entities, versions)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (s *graphStore) CanRestore(ctx context.Context, k graph.Key, entities []gra
 }
 
 // exists returns an ExistsError if the graph has one of the ids.
-func (g *graphData) exists(r *graph.Restored) error {
+func (g *graphData) exists(r *graphdriver.Restored) error {
 	for i := range r.Entities {
 		if id := r.Entities[i].ID; g.entity(id) != nil {
 			return &graph.ExistsError{Kind: "entity", ID: id}

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 	"github.com/holdfast-dev/holdfast/store/graph/graphwalk"
 )
 
 // Neighbors implements graph.Reader.
 func (s *graphStore) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (graph.SubGraph, error) {
-	k, p, err := p.Check(k)
+	k, p, err := graphdriver.CheckNeighbors(k, p)
 	if err != nil {
 		return graph.SubGraph{}, err
 	}
@@ -29,7 +30,7 @@ func (s *graphStore) Neighbors(ctx context.Context, k graph.Key, p graph.Neighbo
 
 // ShortestPath implements graph.Reader.
 func (s *graphStore) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (path graph.Path, err error) {
-	k, p, err = p.Check(k)
+	k, p, err = graphdriver.CheckPath(k, p)
 	if err != nil {
 		return path, err
 	}
@@ -87,7 +88,7 @@ func (x *graphWalk) Start(ids []string, each func(n graphwalk.Node)) error {
 }
 
 // Entities implements graphwalk.Graph.
-func (x *graphWalk) Entities(nodes []graphwalk.Node, each func(n graphwalk.Node, r *graph.EntityRow)) error {
+func (x *graphWalk) Entities(nodes []graphwalk.Node, each func(n graphwalk.Node, r *graphdriver.EntityRow)) error {
 	for _, n := range nodes {
 		each(n, &x.nodes[n].EntityRow)
 	}
@@ -161,7 +162,7 @@ func (x *graphWalk) side(nodes []graphwalk.Node, incoming bool, f func(e *graphw
 }
 
 // Relationships implements graphwalk.Graph.
-func (x *graphWalk) Relationships(ids []string, each func(r *graph.RelationshipRow)) error {
+func (x *graphWalk) Relationships(ids []string, each func(r *graphdriver.RelationshipRow)) error {
 	for _, id := range ids {
 		if e := x.g.edge(id); e != nil {
 			if r := e.selected(x.w.Moment, x.now); r != nil {
@@ -173,12 +174,12 @@ func (x *graphWalk) Relationships(ids []string, each func(r *graph.RelationshipR
 }
 
 // selected returns the version that a moment selects, or nil.
-func (e *edge) selected(m graph.Moment, now time.Time) *graph.RelationshipRow {
+func (e *edge) selected(m graph.Moment, now time.Time) *graphdriver.RelationshipRow {
 	if m.KnownAt.IsZero() && e.unbounded {
 		return e.head()
 	}
 	for i := len(e.versions) - 1; i >= 0; i-- {
-		if r := &e.versions[i]; m.Selects(&r.Relationship, now) {
+		if r := &e.versions[i]; graphdriver.Selects(m, &r.Relationship, now) {
 			return r
 		}
 	}

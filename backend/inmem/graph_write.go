@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // AddEntities implements graph.Writer.
@@ -33,7 +34,7 @@ func (s *graphStore) DeleteRelationship(ctx context.Context, k graph.Key, id str
 
 // Write implements graph.Writer.
 func (s *graphStore) Write(ctx context.Context, k graph.Key, b graph.Batch) (result graph.Result, err error) {
-	w, err := graph.NewWrite(k, b, s.now())
+	w, err := graphdriver.NewWrite(k, b, s.now())
 	if err != nil {
 		return result, err
 	}
@@ -48,7 +49,7 @@ func (s *graphStore) Write(ctx context.Context, k graph.Key, b graph.Batch) (res
 }
 
 // apply applies a write. The caller reverts a change that fails.
-func (c *graphChange) apply(w *graph.Write) (result graph.Result, err error) {
+func (c *graphChange) apply(w *graphdriver.Write) (result graph.Result, err error) {
 	result = w.Result()
 	for _, id := range w.DeleteRelationships {
 		if e := c.data().edge(id); e != nil {
@@ -67,7 +68,7 @@ func (c *graphChange) apply(w *graph.Write) (result graph.Result, err error) {
 		if e == nil {
 			return result, fmt.Errorf("%w: %.64q", graph.ErrRelationshipNotFound, end.ID)
 		}
-		next, changed, err := graph.Ended(*e.head(), end, w.Now)
+		next, changed, err := graphdriver.Ended(*e.head(), end, w.Now)
 		if err != nil {
 			return result, err
 		}
@@ -87,12 +88,12 @@ func (c *graphChange) apply(w *graph.Write) (result graph.Result, err error) {
 }
 
 // putEdge adds a relationship, or a version of it.
-func (c *graphChange) putEdge(field string, row graph.RelationshipRow) error {
+func (c *graphChange) putEdge(field string, row graphdriver.RelationshipRow) error {
 	e := c.data().edge(row.ID)
 	if e == nil {
 		return c.addEdge(field, row)
 	}
-	next, changed, err := graph.NextVersion(*e.head(), row)
+	next, changed, err := graphdriver.NextVersion(*e.head(), row)
 	if err == nil && changed {
 		c.addVersion(e, next)
 	}
