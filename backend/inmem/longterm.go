@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
@@ -17,7 +18,7 @@ func (s *Store) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &longTerm{database: s.database, facts: &s.facts, now: cfg.Now, embeddings: memory.NewEmbeddings(cfg)}
+	return &longTerm{database: s.database, facts: &s.facts, now: cfg.Now, embeddings: memorydriver.NewEmbeddings(cfg)}
 }
 
 // factStore holds the facts of all owners. The lock of the database guards it.
@@ -40,21 +41,21 @@ type version struct {
 	memory.Memory
 	metadata  string             // JSON
 	terms     [3]map[string]bool // by recall.Part
-	embedding memory.Embedding
+	embedding memorydriver.Embedding
 }
 
 type longTerm struct {
 	*database
 	facts      *factStore
 	now        func() time.Time
-	embeddings *memory.Embeddings
+	embeddings *memorydriver.Embeddings
 }
 
 // content is what a version consists of apart from its terms.
 type content struct {
 	memory.Memory
 	metadata  string
-	embedding memory.Embedding
+	embedding memorydriver.Embedding
 }
 
 func newVersion(c content) version {
@@ -151,7 +152,7 @@ func (s *longTerm) Save(ctx context.Context, scope memory.Scope, text string, p 
 
 // newFact checks the parameters of Save and returns the first version of the fact.
 func (s *longTerm) newFact(ctx context.Context, scope memory.Scope, text string, p memory.SaveParams) (first content, err error) {
-	if first.Memory, first.metadata, err = memory.NewFact(scope, text, p, s.now()); err != nil {
+	if first.Memory, first.metadata, err = memorydriver.NewFact(scope, text, p, s.now()); err != nil {
 		return first, err
 	}
 	if first.embedding, err = s.embeddings.Content(ctx, text); err != nil {
@@ -190,7 +191,7 @@ func (s *longTerm) insert(f *fact) {
 
 // save replaces the newest version of a fact by next, unless both are equal.
 func (s *longTerm) save(f *fact, next content) error {
-	replacement, changed, err := memory.Replacement(f.head().Memory, next.Memory)
+	replacement, changed, err := memorydriver.Replacement(f.head().Memory, next.Memory)
 	if err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func (s *longTerm) Update(ctx context.Context, scope memory.Scope, id string, p 
 // Supersede implements memory.Editor.
 func (s *longTerm) Supersede(ctx context.Context, scope memory.Scope, id string, at time.Time, p memory.UpdateParams) (memory.Memory, error) {
 	return s.edit(ctx, scope, id, p, func(f *fact, next content) (err error) {
-		if next.Memory, err = memory.Succession(next.Memory, at); err == nil {
+		if next.Memory, err = memorydriver.Succession(next.Memory, at); err == nil {
 			f.head().ValidTo = next.ValidFrom
 			f.versions = append(f.versions, newVersion(next))
 		}
@@ -232,11 +233,11 @@ func (s *longTerm) Supersede(ctx context.Context, scope memory.Scope, id string,
 func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams,
 	apply func(f *fact, next content) error,
 ) (memory.Memory, error) {
-	scope, metadata, err := memory.CheckUpdate(scope, id, p)
+	scope, metadata, err := memorydriver.CheckUpdate(scope, id, p)
 	if err != nil {
 		return memory.Memory{}, err
 	}
-	var embedding memory.Embedding
+	var embedding memorydriver.Embedding
 	if p.Content != "" {
 		if embedding, err = s.embeddings.Content(ctx, p.Content); err != nil {
 			return memory.Memory{}, err
@@ -252,7 +253,7 @@ func (s *longTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 		return memory.Memory{}, memory.ErrFactNotFound
 	}
 	next := content{metadata: metadata, embedding: embedding}
-	if next.Memory, err = memory.NextVersion(f.head().Memory, p, now); err != nil {
+	if next.Memory, err = memorydriver.NextVersion(f.head().Memory, p, now); err != nil {
 		return memory.Memory{}, err
 	}
 	if p.Metadata == nil {
@@ -274,7 +275,7 @@ func (s *longTerm) Get(ctx context.Context, scope memory.Scope, id string) (memo
 
 // GetAsOf implements memory.Historian.
 func (s *longTerm) GetAsOf(ctx context.Context, scope memory.Scope, id string, at time.Time) (memory.Memory, error) {
-	scope, err := memory.CheckGet(scope, id, at)
+	scope, err := memorydriver.CheckGet(scope, id, at)
 	if err != nil {
 		return memory.Memory{}, err
 	}
@@ -295,7 +296,7 @@ func (s *longTerm) GetAsOf(ctx context.Context, scope memory.Scope, id string, a
 
 // History implements memory.Historian.
 func (s *longTerm) History(ctx context.Context, scope memory.Scope, id string) (all []memory.Memory, err error) {
-	if scope, err = memory.CheckGet(scope, id, time.Time{}); err != nil {
+	if scope, err = memorydriver.CheckGet(scope, id, time.Time{}); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -315,7 +316,7 @@ func (s *longTerm) History(ctx context.Context, scope memory.Scope, id string) (
 
 // Delete implements memory.LongTerm.
 func (s *longTerm) Delete(ctx context.Context, scope memory.Scope, id string) (bool, error) {
-	scope, err := memory.CheckGet(scope, id, time.Time{})
+	scope, err := memorydriver.CheckGet(scope, id, time.Time{})
 	if err != nil {
 		return false, err
 	}
@@ -334,7 +335,7 @@ func (s *longTerm) Delete(ctx context.Context, scope memory.Scope, id string) (b
 
 // Clear implements memory.LongTerm.
 func (s *longTerm) Clear(ctx context.Context, scope memory.Scope) (removed int, err error) {
-	if scope, err = scope.Check(); err != nil {
+	if scope, err = memorydriver.CheckScope(scope); err != nil {
 		return 0, err
 	}
 	now := s.now()
@@ -344,7 +345,7 @@ func (s *longTerm) Clear(ctx context.Context, scope memory.Scope) (removed int, 
 
 // ForgetSubject implements memory.Forgetter.
 func (s *longTerm) ForgetSubject(ctx context.Context, owner string) (memory.ForgetReport, error) {
-	if err := memory.CheckOwner(owner); err != nil {
+	if err := memorydriver.CheckOwner(owner); err != nil {
 		return memory.ForgetReport{}, err
 	}
 	return s.removeFacts(ctx, -1, func(in memory.Scope, f *fact) bool { return in.Owner == owner }, time.Time{})
@@ -380,7 +381,7 @@ func (s *longTerm) removeFacts(ctx context.Context, limit int, selected func(mem
 
 // Namespaces implements memory.NamespaceLister.
 func (s *longTerm) Namespaces(ctx context.Context, q memory.NamespaceQuery) (all []string, err error) {
-	if q, err = q.Check(); err != nil {
+	if q, err = memorydriver.CheckNamespaces(q); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -389,7 +390,7 @@ func (s *longTerm) Namespaces(ctx context.Context, q memory.NamespaceQuery) (all
 		return nil, err
 	}
 	for scope, in := range s.facts.byScope {
-		if scope.Owner != q.Owner || scope.Agent != q.Agent || scope.Namespace <= q.After || !memory.Below(scope.Namespace, q.Prefix) {
+		if scope.Owner != q.Owner || scope.Agent != q.Agent || scope.Namespace <= q.After || !memorydriver.Below(scope.Namespace, q.Prefix) {
 			continue
 		}
 		for _, f := range in.byID {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 var _ memory.Transactional = (*longTerm)(nil)
@@ -31,7 +32,7 @@ func (s *longTerm) SaveEffect(ctx context.Context, scope memory.Scope, text stri
 
 // DeleteEffect implements memory.Transactional.
 func (s *longTerm) DeleteEffect(scope memory.Scope, id string) (store.Effect, error) {
-	scope, err := memory.CheckGet(scope, id, time.Time{})
+	scope, err := memorydriver.CheckGet(scope, id, time.Time{})
 	if err != nil {
 		return nil, err
 	}

@@ -7,14 +7,15 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
 // Search implements memory.LongTerm.
 func (s *longTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (memory.Results, error) {
-	scope, err := scope.Check()
+	scope, err := memorydriver.CheckScope(scope)
 	if err == nil {
-		p, err = p.Check()
+		p, err = memorydriver.CheckSearch(p)
 	}
 	if err != nil {
 		return memory.Results{}, err
@@ -102,7 +103,7 @@ func (x factIndex) Candidates(part recall.Part, terms []string, n int) ([]memory
 	return found, nil
 }
 
-func (x factIndex) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+func (x factIndex) Nearest(e memorydriver.Embedding, n int) (found []recall.Near, pending int, err error) {
 	nearest := recall.NewNearest(n)
 	for _, v := range x.visible {
 		switch {

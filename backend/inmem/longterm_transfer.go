@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 var (
@@ -16,18 +17,18 @@ var (
 
 // Facts implements memory.Lister.
 func (s *longTerm) Facts(ctx context.Context, q memory.FactQuery) (page memory.FactPage, err error) {
-	if q, err = q.Check(); err != nil {
+	if q, err = memorydriver.CheckFacts(q); err != nil {
 		return page, err
 	}
 	var start memory.Memory
-	start.Scope.Agent, start.Scope.Namespace, start.ID = q.Start()
+	start.Scope.Agent, start.Scope.Namespace, start.ID = memorydriver.PageStart(q)
 	now := s.now()
 	defer s.mu.RUnlock()
 	if err := s.read(ctx); err != nil {
 		return page, err
 	}
 	for scope, in := range s.facts.byScope {
-		if !q.Matches(scope) {
+		if !memorydriver.Matches(q, scope) {
 			continue
 		}
 		for _, f := range in.byID {
@@ -50,7 +51,7 @@ func compareFacts(a, b memory.Memory) int {
 
 // Restore implements memory.Restorer.
 func (s *longTerm) Restore(ctx context.Context, versions []memory.Memory) error {
-	metadata, err := memory.CheckVersions(versions)
+	metadata, err := memorydriver.CheckVersions(versions)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (s *scopeFacts) has(id, key string) bool {
 
 // CanRestore implements memory.Restorer.
 func (s *longTerm) CanRestore(ctx context.Context, versions []memory.Memory) error {
-	if _, err := memory.CheckVersions(versions); err != nil {
+	if _, err := memorydriver.CheckVersions(versions); err != nil {
 		return err
 	}
 	defer s.mu.RUnlock()

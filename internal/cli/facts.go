@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 // memoryCmd has the commands for facts.
@@ -266,7 +267,7 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *app) error {
 		return usagef("--limit is %d, want 1 to %d", c.Limit, maxPage)
 	}
 	p := memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)}
-	if _, err := p.Check(); err != nil {
+	if _, err := memorydriver.CheckSearch(p); err != nil {
 		return err
 	}
 	return c.with(ctx, a, false, func(k *kept) error {

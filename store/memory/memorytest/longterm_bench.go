@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 // FactsPerScope is the number of facts that BenchLongTerm saves in each scope.
@@ -152,7 +153,7 @@ func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTe
 		if mode == "compare" {
 			search = func(string) {
 				for _, e := range embeddings {
-					memory.Embedding{Vector: embeddings[0]}.Cosine(e)
+					memorydriver.Embedding{Vector: embeddings[0]}.Cosine(e)
 				}
 			}
 		}
