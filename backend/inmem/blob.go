@@ -11,19 +11,20 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // Blobs returns the blobs of the store, which are in memory.
-func (s *Store) Blobs(cfg blob.Config) *blob.Blobs {
+func (s *Store) Blobs(cfg blob.Config) *blobdriver.Blobs {
 	cfg.Inline = math.MaxInt64
-	return blob.New(cfg, s.blobs, nil)
+	return blobdriver.New(cfg, s.blobs, nil)
 }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents. Stores of one
 // BlobRefs have the same contents.
-func (s *Store) BlobRefs() blob.Refs { return s.blobs }
+func (s *Store) BlobRefs() blobdriver.Refs { return s.blobs }
 
-// blobRefs implements blob.Refs. It has a lock of its own.
+// blobRefs implements blobdriver.Refs. It has a lock of its own.
 type blobRefs struct {
 	db       *database // that the effects belong to
 	mu       sync.RWMutex
@@ -53,7 +54,7 @@ func (p blobPin) compare(q blobPin) int {
 
 // blobRef is a ref. It is replaced, never modified.
 type blobRef struct {
-	blob.RefRow
+	blobdriver.RefRow
 	owner string
 }
 
@@ -61,7 +62,7 @@ func (r *blobRef) compare(s *blobRef) int { return strings.Compare(r.Ref, s.Ref)
 
 // blobContent is a content. It is replaced, never modified.
 type blobContent struct {
-	blob.ContentRow
+	blobdriver.ContentRow
 	owner string
 	data  []byte
 }
@@ -97,50 +98,50 @@ func (b *blobRefs) owner(name string) *blobOwner {
 }
 
 // copy returns the row without memory of the store.
-func (r *blobRef) copy() blob.RefRow {
+func (r *blobRef) copy() blobdriver.RefRow {
 	if r == nil {
-		return blob.RefRow{}
+		return blobdriver.RefRow{}
 	}
 	row := r.RefRow
 	row.Holders = slices.Clone(row.Holders)
 	return row
 }
 
-// Find implements [blob.Refs].
-func (b *blobRefs) Find(ctx context.Context, owner, ref string, data bool) (blob.Row, error) {
+// Find implements [blobdriver.Refs].
+func (b *blobRefs) Find(ctx context.Context, owner, ref string, data bool) (blobdriver.Row, error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
-		return blob.Row{}, err
+		return blobdriver.Row{}, err
 	}
 	o := b.owner(owner)
 	r := o.refs[ref]
 	if r == nil {
-		return blob.Row{}, nil
+		return blobdriver.Row{}, nil
 	}
 	c := o.contents[r.Digest]
-	row := blob.Row{RefRow: r.copy(), Object: c.Object, Inline: c.Inline}
+	row := blobdriver.Row{RefRow: r.copy(), Object: c.Object, Inline: c.Inline}
 	if data {
 		row.Data = c.data
 	}
 	return row, nil
 }
 
-// FindKey implements [blob.Refs].
-func (b *blobRefs) FindKey(ctx context.Context, owner, key string) (blob.RefRow, error) {
+// FindKey implements [blobdriver.Refs].
+func (b *blobRefs) FindKey(ctx context.Context, owner, key string) (blobdriver.RefRow, error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
-		return blob.RefRow{}, err
+		return blobdriver.RefRow{}, err
 	}
 	return b.owner(owner).keys[key].copy(), nil
 }
 
-// List implements [blob.Refs].
+// List implements [blobdriver.Refs].
 func (b *blobRefs) List(ctx context.Context, p blob.ListParams, now time.Time) (found []blob.Info, err error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
 		return nil, err
 	}
-	after := &blobRef{RefRow: blob.RefRow{Info: blob.Info{Ref: p.After}}}
+	after := &blobRef{RefRow: blobdriver.RefRow{Info: blob.Info{Ref: p.After}}}
 	for e := range b.owner(p.Owner).ordered.ascend(&entry[*blobRef]{rec: after}) {
 		if len(found) == p.Limit {
 			break
@@ -152,7 +153,7 @@ func (b *blobRefs) List(ctx context.Context, p blob.ListParams, now time.Time) (
 	return found, nil
 }
 
-// Held implements [blob.Refs].
+// Held implements [blobdriver.Refs].
 func (b *blobRefs) Held(ctx context.Context, owner, holder, after string, limit int) (refs []string, err error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
@@ -167,7 +168,7 @@ func (b *blobRefs) Held(ctx context.Context, owner, holder, after string, limit 
 	return refs, nil
 }
 
-// Usage implements [blob.Refs].
+// Usage implements [blobdriver.Refs].
 func (b *blobRefs) Usage(ctx context.Context, owner string) (blob.Usage, error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
@@ -176,8 +177,8 @@ func (b *blobRefs) Usage(ctx context.Context, owner string) (blob.Usage, error) 
 	return b.owner(owner).usage, nil
 }
 
-// Expired implements [blob.Refs].
-func (b *blobRefs) Expired(ctx context.Context, now time.Time, limit int) (keys []blob.RefKey, err error) {
+// Expired implements [blobdriver.Refs].
+func (b *blobRefs) Expired(ctx context.Context, now time.Time, limit int) (keys []blobdriver.RefKey, err error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
 		return nil, err
@@ -186,13 +187,13 @@ func (b *blobRefs) Expired(ctx context.Context, now time.Time, limit int) (keys 
 		if len(keys) == limit || e.rec.Expires.After(now) {
 			break
 		}
-		keys = append(keys, blob.RefKey{Owner: e.rec.owner, Ref: e.rec.Ref})
+		keys = append(keys, blobdriver.RefKey{Owner: e.rec.owner, Ref: e.rec.Ref})
 	}
 	return keys, nil
 }
 
-// Unreferenced implements [blob.Refs].
-func (b *blobRefs) Unreferenced(ctx context.Context, freed time.Time, limit int) (keys []blob.ContentKey, err error) {
+// Unreferenced implements [blobdriver.Refs].
+func (b *blobRefs) Unreferenced(ctx context.Context, freed time.Time, limit int) (keys []blobdriver.ContentKey, err error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {
 		return nil, err
@@ -201,12 +202,12 @@ func (b *blobRefs) Unreferenced(ctx context.Context, freed time.Time, limit int)
 		if len(keys) == limit || e.rec.Freed.After(freed) {
 			break
 		}
-		keys = append(keys, blob.ContentKey{Owner: e.rec.owner, Digest: e.rec.Digest})
+		keys = append(keys, blobdriver.ContentKey{Owner: e.rec.owner, Digest: e.rec.Digest})
 	}
 	return keys, nil
 }
 
-// Known implements [blob.Refs].
+// Known implements [blobdriver.Refs].
 func (b *blobRefs) Known(ctx context.Context, objects []blob.Object) ([]bool, error) {
 	defer b.mu.RUnlock()
 	if err := b.read(ctx); err != nil {

@@ -7,10 +7,11 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
-// Update implements [blob.Refs].
-func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+// Update implements [blobdriver.Refs].
+func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -20,14 +21,14 @@ func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) 
 	return err
 }
 
-// Effect implements [blob.TransactionalRefs].
-func (b *blobRefs) Effect(owner string, f func(tx blob.Tx) error) store.Effect {
+// Effect implements [blobdriver.TransactionalRefs].
+func (b *blobRefs) Effect(owner string, f func(tx blobdriver.Tx) error) store.Effect {
 	return &effect{db: b.db, lock: &b.mu, apply: func() (undo func(), err error) { return b.update(owner, f) }}
 }
 
 // update calls f and returns how to undo its changes. It undoes them if f fails. The caller holds the
 // lock.
-func (b *blobRefs) update(owner string, f func(tx blob.Tx) error) (undo func(), err error) {
+func (b *blobRefs) update(owner string, f func(tx blobdriver.Tx) error) (undo func(), err error) {
 	if b.closed {
 		return nil, store.ErrClosed
 	}
@@ -66,10 +67,10 @@ type blobTx struct {
 	undo []func()
 }
 
-// Usage implements [blob.Tx].
+// Usage implements [blobdriver.Tx].
 func (t *blobTx) Usage() (blob.Usage, error) { return t.o.usage, nil }
 
-// SetUsage implements [blob.Tx].
+// SetUsage implements [blobdriver.Tx].
 func (t *blobTx) SetUsage(u blob.Usage) error {
 	before := t.o.usage
 	t.undo = append(t.undo, func() { t.o.usage = before })
@@ -77,21 +78,21 @@ func (t *blobTx) SetUsage(u blob.Usage) error {
 	return nil
 }
 
-// Ref implements [blob.Tx].
-func (t *blobTx) Ref(ref string) (blob.RefRow, error) { return t.o.refs[ref].copy(), nil }
+// Ref implements [blobdriver.Tx].
+func (t *blobTx) Ref(ref string) (blobdriver.RefRow, error) { return t.o.refs[ref].copy(), nil }
 
-// RefOfKey implements [blob.Tx].
-func (t *blobTx) RefOfKey(key string) (blob.RefRow, error) { return t.o.keys[key].copy(), nil }
+// RefOfKey implements [blobdriver.Tx].
+func (t *blobTx) RefOfKey(key string) (blobdriver.RefRow, error) { return t.o.keys[key].copy(), nil }
 
-// InsertRef implements [blob.Tx].
-func (t *blobTx) InsertRef(row blob.RefRow) error {
+// InsertRef implements [blobdriver.Tx].
+func (t *blobTx) InsertRef(row blobdriver.RefRow) error {
 	row.Holders = slices.Clone(row.Holders)
 	t.replaceRef(nil, &blobRef{RefRow: row, owner: t.o.name})
 	return nil
 }
 
-// SetHolders implements [blob.Tx].
-func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+// SetHolders implements [blobdriver.Tx].
+func (t *blobTx) SetHolders(row *blobdriver.RefRow, holders []string, expires time.Time) error {
 	before := t.o.refs[row.Ref]
 	after := *before
 	after.Holders, after.Expires = slices.Clone(holders), expires
@@ -99,8 +100,8 @@ func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Tim
 	return nil
 }
 
-// DeleteRef implements [blob.Tx].
-func (t *blobTx) DeleteRef(row *blob.RefRow) error {
+// DeleteRef implements [blobdriver.Tx].
+func (t *blobTx) DeleteRef(row *blobdriver.RefRow) error {
 	t.replaceRef(t.o.refs[row.Ref], nil)
 	return nil
 }
@@ -138,21 +139,21 @@ func (t *blobTx) moveRef(remove, add *blobRef) {
 	}
 }
 
-// Content implements [blob.Tx].
-func (t *blobTx) Content(d blob.Digest) (blob.ContentRow, error) {
+// Content implements [blobdriver.Tx].
+func (t *blobTx) Content(d blob.Digest) (blobdriver.ContentRow, error) {
 	if c := t.o.contents[d]; c != nil {
 		return c.ContentRow, nil
 	}
-	return blob.ContentRow{}, nil
+	return blobdriver.ContentRow{}, nil
 }
 
-// InsertContent implements [blob.Tx].
-func (t *blobTx) InsertContent(row blob.ContentRow, data []byte) error {
+// InsertContent implements [blobdriver.Tx].
+func (t *blobTx) InsertContent(row blobdriver.ContentRow, data []byte) error {
 	t.replaceContent(nil, &blobContent{ContentRow: row, owner: t.o.name, data: slices.Clone(data)})
 	return nil
 }
 
-// SetRefs implements [blob.Tx].
+// SetRefs implements [blobdriver.Tx].
 func (t *blobTx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	before := t.o.contents[d]
 	after := *before
@@ -161,8 +162,8 @@ func (t *blobTx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	return nil
 }
 
-// DeleteContent implements [blob.Tx].
-func (t *blobTx) DeleteContent(row blob.ContentRow) error {
+// DeleteContent implements [blobdriver.Tx].
+func (t *blobTx) DeleteContent(row blobdriver.ContentRow) error {
 	t.replaceContent(t.o.contents[row.Digest], nil)
 	return nil
 }

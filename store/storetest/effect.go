@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
@@ -365,7 +366,9 @@ func effectsFacts(f *fixture) {
 
 func effectsBlobs(f *fixture) {
 	f.history()
-	blobs := f.s.(interface{ Blobs(blob.Config) *blob.Blobs }).Blobs(blob.Config{})
+	blobs := f.s.(interface {
+		Blobs(blob.Config) *blobdriver.Blobs
+	}).Blobs(blob.Config{})
 	info, err := blobs.Put(f.ctx, strings.NewReader("content"), blob.PutParams{Owner: owner})
 	if err != nil {
 		f.Fatalf("Put() = %v", err)

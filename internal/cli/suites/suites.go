@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/full"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/board/boardtest"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -253,7 +254,7 @@ func (p *place) blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	s := p.openStore(t)
 	t.Cleanup(func() { p.must(t, s.Close()) })
 	return s.(interface {
-		Blobs(cfg blob.Config) *blob.Blobs
+		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}).Blobs(cfg)
 }
 
@@ -272,11 +273,11 @@ func (p *place) s3Blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	if s3cfg.RefsInBucket {
 		return contents.Blobs(cfg)
 	}
-	return blob.New(cfg, inmem.New().BlobRefs(), contents)
+	return blobdriver.New(cfg, inmem.New().BlobRefs(), contents)
 }
 
 // removeObjects removes all objects below the prefix of contents.
-func removeObjects(contents blob.Contents) error {
+func removeObjects(contents blobdriver.Contents) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	for {
