@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Defaults of Config.
+// Defaults of [blob.Config].
 const (
 	defaultTTL     = 24 * time.Hour
 	defaultMaxSize = 5 << 30
@@ -48,7 +48,7 @@ var (
 	_ blob.Maintenance = (*Blobs)(nil)
 )
 
-// New returns a store. contents may be nil if Config.Inline is at least Config.MaxSize. Use the
+// New returns a store. contents may be nil if cfg.Inline is at least cfg.MaxSize. Use the
 // accessor of a backend instead, except to combine the refs of one backend with the contents of
 // another.
 func New(cfg blob.Config, refs Refs, contents Contents) *Blobs {

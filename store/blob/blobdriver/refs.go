@@ -110,7 +110,7 @@ type Contents interface {
 	// is the number of bytes, -1 if it is unknown. After an error of r, or another error, Create
 	// removes what it has written if it can.
 	Create(ctx context.Context, o blob.Object, r io.Reader, size int64) error
-	// Open returns a reader of length bytes from offset. It returns ErrCorrupt if the object does
+	// Open returns a reader of length bytes from offset. It returns [blob.ErrCorrupt] if the object does
 	// not exist. It may return the error, or an early end of the content, from Read instead.
 	Open(ctx context.Context, o blob.Object, offset, length int64) (io.ReadCloser, error)
 	// Remove removes an object. It does nothing if the object does not exist.

@@ -91,7 +91,7 @@ func (p *Plan) Modes() (modes []memory.Mode) {
 	return modes
 }
 
-// Plan returns how a search ranks facts, or ErrNoEmbedder. p was checked.
+// Plan returns how a search ranks facts, or [memory.ErrNoEmbedder]. p was checked.
 func (e *Embeddings) Plan(ctx context.Context, p memory.SearchParams) (Plan, error) {
 	plan := Plan{
 		Lexical: p.Mode != memory.ModeSemantic && p.Mode != memory.ModeGraph,
@@ -132,7 +132,7 @@ func (e *Embeddings) Content(ctx context.Context, content string) (Embedding, er
 }
 
 // Models returns the smallest and the greatest name that the model of embeddings may have, or
-// ErrNoEmbedder. They are equal once an embedding has shown the dimension. Facts of other models are
+// [memory.ErrNoEmbedder]. They are equal once an embedding has shown the dimension. Facts of other models are
 // pending.
 func (e *Embeddings) Models() (first, last string, err error) {
 	if e.embedder == nil {
