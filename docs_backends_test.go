@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -91,7 +92,7 @@ func factPart(backend any) any {
 }
 
 func refs(backend any) any {
-	if s, ok := backend.(interface{ BlobRefs() blob.Refs }); ok {
+	if s, ok := backend.(interface{ BlobRefs() blobdriver.Refs }); ok {
 		return s.BlobRefs()
 	}
 	return nil
@@ -100,7 +101,7 @@ func refs(backend any) any {
 // blobPart returns the type of the blobs of a backend.
 func blobPart(backend any) any {
 	if s, ok := backend.(interface {
-		Blobs(cfg blob.Config) *blob.Blobs
+		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}); ok {
 		return s.Blobs(blob.Config{})
 	}
@@ -186,9 +187,9 @@ func contractRows() []contractRow {
 		implements[blob.Store]("**blobs** (`blob.Store`)", blobPart),
 		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobPart),
 		implements[blob.Restorer]("import (`blob.Restorer`)", blobPart),
-		implements[blob.Refs]("refs, for contents in another system (`blob.Refs`)", refs),
-		implements[blob.TransactionalRefs]("pins in the commit of a task (`blob.TransactionalRefs`)", refs),
-		implements[blob.Contents]("contents, for refs in another system (`blob.Contents`)", whole),
+		implements[blobdriver.Refs]("refs, for contents in another system (`blobdriver.Refs`)", refs),
+		implements[blobdriver.TransactionalRefs]("pins in the commit of a task (`blobdriver.TransactionalRefs`)", refs),
+		implements[blobdriver.Contents]("contents, for refs in another system (`blobdriver.Contents`)", whole),
 	}
 }
 

@@ -29,7 +29,7 @@ var layers = [][]string{
 	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
-	5:  {"store/history/historydriver"},
+	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
 	6:  {"backend/internal", "internal/command", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
 	7:  {"internal/notes", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/blob/blobs", "store/blob/blobsql", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphsql", "store/graph/graphtest", "store/history/historysql", "store/history/historytest", "store/memory/memorysql", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
@@ -48,7 +48,7 @@ var layers = [][]string{
 }
 
 // standardOnly are the packages that import only the standard library and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobs", "store/board", "store/board/boards", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/cypher", "store/graph/graphs", "store/history", "store/history/historydriver", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/states", "store/vector", "store/vector/documents", "store/vector/vectordriver", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobdriver", "store/blob/blobs", "store/board", "store/board/boards", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/cypher", "store/graph/graphdriver", "store/graph/graphs", "store/history", "store/history/historydriver", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/memorydriver", "store/memory/states", "store/vector", "store/vector/documents", "store/vector/vectordriver", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()

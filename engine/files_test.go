@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -323,11 +324,11 @@ func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
 type withBlobs struct {
 	store.Store
 	base interface {
-		Blobs(cfg blob.Config) *blob.Blobs
+		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}
 }
 
-func (s withBlobs) Blobs(cfg blob.Config) *blob.Blobs { return s.base.Blobs(cfg) }
+func (s withBlobs) Blobs(cfg blob.Config) *blobdriver.Blobs { return s.base.Blobs(cfg) }
 
 // If the task of a blob was not committed, the blob is not pinned, so it expires. The commit may
 // have failed, or the process may have been killed before the commit.

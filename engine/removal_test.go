@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
@@ -33,7 +34,7 @@ import (
 type dataStore interface {
 	store.Store
 	History() history.Provider
-	Blobs(cfg blob.Config) *blob.Blobs
+	Blobs(cfg blob.Config) *blobdriver.Blobs
 	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
 }
 
@@ -75,7 +76,7 @@ func (h failingHistory) Expire(ctx context.Context, now time.Time, limit int) (n
 }
 
 type failingBlobs struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	o *outage
 }
 
@@ -593,7 +594,7 @@ func TestTaskWithARemovedIDInAnotherContext(t *testing.T) {
 
 // hookedBlobs calls a function before pins are released.
 type hookedBlobs struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	f func()
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
@@ -78,7 +79,7 @@ func (h awayHistory) Count(ctx context.Context, k history.Key) (int64, error) {
 }
 
 type awayBlobs struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	o *away
 }
 
@@ -380,7 +381,7 @@ func TestStatusOfAFailedTaskHasNoCauses(t *testing.T) {
 
 // brokenReads is a store of blobs that can be opened, but not read.
 type brokenReads struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	o *away
 }
 

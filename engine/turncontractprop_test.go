@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -45,7 +46,7 @@ type contractParts interface {
 	Graph(now func() time.Time) graph.Complete
 	History() history.Provider
 	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-	Blobs(cfg blob.Config) *blob.Blobs
+	Blobs(cfg blob.Config) *blobdriver.Blobs
 }
 
 // vectorsOf returns the documents of a store, nil if it has none.
@@ -70,7 +71,7 @@ func (p *process) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
 	return p.Store.(contractParts).LongTerm(cfg)
 }
 
-func (p *process) Blobs(cfg blob.Config) *blob.Blobs { return p.Store.(contractParts).Blobs(cfg) }
+func (p *process) Blobs(cfg blob.Config) *blobdriver.Blobs { return p.Store.(contractParts).Blobs(cfg) }
 
 // onContract runs an operation on the transcript, facts or blobs.
 func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, err error) {

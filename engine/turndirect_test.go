@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
@@ -48,7 +49,7 @@ func (h lossyHistory) Append(ctx context.Context, k history.Key, p history.Appen
 }
 
 type lossyBlobs struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	l *lostAnswers
 }
 
@@ -245,7 +246,7 @@ func TestFailedWriteIsStoredBeforeTheNextOne(t *testing.T) {
 
 // fullBlobs rejects content while it is full, and loses one answer.
 type fullBlobs struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	full, lost atomic.Bool
 }
 

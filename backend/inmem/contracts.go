@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -25,8 +26,8 @@ func (s *Store) History() history.Provider { return s.contracts.History(time.Now
 func (s *Store) Vectors(cfg vector.Config) vector.Store { return s.contracts.Vectors(cfg) }
 
 // Blobs returns the blobs of the store.
-func (s *Store) Blobs(cfg blob.Config) *blob.Blobs { return s.contracts.Blobs(cfg) }
+func (s *Store) Blobs(cfg blob.Config) *blobdriver.Blobs { return s.contracts.Blobs(cfg) }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents. Stores of one
 // BlobRefs have the same contents.
-func (s *Store) BlobRefs() blob.Refs { return s.contracts.BlobRefs() }
+func (s *Store) BlobRefs() blobdriver.Refs { return s.contracts.BlobRefs() }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
@@ -183,8 +184,8 @@ func (a *AGE) DeleteRelationship(ctx context.Context, k graph.Key, id string) (b
 
 // Write implements graph.Writer.
 func (a *AGE) Write(ctx context.Context, k graph.Key, b graph.Batch) (graph.Result, error) {
-	b = b.WithIDs()
-	w, err := graph.NewWrite(k, b, a.now())
+	b = graphdriver.WithIDs(b)
+	w, err := graphdriver.NewWrite(k, b, a.now())
 	if err != nil {
 		return graph.Result{}, err
 	}
@@ -193,8 +194,8 @@ func (a *AGE) Write(ctx context.Context, k graph.Key, b graph.Batch) (graph.Resu
 
 // WriteEffect implements graph.Transactional.
 func (a *AGE) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
-	b = b.WithIDs()
-	w, err := graph.NewWrite(k, b, a.now())
+	b = graphdriver.WithIDs(b)
+	w, err := graphdriver.NewWrite(k, b, a.now())
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +217,11 @@ func (a *AGE) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
 
 // Restore implements graph.Restorer.
 func (a *AGE) Restore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
-	r, err := graph.NewRestored(k, entities, versions)
+	r, err := graphdriver.NewRestored(k, entities, versions)
 	if err != nil {
 		return err
 	}
-	w := &graph.Write{Key: r.Key, Entities: r.Entities}
+	w := &graphdriver.Write{Key: r.Key, Entities: r.Entities}
 	for _, rows := range r.Relationships {
 		w.Relationships = append(w.Relationships, rows[len(rows)-1])
 	}
@@ -229,7 +230,7 @@ func (a *AGE) Restore(ctx context.Context, k graph.Key, entities []graph.Entity,
 
 // Rebuild makes the copy of a graph again.
 func (a *AGE) Rebuild(ctx context.Context, k graph.Key) error {
-	if _, err := k.Check(); err != nil {
+	if _, err := graphdriver.CheckKey(k); err != nil {
 		return err
 	}
 	db := &ageDB{&kit{a.database}, a, k, (*ageGraph).rebuild}
@@ -239,7 +240,7 @@ func (a *AGE) Rebuild(ctx context.Context, k graph.Key) error {
 // DeleteGraph implements graph.Forgetter. It empties the copy first, so that queries find nothing. The
 // names of its labels remain in AGE.
 func (a *AGE) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetReport, error) {
-	if _, err := k.Check(); err != nil {
+	if _, err := graphdriver.CheckKey(k); err != nil {
 		return graph.ForgetReport{}, err
 	}
 	db := &ageDB{&kit{a.database}, a, k, func(g *ageGraph) error {

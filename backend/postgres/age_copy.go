@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // ageGraph changes the copy of a graph in a transaction.
@@ -135,9 +136,9 @@ func (g *ageGraph) fill(exists bool) error {
 		}
 	}
 	for last := ""; ; {
-		var rows []graph.EntityRow
+		var rows []graphdriver.EntityRow
 		err := g.Query(sqlAllEntities, func(r sqlkit.Row) error {
-			rows = append(rows, graph.EntityRow{ID: r.Text(0), Label: r.Text(1), Properties: r.Text(2)})
+			rows = append(rows, graphdriver.EntityRow{ID: r.Text(0), Label: r.Text(1), Properties: r.Text(2)})
 			return nil
 		}, g.key.Owner, g.key.Graph, last)
 		if err == nil {
@@ -164,9 +165,9 @@ func (g *ageGraph) fill(exists bool) error {
 }
 
 // versions reads newest versions of relationships.
-func (g *ageGraph) versions(text, id string) (rows []graph.RelationshipRow, err error) {
+func (g *ageGraph) versions(text, id string) (rows []graphdriver.RelationshipRow, err error) {
 	err = g.Query(text, func(r sqlkit.Row) error {
-		row := graph.RelationshipRow{
+		row := graphdriver.RelationshipRow{
 			Relationship: graph.Relationship{
 				ID: r.Text(0), Source: r.Text(1), Target: r.Text(2), Type: r.Text(3),
 				ValidFrom: timeOfBound(r.Int(5)), ValidTo: timeOfBound(r.Int(6)), RecordedAt: timeOfBound(r.Int(7)),
@@ -188,7 +189,7 @@ func timeOfBound(ms int64) time.Time {
 }
 
 // apply changes the copy as a write changed the graph. The first one makes the copy.
-func (g *ageGraph) apply(w *graph.Write) error {
+func (g *ageGraph) apply(w *graphdriver.Write) error {
 	found, err := g.has()
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (g *ageGraph) apply(w *graph.Write) error {
 	for i := range w.Relationships {
 		ids = append(ids, w.Relationships[i].ID)
 	}
-	var rows []graph.RelationshipRow
+	var rows []graphdriver.RelationshipRow
 	for _, id := range ids {
 		row, err := g.versions(sqlSomeEdge, id)
 		if err != nil {
@@ -234,7 +235,7 @@ func jsonOf(v any) string {
 	return string(text)
 }
 
-func (g *ageGraph) remove(w *graph.Write) error {
+func (g *ageGraph) remove(w *graphdriver.Write) error {
 	var statements []string
 	if len(w.DeleteRelationships) > 0 {
 		statements = append(statements, `DELETE FROM `+g.edges()+` e WHERE `+keyIn("e")+ageKeys)
@@ -294,7 +295,7 @@ func (g *ageGraph) index(table, expression string) error {
 	return g.exec(nil, `CREATE INDEX ON `+g.table(table)+` ((`+strings.ReplaceAll(expression, g.table(table)+".", "")+`))`)
 }
 
-func (g *ageGraph) saveEntities(rows []graph.EntityRow) error {
+func (g *ageGraph) saveEntities(rows []graphdriver.EntityRow) error {
 	byLabel := make(map[string][][]string)
 	for i := range rows {
 		e := rows[i].Entity()
@@ -371,7 +372,7 @@ func (g *ageGraph) update(label string, rows [][]string) (rest [][]string, err e
 	return rest, err
 }
 
-func (g *ageGraph) saveEdges(rows []graph.RelationshipRow) error {
+func (g *ageGraph) saveEdges(rows []graphdriver.RelationshipRow) error {
 	byType := make(map[string][][]string)
 	for i := range rows {
 		r := rows[i].Copy()

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -36,7 +37,7 @@ func newPair(t *testing.T) *cypherPair {
 
 func (p *cypherPair) write(t *testing.T, b graph.Batch) {
 	t.Helper()
-	b = b.WithIDs()
+	b = graphdriver.WithIDs(b)
 	for _, s := range []graph.Store{p.embedded, p.age} {
 		if _, err := s.Write(t.Context(), p.key, b); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // ageSession starts the transaction of a query. The cast loads the library of AGE, because the next
@@ -34,7 +35,7 @@ func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams
 	if !a.database.cfg.AGE {
 		return cypher.Execute(ctx, a.Complete, k, p)
 	}
-	k, p, err := p.Check(k)
+	k, p, err := graphdriver.CheckCypher(k, p)
 	if err != nil {
 		return graph.CypherResult{}, err
 	}

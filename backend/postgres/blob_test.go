@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -25,7 +26,7 @@ import (
 
 // blobStore is the blobs of a store.
 type blobStore struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	s *Store
 }
 
@@ -53,7 +54,7 @@ func TestBlobs(t *testing.T) {
 }
 
 // putBlob stores a blob of alice.
-func putBlob(ctx context.Context, t *testing.T, blobs *blob.Blobs, text string) blob.Info {
+func putBlob(ctx context.Context, t *testing.T, blobs *blobdriver.Blobs, text string) blob.Info {
 	t.Helper()
 	info, err := blobs.Put(ctx, strings.NewReader(text), blob.PutParams{Owner: "alice", TTL: time.Hour})
 	must(t, err)
@@ -72,7 +73,7 @@ func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
 	plans := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- suspended.BlobRefs().Update(bg, "alice", func(tx blob.Tx) error {
+		done <- suspended.BlobRefs().Update(bg, "alice", func(tx blobdriver.Tx) error {
 			row, err := tx.Ref(first.Ref)
 			if err != nil {
 				return err
@@ -109,12 +110,12 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 	first, second := putBlob(bg, t, blobs, "first"), putBlob(bg, t, blobs, "second")
 	planned, resume := make(chan struct{}), make(chan struct{})
 	plans := 0
-	refs := suspended.BlobRefs().(blob.TransactionalRefs)
+	refs := suspended.BlobRefs().(blobdriver.TransactionalRefs)
 	pinSecond, err := suspended.Blobs(blob.Config{}).PinEffect("alice", second.Ref, "task")
 	must(t, err)
 	change := submitted(1)
 	change.Effects = []store.Effect{
-		refs.Effect("alice", func(tx blob.Tx) error {
+		refs.Effect("alice", func(tx blobdriver.Tx) error {
 			row, err := tx.Ref(first.Ref)
 			if err != nil {
 				return err
@@ -263,7 +264,7 @@ func TestObsoletePlansEnd(t *testing.T) {
 	first, err := blobs.Put(bg, strings.NewReader("first"), blob.PutParams{Owner: "alice", TTL: time.Hour})
 	must(t, err)
 	plans := 0
-	must(t, s.BlobRefs().Update(bg, "alice", func(tx blob.Tx) error {
+	must(t, s.BlobRefs().Update(bg, "alice", func(tx blobdriver.Tx) error {
 		row, err := tx.Ref(first.Ref)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 // ShortTerm stores session states: package memory documents its methods.
@@ -46,7 +47,7 @@ func (t *ShortTerm) with(once string) (*memory.ShortTermRecords, error) {
 
 // checked returns the states with an idempotency key that must not be empty.
 func (t *ShortTerm) checked(once string) (*memory.ShortTermRecords, error) {
-	if err := memory.CheckOnce(once); err != nil {
+	if err := memorydriver.CheckOnce(once); err != nil {
 		return nil, err
 	}
 	return t.with(once)

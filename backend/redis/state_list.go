@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 var _ memory.StateLister = (*ShortTerm)(nil)
@@ -26,7 +27,7 @@ func (t *ShortTerm) States(ctx context.Context, q memory.StateQuery) (page memor
 		return page, wrapError(err, "list states")
 	}
 	records := stateRecords{s: t.s, now: t.cfg.Now}
-	limit := memory.ClampLimit(q.Limit)
+	limit := memorydriver.ClampLimit(q.Limit)
 	for _, e := range entries {
 		if e.name <= after {
 			continue

@@ -27,7 +27,7 @@ var parts = sync.Pool{New: func() any { return new([partSize]byte) }}
 // uploadOptions are the options of every upload.
 var uploadOptions = minio.PutObjectOptions{ContentType: "application/octet-stream"}
 
-// Create implements blob.Contents. An object that fits in one part is one request.
+// Create implements blobdriver.Contents. An object that fits in one part is one request.
 func (c *Contents) Create(ctx context.Context, o blob.Object, r io.Reader, size int64) error {
 	if size >= 0 && size <= partSize {
 		data := make([]byte, size)
@@ -107,7 +107,7 @@ func fill(r io.Reader, p []byte) (n int, ended bool, err error) {
 	return n, false, err
 }
 
-// Open implements blob.Contents.
+// Open implements blobdriver.Contents.
 func (c *Contents) Open(ctx context.Context, o blob.Object, offset, length int64) (io.ReadCloser, error) {
 	if length == 0 {
 		return io.NopCloser(bytes.NewReader(nil)), nil
@@ -143,7 +143,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Remove implements blob.Contents. It also aborts incomplete uploads of the object.
+// Remove implements blobdriver.Contents. It also aborts incomplete uploads of the object.
 func (c *Contents) Remove(ctx context.Context, o blob.Object) error {
 	if err := c.core.RemoveObject(ctx, c.cfg.Bucket, c.key(o), minio.RemoveObjectOptions{}); err != nil {
 		return c.wrap(ctx, err, "remove object")
@@ -163,7 +163,7 @@ func (c *Contents) Remove(ctx context.Context, o blob.Object) error {
 	return nil
 }
 
-// List implements blob.Contents. It returns objects and incomplete uploads, by key.
+// List implements blobdriver.Contents. It returns objects and incomplete uploads, by key.
 func (c *Contents) List(ctx context.Context, after blob.Object, limit int) (found []blob.Object, err error) {
 	listing, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // dueKind is what the rows of an owner become due for.
@@ -143,25 +143,25 @@ func (s *state) remark(k dueKind, marker string) error {
 	})
 }
 
-// Expired implements blob.Refs. The refs of one owner are in the order of their times, and the owners in
+// Expired implements blobdriver.Refs. The refs of one owner are in the order of their times, and the owners in
 // the order of their first times.
-func (r *refs) Expired(ctx context.Context, now time.Time, limit int) (keys []blob.RefKey, err error) {
+func (r *refs) Expired(ctx context.Context, now time.Time, limit int) (keys []blobdriver.RefKey, err error) {
 	rows, err := r.due(ctx, dueExpiring, now, limit)
 	for _, row := range rows {
-		keys = append(keys, blob.RefKey{Owner: row.owner, Ref: row.name})
+		keys = append(keys, blobdriver.RefKey{Owner: row.owner, Ref: row.name})
 	}
 	return keys, err
 }
 
-// Unreferenced implements blob.Refs, in the same order as Expired.
-func (r *refs) Unreferenced(ctx context.Context, freed time.Time, limit int) (keys []blob.ContentKey, err error) {
+// Unreferenced implements blobdriver.Refs, in the same order as Expired.
+func (r *refs) Unreferenced(ctx context.Context, freed time.Time, limit int) (keys []blobdriver.ContentKey, err error) {
 	rows, err := r.due(ctx, dueFreed, freed, limit)
 	for _, row := range rows {
 		digest, err := parseDigest(row.name)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, blob.ContentKey{Owner: row.owner, Digest: digest})
+		keys = append(keys, blobdriver.ContentKey{Owner: row.owner, Digest: digest})
 	}
 	return keys, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // Blobs returns blobs with refs that are in the bucket too, below the prefix of c. They need no
@@ -26,17 +27,17 @@ import (
 // 256 KiB, which are about 400 blobs, the rows are in pages of up to 64 KiB, and a change also reads and
 // writes about five of them. Changes of one owner are serialized; of several processes that change one owner at the
 // same time, all but one repeat their change.
-func (c *Contents) Blobs(cfg blob.Config) *blob.Blobs {
+func (c *Contents) Blobs(cfg blob.Config) *blobdriver.Blobs {
 	return newBlobs(c, cfg, limits{root: rootSize, page: pageSize})
 }
 
-func newBlobs(c *Contents, cfg blob.Config, l limits) *blob.Blobs {
+func newBlobs(c *Contents, cfg blob.Config, l limits) *blobdriver.Blobs {
 	r := &refs{Contents: c, limits: l, id: rand.Text(), now: cfg.Now}
 	if r.now == nil {
 		r.now = time.Now
 	}
 	cfg.Inline = -1
-	return blob.New(cfg, r, &ownedContents{c.below(objectsPrefix)})
+	return blobdriver.New(cfg, r, &ownedContents{c.below(objectsPrefix)})
 }
 
 // Prefixes of keys. Objects are contents and pages.
@@ -66,7 +67,7 @@ func partOf(owner string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refs implements blob.Refs over objects. Everything that an owner has changes with its root: see root.
+// refs implements blobdriver.Refs over objects. Everything that an owner has changes with its root: see root.
 type refs struct {
 	*Contents
 	limits  limits
@@ -126,8 +127,8 @@ func pause(ctx context.Context, n int) error {
 	}
 }
 
-// Update implements blob.Refs.
-func (r *refs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+// Update implements blobdriver.Refs.
+func (r *refs) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
 	return r.update(ctx, owner, func(s *state) (bool, error) {
 		err := f(&tx{s})
 		return s.changed, err

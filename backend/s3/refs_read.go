@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
-// Find implements blob.Refs.
-func (r *refs) Find(ctx context.Context, owner, ref string, _ bool) (row blob.Row, err error) {
+// Find implements blobdriver.Refs.
+func (r *refs) Find(ctx context.Context, owner, ref string, _ bool) (row blobdriver.Row, err error) {
 	err = r.view(ctx, owner, func(s *state) (err error) {
 		row, err = s.ref(ref)
 		return err
@@ -20,8 +21,8 @@ func (r *refs) Find(ctx context.Context, owner, ref string, _ bool) (row blob.Ro
 	return row, err
 }
 
-// FindKey implements blob.Refs.
-func (r *refs) FindKey(ctx context.Context, owner, key string) (row blob.RefRow, err error) {
+// FindKey implements blobdriver.Refs.
+func (r *refs) FindKey(ctx context.Context, owner, key string) (row blobdriver.RefRow, err error) {
 	err = r.view(ctx, owner, func(s *state) error {
 		found, err := s.refOfKey(key)
 		row = found.RefRow
@@ -30,7 +31,7 @@ func (r *refs) FindKey(ctx context.Context, owner, key string) (row blob.RefRow,
 	return row, err
 }
 
-// List implements blob.Refs.
+// List implements blobdriver.Refs.
 func (r *refs) List(ctx context.Context, p blob.ListParams, now time.Time) (found []blob.Info, err error) {
 	err = r.view(ctx, p.Owner, func(s *state) error {
 		found = nil
@@ -49,7 +50,7 @@ func (r *refs) List(ctx context.Context, p blob.ListParams, now time.Time) (foun
 	return found, err
 }
 
-// Held implements blob.Refs.
+// Held implements blobdriver.Refs.
 func (r *refs) Held(ctx context.Context, owner, holder, after string, limit int) (refs []string, err error) {
 	prefix := heldKey(holder, "")
 	err = r.view(ctx, owner, func(s *state) error {
@@ -62,7 +63,7 @@ func (r *refs) Held(ctx context.Context, owner, holder, after string, limit int)
 	return refs, err
 }
 
-// Usage implements blob.Refs.
+// Usage implements blobdriver.Refs.
 func (r *refs) Usage(ctx context.Context, owner string) (u blob.Usage, err error) {
 	err = r.view(ctx, owner, func(s *state) error {
 		u = s.Usage
@@ -71,7 +72,7 @@ func (r *refs) Usage(ctx context.Context, owner string) (u blob.Usage, err error
 	return u, err
 }
 
-// Known implements blob.Refs. It knows contents and pages. Before it reports an object as unknown, it
+// Known implements blobdriver.Refs. It knows contents and pages. Before it reports an object as unknown, it
 // changes the root: so a commit that was not made yet, and would refer to the object, fails.
 func (r *refs) Known(ctx context.Context, objects []blob.Object) ([]bool, error) {
 	known := make([]bool, len(objects))
@@ -110,29 +111,29 @@ func parseDigest(text string) (d blob.Digest, err error) {
 	return d, nil
 }
 
-// ownedContents implements blob.Contents with the part of the owner in the key of each object, so that
+// ownedContents implements blobdriver.Contents with the part of the owner in the key of each object, so that
 // refs.Known finds the owner.
 type ownedContents struct{ contents *Contents }
 
 // owned returns an object with the owner in its name.
 func owned(o blob.Object) blob.Object { return blob.Object{Name: partOf(o.Owner) + "/" + o.Name} }
 
-// Create implements blob.Contents.
+// Create implements blobdriver.Contents.
 func (c *ownedContents) Create(ctx context.Context, o blob.Object, r io.Reader, size int64) error {
 	return c.contents.Create(ctx, owned(o), r, size)
 }
 
-// Open implements blob.Contents.
+// Open implements blobdriver.Contents.
 func (c *ownedContents) Open(ctx context.Context, o blob.Object, offset, length int64) (io.ReadCloser, error) {
 	return c.contents.Open(ctx, owned(o), offset, length)
 }
 
-// Remove implements blob.Contents.
+// Remove implements blobdriver.Contents.
 func (c *ownedContents) Remove(ctx context.Context, o blob.Object) error {
 	return c.contents.Remove(ctx, owned(o))
 }
 
-// List implements blob.Contents. It returns pages too.
+// List implements blobdriver.Contents. It returns pages too.
 func (c *ownedContents) List(ctx context.Context, after blob.Object, limit int) ([]blob.Object, error) {
 	if after.Name != "" {
 		after = owned(after)

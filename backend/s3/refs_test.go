@@ -18,18 +18,19 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // replicas is a store that sends its calls to two processes in turn.
 type replicas struct {
-	stores   [2]*blob.Blobs
+	stores   [2]*blobdriver.Blobs
 	calls    atomic.Int64
 	contents *Contents
 }
 
-func (r *replicas) next() *blob.Blobs { return r.stores[r.calls.Add(1)%2] }
+func (r *replicas) next() *blobdriver.Blobs { return r.stores[r.calls.Add(1)%2] }
 
 func (r *replicas) Put(ctx context.Context, content io.Reader, p blob.PutParams) (blob.Info, error) {
 	return r.next().Put(ctx, content, p)
@@ -160,8 +161,8 @@ type bucket struct {
 	*testing.T
 	transport *onRoot
 	contents  *Contents
-	first     *blob.Blobs
-	second    *blob.Blobs
+	first     *blobdriver.Blobs
+	second    *blobdriver.Blobs
 	ahead     atomic.Int64
 }
 

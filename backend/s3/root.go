@@ -15,6 +15,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // root is the object that has the rows of an owner, or names the pages that do. Each commit replaces
@@ -164,7 +165,7 @@ func (r *refs) writePages(ctx context.Context, s *state) (written []string, err 
 	var dirty []*page
 	for _, p := range s.pages {
 		if p.dirty {
-			p.Name = blob.NewObjectName(r.now())
+			p.Name = blobdriver.NewObjectName(r.now())
 			dirty, written = append(dirty, p), append(written, p.Name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // Config configures contents in a bucket.
@@ -82,13 +83,13 @@ func (c *Config) credentials() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}})
 }
 
-// Contents implements blob.Contents with one object per content. It is safe for concurrent use.
+// Contents implements blobdriver.Contents with one object per content. It is safe for concurrent use.
 type Contents struct {
 	core minio.Core
 	cfg  Config
 }
 
-var _ blob.Contents = (*Contents)(nil)
+var _ blobdriver.Contents = (*Contents)(nil)
 
 // Open returns the contents in a bucket. It fails if the bucket does not exist or cannot be
 // read.

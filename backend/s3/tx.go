@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // The tables of an owner: the first part of the keys of its rows.
@@ -50,8 +51,8 @@ func timeKey(t time.Time) string { return fmt.Sprintf("%016x", uint64(t.UnixMill
 // timeKeyLength is the length of timeKey.
 const timeKeyLength = 16
 
-func (r *refRow) row(ref string) (blob.Row, error) {
-	row := blob.Row{Object: r.Object, Inline: r.Inline, RefRow: blob.RefRow{Key: r.Key, Info: blob.Info{
+func (r *refRow) row(ref string) (blobdriver.Row, error) {
+	row := blobdriver.Row{Object: r.Object, Inline: r.Inline, RefRow: blobdriver.RefRow{Key: r.Key, Info: blob.Info{
 		Ref: ref, Size: r.Size, ContentType: r.Type, Name: r.Name, Created: time.UnixMilli(r.Created).UTC(),
 		TTL: time.Duration(r.TTL) * time.Millisecond, Holders: r.Holders,
 	}}}
@@ -64,51 +65,51 @@ func (r *refRow) row(ref string) (blob.Row, error) {
 }
 
 // ref returns the row of a ref, a zero row if it does not exist.
-func (s *state) ref(ref string) (blob.Row, error) {
+func (s *state) ref(ref string) (blobdriver.Row, error) {
 	var r refRow
 	if found, err := s.get(tableRefs+ref, &r); err != nil || !found {
-		return blob.Row{}, err
+		return blobdriver.Row{}, err
 	}
 	return r.row(ref)
 }
 
 // refOfKey returns the row of a ref by its idempotency key.
-func (s *state) refOfKey(key string) (blob.Row, error) {
+func (s *state) refOfKey(key string) (blobdriver.Row, error) {
 	var ref string
 	if found, err := s.get(tableKeys+key, &ref); err != nil || !found {
-		return blob.Row{}, err
+		return blobdriver.Row{}, err
 	}
 	return s.ref(ref)
 }
 
 func heldKey(holder, ref string) string { return tableHeld + holder + "\x00" + ref }
 
-// tx implements blob.Tx.
+// tx implements blobdriver.Tx.
 type tx struct{ s *state }
 
-// Usage implements blob.Tx.
+// Usage implements blobdriver.Tx.
 func (t *tx) Usage() (blob.Usage, error) { return t.s.Usage, nil }
 
-// SetUsage implements blob.Tx.
+// SetUsage implements blobdriver.Tx.
 func (t *tx) SetUsage(u blob.Usage) error {
 	t.s.Usage, t.s.changed = u, true
 	return nil
 }
 
-// Ref implements blob.Tx.
-func (t *tx) Ref(ref string) (blob.RefRow, error) {
+// Ref implements blobdriver.Tx.
+func (t *tx) Ref(ref string) (blobdriver.RefRow, error) {
 	row, err := t.s.ref(ref)
 	return row.RefRow, err
 }
 
-// RefOfKey implements blob.Tx.
-func (t *tx) RefOfKey(key string) (blob.RefRow, error) {
+// RefOfKey implements blobdriver.Tx.
+func (t *tx) RefOfKey(key string) (blobdriver.RefRow, error) {
 	row, err := t.s.refOfKey(key)
 	return row.RefRow, err
 }
 
-// InsertRef implements blob.Tx.
-func (t *tx) InsertRef(row blob.RefRow) error {
+// InsertRef implements blobdriver.Tx.
+func (t *tx) InsertRef(row blobdriver.RefRow) error {
 	content, err := t.Content(row.Digest)
 	if err != nil {
 		return err
@@ -122,7 +123,7 @@ func (t *tx) InsertRef(row blob.RefRow) error {
 }
 
 // put adds a ref, with the rows by which it is found.
-func (t *tx) put(row *blob.RefRow, object string, inline bool) error {
+func (t *tx) put(row *blobdriver.RefRow, object string, inline bool) error {
 	r := refRow{
 		Size: row.Size, Digest: row.Digest.String(), Type: row.ContentType, Name: row.Name, Created: row.Created.UnixMilli(),
 		TTL: row.TTL.Milliseconds(), Holders: slices.Clone(row.Holders), Key: row.Key, Object: object, Inline: inline,
@@ -143,7 +144,7 @@ func (t *tx) put(row *blob.RefRow, object string, inline bool) error {
 }
 
 // unlink removes the rows by which a ref is found, except the row of its key.
-func (t *tx) unlink(row *blob.RefRow) error {
+func (t *tx) unlink(row *blobdriver.RefRow) error {
 	for _, h := range row.Holders {
 		if err := t.s.remove(heldKey(h, row.Ref)); err != nil {
 			return err
@@ -155,8 +156,8 @@ func (t *tx) unlink(row *blob.RefRow) error {
 	return t.s.remove(tableExpiring + timeKey(row.Expires) + "/" + row.Ref)
 }
 
-// SetHolders implements blob.Tx.
-func (t *tx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+// SetHolders implements blobdriver.Tx.
+func (t *tx) SetHolders(row *blobdriver.RefRow, holders []string, expires time.Time) error {
 	before, err := t.s.ref(row.Ref)
 	if err != nil {
 		return err
@@ -169,8 +170,8 @@ func (t *tx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) e
 	return t.put(&after, before.Object, before.Inline)
 }
 
-// DeleteRef implements blob.Tx.
-func (t *tx) DeleteRef(row *blob.RefRow) error {
+// DeleteRef implements blobdriver.Tx.
+func (t *tx) DeleteRef(row *blobdriver.RefRow) error {
 	if err := t.unlink(row); err != nil {
 		return err
 	}
@@ -182,21 +183,21 @@ func (t *tx) DeleteRef(row *blob.RefRow) error {
 	return t.s.remove(tableRefs + row.Ref)
 }
 
-// Content implements blob.Tx.
-func (t *tx) Content(d blob.Digest) (blob.ContentRow, error) {
+// Content implements blobdriver.Tx.
+func (t *tx) Content(d blob.Digest) (blobdriver.ContentRow, error) {
 	var r contentRow
 	if found, err := t.s.get(tableContents+d.String(), &r); err != nil || !found {
-		return blob.ContentRow{}, err
+		return blobdriver.ContentRow{}, err
 	}
-	row := blob.ContentRow{Digest: d, Size: r.Size, Object: r.Object, Inline: r.Inline, Refs: r.Refs}
+	row := blobdriver.ContentRow{Digest: d, Size: r.Size, Object: r.Object, Inline: r.Inline, Refs: r.Refs}
 	if r.Refs == 0 {
 		row.Freed = time.UnixMilli(r.Freed).UTC()
 	}
 	return row, nil
 }
 
-// InsertContent implements blob.Tx.
-func (t *tx) InsertContent(row blob.ContentRow, data []byte) error {
+// InsertContent implements blobdriver.Tx.
+func (t *tx) InsertContent(row blobdriver.ContentRow, data []byte) error {
 	if len(data) > 0 {
 		return a2a.Errorf(a2a.CodeUnsupported, "s3: refs in a bucket have no inline contents")
 	}
@@ -206,7 +207,7 @@ func (t *tx) InsertContent(row blob.ContentRow, data []byte) error {
 	return t.putContent(&row)
 }
 
-func (t *tx) putContent(row *blob.ContentRow) error {
+func (t *tx) putContent(row *blobdriver.ContentRow) error {
 	r := contentRow{Size: row.Size, Object: row.Object, Inline: row.Inline, Refs: row.Refs}
 	if row.Refs == 0 {
 		r.Freed = row.Freed.UnixMilli()
@@ -218,14 +219,14 @@ func (t *tx) putContent(row *blob.ContentRow) error {
 }
 
 // unschedule removes the row by which a content without refs is found.
-func (t *tx) unschedule(row *blob.ContentRow) error {
+func (t *tx) unschedule(row *blobdriver.ContentRow) error {
 	if row.Refs > 0 {
 		return nil
 	}
 	return t.s.remove(tableFreed + timeKey(row.Freed) + "/" + row.Digest.String())
 }
 
-// SetRefs implements blob.Tx.
+// SetRefs implements blobdriver.Tx.
 func (t *tx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	row, err := t.Content(d)
 	if err != nil {
@@ -238,8 +239,8 @@ func (t *tx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	return t.putContent(&row)
 }
 
-// DeleteContent implements blob.Tx.
-func (t *tx) DeleteContent(row blob.ContentRow) error {
+// DeleteContent implements blobdriver.Tx.
+func (t *tx) DeleteContent(row blobdriver.ContentRow) error {
 	if err := t.unschedule(&row); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
@@ -25,17 +26,17 @@ const blobInline = 128 << 10
 
 // Blobs returns the blobs of the store. Contents up to 128 KiB are in the database, larger ones
 // are files in BlobDir.
-func (s *Store) Blobs(cfg blob.Config) *blob.Blobs {
+func (s *Store) Blobs(cfg blob.Config) *blobdriver.Blobs {
 	if cfg.Inline == 0 {
 		cfg.Inline = blobInline
 	}
-	return blob.New(cfg, s.BlobRefs(), s.blobs)
+	return blobdriver.New(cfg, s.BlobRefs(), s.blobs)
 }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (s *Store) BlobRefs() blob.Refs { return blobsql.Refs(s.kit) }
+func (s *Store) BlobRefs() blobdriver.Refs { return blobsql.Refs(s.kit) }
 
-// blobFiles implements blob.Contents with one file per object. The last character of its name
+// blobFiles implements blobdriver.Contents with one file per object. The last character of its name
 // selects one of 32 directories.
 type blobFiles struct {
 	*database
@@ -73,7 +74,7 @@ func (b *blobFiles) path(o blob.Object) (dir, file string) {
 	return dir, filepath.Join(dir, o.Name)
 }
 
-// Create implements blob.Contents. It returns after file and directory were synced. The file is
+// Create implements blobdriver.Contents. It returns after file and directory were synced. The file is
 // not renamed: its name is new, and only a commit after this makes it reachable.
 func (b *blobFiles) Create(ctx context.Context, o blob.Object, r io.Reader, _ int64) error {
 	if err := b.check(ctx); err != nil {
@@ -123,7 +124,7 @@ func (b *blobFiles) write(dir, file string, r io.Reader) (err error) {
 	return errors.Join(f.Sync(), <-synced)
 }
 
-// Open implements blob.Contents.
+// Open implements blobdriver.Contents.
 func (b *blobFiles) Open(ctx context.Context, o blob.Object, offset, _ int64) (io.ReadCloser, error) {
 	if err := b.enter(ctx); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (b *blobFiles) Open(ctx context.Context, o blob.Object, offset, _ int64) (i
 	return f, nil
 }
 
-// Remove implements blob.Contents.
+// Remove implements blobdriver.Contents.
 func (b *blobFiles) Remove(ctx context.Context, o blob.Object) error {
 	if err := b.check(ctx); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (b *blobFiles) Remove(ctx context.Context, o blob.Object) error {
 	return nil
 }
 
-// List implements blob.Contents. Objects are ordered by directory and name.
+// List implements blobdriver.Contents. Objects are ordered by directory and name.
 func (b *blobFiles) List(ctx context.Context, after blob.Object, limit int) (found []blob.Object, err error) {
 	if err := b.enter(ctx); err != nil {
 		return nil, err

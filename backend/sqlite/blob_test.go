@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -15,7 +16,7 @@ import (
 
 // blobStore is the blobs of a store.
 type blobStore struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	s *Store
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
@@ -66,15 +67,15 @@ func (m *Memory) History(now func() time.Time) history.Provider { return history
 func (m *Memory) Vectors(cfg vector.Config) vector.Store { return newVectorStore(m.vectors, cfg) }
 
 // Blobs returns the blobs, in rows of about 1 MiB.
-func (m *Memory) Blobs(cfg blob.Config) *blob.Blobs {
+func (m *Memory) Blobs(cfg blob.Config) *blobdriver.Blobs {
 	if cfg.Inline == 0 {
 		cfg.Inline = blobInline
 	}
-	return blob.New(cfg, m.BlobRefs(), blobsql.Chunks(m.db))
+	return blobdriver.New(cfg, m.BlobRefs(), blobsql.Chunks(m.db))
 }
 
 // BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (m *Memory) BlobRefs() blob.Refs { return blobsql.Refs(m.db) }
+func (m *Memory) BlobRefs() blobdriver.Refs { return blobsql.Refs(m.db) }
 
 // ApplyEffects applies the effects of a change, or none of them.
 func (m *Memory) ApplyEffects(c *store.Change) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
@@ -53,12 +54,12 @@ type OpenParams struct {
 }
 
 // WithRefs returns blobs with contents on another system, and refs in the main store.
-func (p *OpenParams) WithRefs(contents blob.Contents) (*blob.Blobs, error) {
-	refs, ok := p.Main.(interface{ BlobRefs() blob.Refs })
+func (p *OpenParams) WithRefs(contents blobdriver.Contents) (*blobdriver.Blobs, error) {
+	refs, ok := p.Main.(interface{ BlobRefs() blobdriver.Refs })
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
 	}
-	return blob.New(blob.Config{}, refs.BlobRefs(), contents), nil
+	return blobdriver.New(blob.Config{}, refs.BlobRefs(), contents), nil
 }
 
 // OpenedContracts are the contracts of one place.

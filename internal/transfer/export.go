@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
@@ -110,7 +111,7 @@ func newExporter(s Source, w io.Writer) *exporter {
 	case sourceWithFiles:
 		e.files = fileref.New(fileref.Config{Blobs: b.files})
 	case interface {
-		Blobs(cfg blob.Config) *blob.Blobs
+		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}:
 		e.files = fileref.New(fileref.Config{Blobs: b.Blobs(blob.Config{})})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // The content of files that are blobs is part of an export, so an import needs no blobs.
@@ -19,7 +20,7 @@ func TestFilesAreExportedInPlace(t *testing.T) {
 	dir := t.TempDir()
 	source, target := openSQLite(t, dir, false), memory(t)
 	blobs := source.(interface {
-		Blobs(cfg blob.Config) *blob.Blobs
+		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}).Blobs(blob.Config{})
 	files := fileref.New(fileref.Config{Blobs: blobs, Records: source, LinkTTL: time.Hour, Now: time.Now})
 	data := bytes.Repeat([]byte("content"), 50_000)

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
@@ -37,7 +38,7 @@ type parts interface {
 	store.Store
 	History() history.Provider
 	LongTerm(cfg longterm.LongTermConfig) longterm.LongTermStore
-	Blobs(cfg blob.Config) *blob.Blobs
+	Blobs(cfg blob.Config) *blobdriver.Blobs
 	Vectors(cfg vector.Config) vector.Store
 	Graph(now func() time.Time) graph.Complete
 }

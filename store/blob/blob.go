@@ -42,17 +42,6 @@ type Store interface {
 	Usage(ctx context.Context, owner string) (Usage, error)
 }
 
-// Maintenance removes what nobody can reach. Several processes may do so at the same time.
-type Maintenance interface {
-	// Sweep removes up to limit expired blobs, and up to limit contents that had no blob for the
-	// grace period. Call it again while Swept.More is true.
-	Sweep(ctx context.Context, now time.Time, limit int) (Swept, error)
-	// RemoveOrphans checks up to limit objects of the Contents, after the last one of an earlier
-	// call. It removes the objects that belong to no blob because an upload, or the removal of a
-	// content, was interrupted.
-	RemoveOrphans(ctx context.Context, now time.Time, after Object, limit int) (Orphans, error)
-}
-
 // Digest is the SHA-256 of a content. The zero Digest means none.
 type Digest [sha256.Size]byte
 
@@ -123,18 +112,3 @@ type Page struct {
 // Usage is the number of blobs of an owner and the sum of their sizes. Blobs with equal content
 // count separately.
 type Usage struct{ Blobs, Bytes int64 }
-
-// Swept reports what a call of Sweep removed.
-type Swept struct {
-	Blobs, Contents int
-	// More reports that a limit was reached.
-	More bool
-}
-
-// Orphans reports what a call of RemoveOrphans checked and removed.
-type Orphans struct {
-	Checked, Removed int
-	// Next is the object to continue after, if More is true.
-	Next Object
-	More bool
-}

@@ -8,9 +8,8 @@
 // expire. When the last holder unpins it, it expires after its TTL.
 //
 // [Store] is the interface that handlers use, and [Scope] is its short form for one owner.
-// [Blobs] implements it over two parts, which a backend provides: [Refs] keeps rows in
-// transactions, [Contents] keeps the bytes of large contents. Every rule is in Blobs, so all
-// backends have the same.
+// [Maintenance], [Transactional] and [Restorer] are optional. The stores of this project implement
+// them. Authors of stores use package blobdriver, too.
 //
 // # Guarantees
 //

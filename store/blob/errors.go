@@ -47,7 +47,3 @@ func (*QuotaError) Unchanged() {}
 func (e *QuotaError) Unwrap() error { return errQuota }
 
 var errQuota error = a2a.Errorf(a2a.CodeExhausted, "blob: quota exceeded")
-
-func invalid(field, format string, args ...any) error {
-	return a2a.Errorf(a2a.CodeInvalid, "blob: %s: %s", field, fmt.Sprintf(format, args...))
-}

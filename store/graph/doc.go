@@ -1,5 +1,5 @@
 // Package graph defines the contract for knowledge graphs: entities, and labeled relationships
-// between them. The package does no I/O.
+// between them. The package does no I/O. Authors of stores use package graphdriver, too.
 //
 // # Concepts
 //
@@ -46,10 +46,4 @@
 // Invalid params get an error with code invalid_params that names the field and the rule. Errors of
 // the backend have the codes unavailable, exhausted or internal. If the context of a call is done,
 // the call returns the context's error.
-//
-// # Implementing a store
-//
-// Check arguments with the functions of this package, such as [NewWrite] and [NeighborParams.Check].
-// They return params with defaults, and rows with encoded properties. Run the suite of package
-// graphtest.
 package graph

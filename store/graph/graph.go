@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/filter"
@@ -217,6 +218,16 @@ type Batch struct {
 	Relationships []Relationship
 }
 
+// Supersede returns a batch that ends a relationship and adds another one that is valid from then on.
+// The zero time means now.
+func Supersede(id string, at time.Time, next Relationship) Batch {
+	if at.IsZero() {
+		at = time.Now()
+	}
+	next.ValidFrom = at
+	return Batch{Ends: []End{{id, at}}, Relationships: []Relationship{next}}
+}
+
 // Result reports the effect of a batch.
 type Result struct {
 	// Entities and Relationships are the ids of those that were added or replaced, in the order of the
@@ -268,3 +279,11 @@ type Store interface {
 	Writer
 	Reader
 }
+
+// FoldName returns the form in which names of entities are compared: in lower case, with a space
+// between words.
+func FoldName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
+
+// FormatTime returns a time as a property, as in "2026-11-27T08:00:00.000Z". Texts of times sort like
+// the times.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

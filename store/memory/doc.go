@@ -6,5 +6,6 @@
 //   - [LongTerm] stores facts that outlive a session and finds them by their text.
 //
 // [NewShortTerm] keeps states as records of a store (store.Records), so each backend has
-// them. An operator's own implementation must pass the suite of package memorytest.
+// them. An operator's own implementation must pass the suite of package memorytest. Authors of
+// stores of facts use package memorydriver, too.
 package memory

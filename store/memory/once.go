@@ -1,12 +1,6 @@
 package memory
 
-import (
-	"context"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/holdfast-dev/holdfast/a2a"
-)
+import "context"
 
 // MaxOnce limits idempotency keys of changes, in bytes.
 const MaxOnce = 512
@@ -23,16 +17,4 @@ type OnceUpdater interface {
 	UpdateOnce(ctx context.Context, key Key, patch map[string]any, version int64, once string) (State, error)
 	// ClearOnce is Clear with an idempotency key, which it uses also if the state does not exist.
 	ClearOnce(ctx context.Context, key Key, once string) error
-}
-
-// CheckOnce returns an error with code invalid_params if an idempotency key is not valid: it is
-// UTF-8 without NUL, and not empty.
-func CheckOnce(once string) error {
-	switch {
-	case once == "" || strings.ContainsRune(once, 0) || !utf8.ValidString(once):
-		return a2a.Errorf(a2a.CodeInvalid, "memory: once: must be UTF-8, not empty and without NUL")
-	case len(once) > MaxOnce:
-		return a2a.Errorf(a2a.CodeInvalid, "memory: once: has %d bytes, limit is %d", len(once), MaxOnce)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func (s *ShortTermRecords) States(ctx context.Context, q StateQuery) (page State
 	if err := (Key{Owner: q.Owner, Agent: "a", Session: "s"}).Check(); err != nil {
 		return page, err
 	}
-	q.Limit = ClampLimit(q.Limit)
+	q.Limit = min(cmp.Or(max(q.Limit, 0), DefaultLimit), MaxLimit)
 	records := store.RecordQuery{Owner: q.Owner, Namespace: StateNamespace, Limit: min(q.Limit, 16)} // values may be large
 	if q.After != (Key{}) {
 		if records.After, err = q.After.RecordKey(); err != nil {

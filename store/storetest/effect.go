@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -350,7 +351,9 @@ func effectsFacts(f *fixture) {
 
 func effectsBlobs(f *fixture) {
 	f.history()
-	blobs := f.s.(interface{ Blobs(blob.Config) *blob.Blobs }).Blobs(blob.Config{})
+	blobs := f.s.(interface {
+		Blobs(blob.Config) *blobdriver.Blobs
+	}).Blobs(blob.Config{})
 	info := suite.Call(blobs.Put(f.ctx, strings.NewReader("content"), blob.PutParams{Owner: owner})).Must(f, "Put()")
 	holders := func() []string {
 		f.Helper()

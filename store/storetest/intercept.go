@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -305,8 +306,10 @@ func (f *intercepted) Graph(now func() time.Time) graph.Complete {
 }
 
 // Blobs returns the blobs of the inner store, nil if it has none.
-func (f *intercepted) Blobs(cfg blob.Config) *blob.Blobs {
-	if p, ok := f.inner.(interface{ Blobs(blob.Config) *blob.Blobs }); ok {
+func (f *intercepted) Blobs(cfg blob.Config) *blobdriver.Blobs {
+	if p, ok := f.inner.(interface {
+		Blobs(blob.Config) *blobdriver.Blobs
+	}); ok {
 		return p.Blobs(cfg)
 	}
 	return nil

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/full"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/board/boardtest"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -208,11 +209,11 @@ func (p *place) s3Blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	if s3cfg.RefsInBucket {
 		return contents.Blobs(cfg)
 	}
-	return blob.New(cfg, inmem.New().BlobRefs(), contents)
+	return blobdriver.New(cfg, inmem.New().BlobRefs(), contents)
 }
 
 // removeObjects removes all objects below the prefix of contents.
-func removeObjects(contents blob.Contents) error {
+func removeObjects(contents blobdriver.Contents) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	for {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
@@ -18,7 +19,7 @@ var Kind = &contract.Kind{
 	Name: "blobs",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
 		s, ok := tasks.(interface {
-			Blobs(cfg blob.Config) *blob.Blobs
+			Blobs(cfg blob.Config) *blobdriver.Blobs
 		})
 		if !ok {
 			return nil

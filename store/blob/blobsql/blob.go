@@ -8,14 +8,15 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
-// blobRefs implements blob.Refs.
+// blobRefs implements blobdriver.Refs.
 type blobRefs struct{ db sqlkit.DB }
 
 // BlobRefs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
 // blob_pins, blob_contents and blob_chunks.
-func Refs(db sqlkit.DB) blob.Refs { return &blobRefs{db} }
+func Refs(db sqlkit.DB) blobdriver.Refs { return &blobRefs{db} }
 
 // refColumns are the columns of scanRef.
 const refColumns = `r.ref, r.digest, r.size, r.content_type, r.name, r.created_at, r.expires_at, r.ttl, r.holders, r.idempotency_key`
@@ -71,7 +72,7 @@ func Statements() []string {
 // holderSeparator separates holders in a column. Holders contain no control characters.
 const holderSeparator = "\n"
 
-func scanRef(r sqlkit.Row) (row blob.RefRow) {
+func scanRef(r sqlkit.Row) (row blobdriver.RefRow) {
 	row.Ref, row.Digest, row.Size = r.Text(0), blob.Digest(r.Bytes(1)), r.Int(2)
 	row.ContentType, row.Name = r.Text(3), r.Text(4)
 	row.Created, row.Expires, row.TTL = blobTime(r.Int(5)), blobTime(r.Int(6)), time.Duration(r.Int(7))*time.Millisecond
@@ -109,10 +110,10 @@ func (b *blobRefs) find(ctx context.Context, text string, scan func(r sqlkit.Row
 	})
 }
 
-// Find implements blob.Refs.
-func (b *blobRefs) Find(ctx context.Context, owner, ref string, data bool) (row blob.Row, err error) {
+// Find implements blobdriver.Refs.
+func (b *blobRefs) Find(ctx context.Context, owner, ref string, data bool) (row blobdriver.Row, err error) {
 	err = b.find(ctx, sqlFindBlob, func(r sqlkit.Row) {
-		row = blob.Row{RefRow: scanRef(r), Object: r.Text(10), Inline: r.Int(11) != 0}
+		row = blobdriver.Row{RefRow: scanRef(r), Object: r.Text(10), Inline: r.Int(11) != 0}
 		if data {
 			row.Data = r.Bytes(12)
 		}
@@ -120,13 +121,13 @@ func (b *blobRefs) Find(ctx context.Context, owner, ref string, data bool) (row 
 	return row, err
 }
 
-// FindKey implements blob.Refs.
-func (b *blobRefs) FindKey(ctx context.Context, owner, key string) (row blob.RefRow, err error) {
+// FindKey implements blobdriver.Refs.
+func (b *blobRefs) FindKey(ctx context.Context, owner, key string) (row blobdriver.RefRow, err error) {
 	err = b.find(ctx, sqlBlobRefByKey, func(r sqlkit.Row) { row = scanRef(r) }, owner, key)
 	return row, err
 }
 
-// Usage implements blob.Refs.
+// Usage implements blobdriver.Refs.
 func (b *blobRefs) Usage(ctx context.Context, owner string) (u blob.Usage, err error) {
 	err = b.find(ctx, sqlBlobUsage, func(r sqlkit.Row) { u = blob.Usage{Blobs: r.Int(0), Bytes: r.Int(1)} }, owner)
 	return u, err
@@ -144,29 +145,29 @@ func readAll[R any](ctx context.Context, db sqlkit.DB, text string, scan func(r 
 	return rows, err
 }
 
-// List implements blob.Refs.
+// List implements blobdriver.Refs.
 func (b *blobRefs) List(ctx context.Context, p blob.ListParams, now time.Time) ([]blob.Info, error) {
 	return readAll(ctx, b.db, sqlListBlobs, func(r sqlkit.Row) blob.Info { return scanRef(r).Info }, p.Owner, p.After, now.UnixMilli(), p.Limit)
 }
 
-// Held implements blob.Refs.
+// Held implements blobdriver.Refs.
 func (b *blobRefs) Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error) {
 	return readAll(ctx, b.db, sqlHeldBlobs, func(r sqlkit.Row) string { return r.Text(0) }, owner, holder, after, limit)
 }
 
-// Expired implements blob.Refs.
-func (b *blobRefs) Expired(ctx context.Context, now time.Time, limit int) ([]blob.RefKey, error) {
-	return readAll(ctx, b.db, sqlExpiredBlobs, func(r sqlkit.Row) blob.RefKey { return blob.RefKey{Owner: r.Text(0), Ref: r.Text(1)} }, now.UnixMilli(), limit)
+// Expired implements blobdriver.Refs.
+func (b *blobRefs) Expired(ctx context.Context, now time.Time, limit int) ([]blobdriver.RefKey, error) {
+	return readAll(ctx, b.db, sqlExpiredBlobs, func(r sqlkit.Row) blobdriver.RefKey { return blobdriver.RefKey{Owner: r.Text(0), Ref: r.Text(1)} }, now.UnixMilli(), limit)
 }
 
-// Unreferenced implements blob.Refs.
-func (b *blobRefs) Unreferenced(ctx context.Context, freed time.Time, limit int) ([]blob.ContentKey, error) {
-	return readAll(ctx, b.db, sqlFreedBlobs, func(r sqlkit.Row) blob.ContentKey {
-		return blob.ContentKey{Owner: r.Text(0), Digest: blob.Digest(r.Bytes(1))}
+// Unreferenced implements blobdriver.Refs.
+func (b *blobRefs) Unreferenced(ctx context.Context, freed time.Time, limit int) ([]blobdriver.ContentKey, error) {
+	return readAll(ctx, b.db, sqlFreedBlobs, func(r sqlkit.Row) blobdriver.ContentKey {
+		return blobdriver.ContentKey{Owner: r.Text(0), Digest: blob.Digest(r.Bytes(1))}
 	}, freed.UnixMilli(), limit)
 }
 
-// Known implements blob.Refs.
+// Known implements blobdriver.Refs.
 func (b *blobRefs) Known(ctx context.Context, objects []blob.Object) (known []bool, err error) {
 	err = b.db.Read(ctx, func(q sqlkit.Querier) error {
 		known = make([]bool, len(objects))

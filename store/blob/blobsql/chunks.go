@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // blobChunk is the size in bytes of the rows of large contents. They are numbered from 1; row 0
@@ -25,14 +26,14 @@ const (
 // deleteChunks is the number of rows that one transaction removes.
 const deleteChunks = 64
 
-// blobChunks implements blob.Contents.
+// blobChunks implements blobdriver.Contents.
 type blobChunks struct{ db sqlkit.DB }
 
 // BlobChunks returns the contents of blobs as rows of a database. A call needs memory for one
 // row.
-func Chunks(db sqlkit.DB) blob.Contents { return &blobChunks{db} }
+func Chunks(db sqlkit.DB) blobdriver.Contents { return &blobChunks{db} }
 
-// Create implements blob.Contents. Each row is a transaction.
+// Create implements blobdriver.Contents. Each row is a transaction.
 func (b *blobChunks) Create(ctx context.Context, o blob.Object, r io.Reader, _ int64) error {
 	data := make([]byte, blobChunk)
 	for n := 1; ; n++ {
@@ -73,12 +74,12 @@ func (b *blobChunks) discard(ctx context.Context, o blob.Object) error {
 	return b.Remove(ctx, o)
 }
 
-// Open implements blob.Contents.
+// Open implements blobdriver.Contents.
 func (b *blobChunks) Open(ctx context.Context, o blob.Object, offset, length int64) (io.ReadCloser, error) {
 	return &chunkReader{ctx: ctx, db: b.db, object: o, n: 1 + offset/blobChunk, skip: offset % blobChunk, rest: length}, nil
 }
 
-// Remove implements blob.Contents.
+// Remove implements blobdriver.Contents.
 func (b *blobChunks) Remove(ctx context.Context, o blob.Object) error {
 	for {
 		var n int64
@@ -92,7 +93,7 @@ func (b *blobChunks) Remove(ctx context.Context, o blob.Object) error {
 	}
 }
 
-// List implements blob.Contents.
+// List implements blobdriver.Contents.
 func (b *blobChunks) List(ctx context.Context, after blob.Object, limit int) ([]blob.Object, error) {
 	return readAll(ctx, b.db, sqlListBlobObjects, func(r sqlkit.Row) blob.Object { return blob.Object{Owner: r.Text(0), Name: r.Text(1)} }, after.Owner, after.Name, limit)
 }

@@ -6,19 +6,19 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // blobEffect is a change of an owner's blobs. It implements store.Effect and PipelinedEffect.
 type blobEffect struct {
 	refs    *blobRefs
 	owner   string
-	changes []func(tx blob.Tx) error // several if effects are joined
+	changes []func(tx blobdriver.Tx) error // several if effects are joined
 }
 
-// Effect implements blob.TransactionalRefs.
-func (b *blobRefs) Effect(owner string, f func(tx blob.Tx) error) store.Effect {
-	return &blobEffect{b, owner, []func(tx blob.Tx) error{f}}
+// Effect implements blobdriver.TransactionalRefs.
+func (b *blobRefs) Effect(owner string, f func(tx blobdriver.Tx) error) store.Effect {
+	return &blobEffect{b, owner, []func(tx blobdriver.Tx) error{f}}
 }
 
 // Apply implements store.Effect. It locks the owner until the end of the transaction.
@@ -30,7 +30,7 @@ func (e *blobEffect) Apply(tx any) error {
 	return updateBlobs(t, e.owner, e.change)
 }
 
-func (e *blobEffect) change(tx blob.Tx) error {
+func (e *blobEffect) change(tx blobdriver.Tx) error {
 	for _, f := range e.changes {
 		if err := f(tx); err != nil {
 			return err

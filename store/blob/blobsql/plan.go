@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/runtime"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
 // A change of an owner's blobs needs several reads. A transaction that locked the owner meanwhile would
@@ -27,7 +28,7 @@ const (
 
 // updatePlanned applies a change without a lock. It returns ErrGuard if the DB has no pipelines, or if other
 // processes change the owner's blobs too often.
-func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
 	db, ok := b.db.(sqlkit.Pipeliner)
 	if !ok {
 		return sqlkit.ErrGuard
@@ -64,10 +65,10 @@ func plannedBlobs(owner string) string { return "blobs\x00" + owner }
 
 // plan returns the statements of a change. A change of nothing has none; with guarded it has statements that
 // fail if the owner's blobs have changed since.
-func (b *blobRefs) plan(ctx context.Context, owner string, guarded bool, f func(tx blob.Tx) error) (calls []sqlkit.Call, err error) {
+func (b *blobRefs) plan(ctx context.Context, owner string, guarded bool, f func(tx blobdriver.Tx) error) (calls []sqlkit.Call, err error) {
 	err = b.db.Read(ctx, func(q sqlkit.Querier) error {
 		planned := &sqlkit.PlannedCalls{Querier: q}
-		p := &blobPlan{blobTx: blobTx{Tx: planned, owner: owner}, refs: make(map[string]blob.RefRow), contents: make(map[blob.Digest]blob.ContentRow)}
+		p := &blobPlan{blobTx: blobTx{Tx: planned, owner: owner}, refs: make(map[string]blobdriver.RefRow), contents: make(map[blob.Digest]blobdriver.ContentRow)}
 		var version int64
 		err := q.Query(sqlBlobVersion, func(r sqlkit.Row) error {
 			version, p.usage = r.Int(0), blob.Usage{Blobs: r.Int(1), Bytes: r.Int(2)}
@@ -103,23 +104,23 @@ func (p *blobPlan) guard(version int64) (calls []sqlkit.Call) {
 	return calls
 }
 
-// blobPlan is a blob.Tx that sees its own planned changes.
+// blobPlan is a blobdriver.Tx that sees its own planned changes.
 type blobPlan struct {
 	blobTx
-	refs     map[string]blob.RefRow // changed ones
-	contents map[blob.Digest]blob.ContentRow
+	refs     map[string]blobdriver.RefRow // changed ones
+	contents map[blob.Digest]blobdriver.ContentRow
 }
 
-// Ref implements blob.Tx.
-func (p *blobPlan) Ref(ref string) (blob.RefRow, error) {
+// Ref implements blobdriver.Tx.
+func (p *blobPlan) Ref(ref string) (blobdriver.RefRow, error) {
 	if row, ok := p.refs[ref]; ok {
 		return row, nil
 	}
 	return p.blobTx.Ref(ref)
 }
 
-// RefOfKey implements blob.Tx.
-func (p *blobPlan) RefOfKey(key string) (blob.RefRow, error) {
+// RefOfKey implements blobdriver.Tx.
+func (p *blobPlan) RefOfKey(key string) (blobdriver.RefRow, error) {
 	for _, row := range p.refs {
 		if row.Key == key {
 			return row, nil
@@ -132,28 +133,28 @@ func (p *blobPlan) RefOfKey(key string) (blob.RefRow, error) {
 	return row, err
 }
 
-// InsertRef implements blob.Tx.
-func (p *blobPlan) InsertRef(row blob.RefRow) error {
+// InsertRef implements blobdriver.Tx.
+func (p *blobPlan) InsertRef(row blobdriver.RefRow) error {
 	p.refs[row.Ref] = row
 	return p.blobTx.InsertRef(row)
 }
 
-// SetHolders implements blob.Tx.
-func (p *blobPlan) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+// SetHolders implements blobdriver.Tx.
+func (p *blobPlan) SetHolders(row *blobdriver.RefRow, holders []string, expires time.Time) error {
 	changed := *row
 	changed.Holders, changed.Expires = holders, expires
 	p.refs[row.Ref] = changed
 	return p.blobTx.SetHolders(row, holders, expires)
 }
 
-// DeleteRef implements blob.Tx.
-func (p *blobPlan) DeleteRef(row *blob.RefRow) error {
-	p.refs[row.Ref] = blob.RefRow{}
+// DeleteRef implements blobdriver.Tx.
+func (p *blobPlan) DeleteRef(row *blobdriver.RefRow) error {
+	p.refs[row.Ref] = blobdriver.RefRow{}
 	return p.blobTx.DeleteRef(row)
 }
 
-// Content implements blob.Tx.
-func (p *blobPlan) Content(d blob.Digest) (blob.ContentRow, error) {
+// Content implements blobdriver.Tx.
+func (p *blobPlan) Content(d blob.Digest) (blobdriver.ContentRow, error) {
 	if row, ok := p.contents[d]; ok {
 		return row, nil
 	}
@@ -162,13 +163,13 @@ func (p *blobPlan) Content(d blob.Digest) (blob.ContentRow, error) {
 	return row, err
 }
 
-// InsertContent implements blob.Tx.
-func (p *blobPlan) InsertContent(row blob.ContentRow, data []byte) error {
+// InsertContent implements blobdriver.Tx.
+func (p *blobPlan) InsertContent(row blobdriver.ContentRow, data []byte) error {
 	p.contents[row.Digest] = row
 	return p.blobTx.InsertContent(row, data)
 }
 
-// SetRefs implements blob.Tx.
+// SetRefs implements blobdriver.Tx.
 func (p *blobPlan) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	row, err := p.Content(d)
 	if err != nil {
@@ -179,8 +180,8 @@ func (p *blobPlan) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	return p.blobTx.SetRefs(d, refs, freed)
 }
 
-// DeleteContent implements blob.Tx.
-func (p *blobPlan) DeleteContent(row blob.ContentRow) error {
-	p.contents[row.Digest] = blob.ContentRow{}
+// DeleteContent implements blobdriver.Tx.
+func (p *blobPlan) DeleteContent(row blobdriver.ContentRow) error {
+	p.contents[row.Digest] = blobdriver.ContentRow{}
 	return p.blobTx.DeleteContent(row)
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
-// Update implements blob.Refs. The row of an owner without blobs is removed.
-func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+// Update implements blobdriver.Refs. The row of an owner without blobs is removed.
+func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
 	if err := b.updatePlanned(ctx, owner, f); !errors.Is(err, sqlkit.ErrGuard) {
 		return err
 	}
@@ -20,7 +21,7 @@ func (b *blobRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) 
 }
 
 // updateBlobs applies a change while it locks the owner. It writes the usage at the end.
-func updateBlobs(tx sqlkit.Tx, owner string, f func(tx blob.Tx) error) error {
+func updateBlobs(tx sqlkit.Tx, owner string, f func(tx blobdriver.Tx) error) error {
 	t := &blobTx{Tx: tx, owner: owner}
 	err := tx.Query(sqlLockBlobs, func(r sqlkit.Row) error {
 		t.usage = blob.Usage{Blobs: r.Int(0), Bytes: r.Int(1)}
@@ -43,7 +44,7 @@ func updateBlobs(tx sqlkit.Tx, owner string, f func(tx blob.Tx) error) error {
 	return err
 }
 
-// blobTx implements blob.Tx.
+// blobTx implements blobdriver.Tx.
 type blobTx struct {
 	sqlkit.Tx
 	owner string
@@ -56,16 +57,16 @@ func (t *blobTx) exec(text string, args ...any) error {
 	return err
 }
 
-// Usage implements blob.Tx.
+// Usage implements blobdriver.Tx.
 func (t *blobTx) Usage() (blob.Usage, error) { return t.usage, nil }
 
-// SetUsage implements blob.Tx.
+// SetUsage implements blobdriver.Tx.
 func (t *blobTx) SetUsage(u blob.Usage) error {
 	t.usage = u
 	return nil
 }
 
-func (t *blobTx) ref(text, name string) (row blob.RefRow, err error) {
+func (t *blobTx) ref(text, name string) (row blobdriver.RefRow, err error) {
 	err = t.Query(text, func(r sqlkit.Row) error {
 		row = scanRef(r)
 		return nil
@@ -73,14 +74,14 @@ func (t *blobTx) ref(text, name string) (row blob.RefRow, err error) {
 	return row, err
 }
 
-// Ref implements blob.Tx.
-func (t *blobTx) Ref(ref string) (blob.RefRow, error) { return t.ref(sqlBlobRef, ref) }
+// Ref implements blobdriver.Tx.
+func (t *blobTx) Ref(ref string) (blobdriver.RefRow, error) { return t.ref(sqlBlobRef, ref) }
 
-// RefOfKey implements blob.Tx.
-func (t *blobTx) RefOfKey(key string) (blob.RefRow, error) { return t.ref(sqlBlobRefByKey, key) }
+// RefOfKey implements blobdriver.Tx.
+func (t *blobTx) RefOfKey(key string) (blobdriver.RefRow, error) { return t.ref(sqlBlobRefByKey, key) }
 
-// InsertRef implements blob.Tx.
-func (t *blobTx) InsertRef(row blob.RefRow) error {
+// InsertRef implements blobdriver.Tx.
+func (t *blobTx) InsertRef(row blobdriver.RefRow) error {
 	var key any
 	if row.Key != "" {
 		key = row.Key
@@ -94,8 +95,8 @@ func (t *blobTx) InsertRef(row blob.RefRow) error {
 		row.TTL.Milliseconds(), strings.Join(row.Holders, holderSeparator), key)
 }
 
-// SetHolders implements blob.Tx.
-func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Time) error {
+// SetHolders implements blobdriver.Tx.
+func (t *blobTx) SetHolders(row *blobdriver.RefRow, holders []string, expires time.Time) error {
 	for _, h := range holders {
 		if !slices.Contains(row.Holders, h) {
 			if err := t.exec(sqlInsertBlobPin, h, row.Ref); err != nil {
@@ -110,7 +111,7 @@ func (t *blobTx) SetHolders(row *blob.RefRow, holders []string, expires time.Tim
 }
 
 // deletePins deletes the pins of a ref, but keeps the pins of the holders in except.
-func (t *blobTx) deletePins(row *blob.RefRow, except []string) error {
+func (t *blobTx) deletePins(row *blobdriver.RefRow, except []string) error {
 	for _, h := range row.Holders {
 		if !slices.Contains(except, h) {
 			if err := t.exec(sqlDeleteBlobPin, h, row.Ref); err != nil {
@@ -121,25 +122,25 @@ func (t *blobTx) deletePins(row *blob.RefRow, except []string) error {
 	return nil
 }
 
-// DeleteRef implements blob.Tx.
-func (t *blobTx) DeleteRef(row *blob.RefRow) error {
+// DeleteRef implements blobdriver.Tx.
+func (t *blobTx) DeleteRef(row *blobdriver.RefRow) error {
 	if err := t.deletePins(row, nil); err != nil {
 		return err
 	}
 	return t.exec(sqlDeleteBlobRef, row.Ref)
 }
 
-// Content implements blob.Tx.
-func (t *blobTx) Content(d blob.Digest) (row blob.ContentRow, err error) {
+// Content implements blobdriver.Tx.
+func (t *blobTx) Content(d blob.Digest) (row blobdriver.ContentRow, err error) {
 	err = t.Query(sqlBlobContent, func(r sqlkit.Row) error {
-		row = blob.ContentRow{Digest: d, Size: r.Int(0), Object: r.Text(1), Inline: r.Int(2) != 0, Refs: r.Int(3), Freed: blobTime(r.Int(4))}
+		row = blobdriver.ContentRow{Digest: d, Size: r.Int(0), Object: r.Text(1), Inline: r.Int(2) != 0, Refs: r.Int(3), Freed: blobTime(r.Int(4))}
 		return nil
 	}, t.owner, d[:])
 	return row, err
 }
 
-// InsertContent implements blob.Tx.
-func (t *blobTx) InsertContent(row blob.ContentRow, data []byte) error {
+// InsertContent implements blobdriver.Tx.
+func (t *blobTx) InsertContent(row blobdriver.ContentRow, data []byte) error {
 	err := t.exec(sqlInsertBlobContent, row.Digest[:], row.Size, row.Object, row.Inline, row.Refs, blobMillis(row.Freed))
 	if err != nil || !row.Inline {
 		return err
@@ -150,13 +151,13 @@ func (t *blobTx) InsertContent(row blob.ContentRow, data []byte) error {
 	return t.exec(sqlInsertBlobChunk, row.Object, 0, data)
 }
 
-// SetRefs implements blob.Tx.
+// SetRefs implements blobdriver.Tx.
 func (t *blobTx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	return t.exec(sqlSetBlobRefs, d[:], refs, blobMillis(freed))
 }
 
-// DeleteContent implements blob.Tx.
-func (t *blobTx) DeleteContent(row blob.ContentRow) error {
+// DeleteContent implements blobdriver.Tx.
+func (t *blobTx) DeleteContent(row blobdriver.ContentRow) error {
 	if err := t.exec(sqlDeleteBlobContent, row.Digest[:]); err != nil || !row.Inline {
 		return err
 	}

@@ -1,8 +1,6 @@
 package blobtest
 
-import (
-	"github.com/holdfast-dev/holdfast/store/blob"
-)
+import "github.com/holdfast-dev/holdfast/store/blob"
 
 var durableTests = []test{{"all data remains after the store was opened again", reopens}}
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/testseed"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -26,7 +27,7 @@ type modelBlob struct {
 type model struct {
 	f     *fixture
 	blobs []*modelBlob
-	freed map[blob.ContentKey]time.Time
+	freed map[blobdriver.ContentKey]time.Time
 }
 
 func (m *model) live(b *modelBlob) bool {
@@ -46,7 +47,7 @@ func (m *model) find(owner, ref string) *modelBlob {
 func (m *model) remove(b *modelBlob, now time.Time) {
 	i := slices.Index(m.blobs, b)
 	m.blobs = slices.Delete(m.blobs, i, i+1)
-	k := blob.ContentKey{Owner: b.owner, Digest: b.info.Digest}
+	k := blobdriver.ContentKey{Owner: b.owner, Digest: b.info.Digest}
 	if !slices.ContainsFunc(m.blobs, func(o *modelBlob) bool { return o.owner == k.Owner && o.info.Digest == k.Digest }) {
 		m.freed[k] = now
 	}
@@ -71,7 +72,7 @@ func (m *model) put(p blob.PutParams, data []byte) (*modelBlob, bool) {
 		b.info.Expires, b.info.Holders = time.Time{}, []string{p.Holder}
 	}
 	m.blobs = append(m.blobs, b)
-	delete(m.freed, blob.ContentKey{Owner: b.owner, Digest: b.info.Digest})
+	delete(m.freed, blobdriver.ContentKey{Owner: b.owner, Digest: b.info.Digest})
 	return b, true
 }
 
@@ -96,7 +97,7 @@ func (m *model) sweep() (s blob.Swept) {
 // randomCalls compares the store with the model. The seed of a failure is in the log.
 func randomCalls(f *fixture) {
 	seed := testseed.Of(f)
-	r := &randomRun{fixture: f, m: &model{f: f, freed: make(map[blob.ContentKey]time.Time)}, r: rand.New(rand.NewPCG(seed, 0))}
+	r := &randomRun{fixture: f, m: &model{f: f, freed: make(map[blobdriver.ContentKey]time.Time)}, r: rand.New(rand.NewPCG(seed, 0))}
 	calls := []func(){r.put, r.put, r.put, r.open, r.delete, r.pin, r.unpin, r.unpinAll, r.touch, r.sweep, r.list, r.wait}
 	for n := range 250 {
 		calls[r.r.IntN(len(calls))]()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -32,15 +33,15 @@ func newStore(cfg blob.Config, breakStore func(*mutant)) Store {
 	if m.refs != nil {
 		refs = m.refs(refs)
 	}
-	m.Blobs = blob.New(cfg, refs, new(Objects))
+	m.Blobs = blobdriver.New(cfg, refs, new(Objects))
 	return m
 }
 
 // mutant is a store that is broken in one way.
 type mutant struct {
-	*blob.Blobs
+	*blobdriver.Blobs
 	config func(cfg *blob.Config)
-	refs   func(r blob.Refs) blob.Refs
+	refs   func(r blobdriver.Refs) blobdriver.Refs
 	put    func(p *blob.PutParams)
 	list   func(p *blob.ListParams)
 	// open changes a range or the content.
@@ -145,14 +146,14 @@ func (m *mutant) Sweep(ctx context.Context, now time.Time, limit int) (blob.Swep
 }
 
 // forgetful knows no objects.
-type forgetful struct{ blob.Refs }
+type forgetful struct{ blobdriver.Refs }
 
 func (forgetful) Known(_ context.Context, objects []blob.Object) ([]bool, error) {
 	return make([]bool, len(objects)), nil
 }
 
 // oneBatch finds the first pins of a holder only.
-type oneBatch struct{ blob.Refs }
+type oneBatch struct{ blobdriver.Refs }
 
 func (r oneBatch) Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error) {
 	if after != "" {
@@ -162,13 +163,13 @@ func (r oneBatch) Held(ctx context.Context, owner, holder, after string, limit i
 }
 
 // sloppy does not count refs.
-type sloppy struct{ blob.Refs }
+type sloppy struct{ blobdriver.Refs }
 
-func (s sloppy) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
-	return s.Refs.Update(ctx, owner, func(tx blob.Tx) error { return f(sloppyTx{tx}) })
+func (s sloppy) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
+	return s.Refs.Update(ctx, owner, func(tx blobdriver.Tx) error { return f(sloppyTx{tx}) })
 }
 
-type sloppyTx struct{ blob.Tx }
+type sloppyTx struct{ blobdriver.Tx }
 
 func (t sloppyTx) SetRefs(d blob.Digest, refs int64, freed time.Time) error {
 	if refs > 1 {
@@ -205,11 +206,11 @@ var mutants = map[string]func(m *mutant){
 	"does not pin":               func(m *mutant) { m.skip = "Pin" },
 	"does not unpin":             func(m *mutant) { m.skip = "Unpin" },
 	"does not unpin all":         func(m *mutant) { m.skip = "UnpinAll" },
-	"unpins one batch only":      func(m *mutant) { m.refs = func(r blob.Refs) blob.Refs { return oneBatch{r} } },
+	"unpins one batch only":      func(m *mutant) { m.refs = func(r blobdriver.Refs) blobdriver.Refs { return oneBatch{r} } },
 	"does not touch":             func(m *mutant) { m.skip = "Touch" },
 	"does not sweep":             func(m *mutant) { m.skip = "Sweep" },
-	"removes objects in use":     func(m *mutant) { m.refs = func(r blob.Refs) blob.Refs { return forgetful{r} } },
-	"does not count shared refs": func(m *mutant) { m.refs = func(r blob.Refs) blob.Refs { return sloppy{r} } },
+	"removes objects in use":     func(m *mutant) { m.refs = func(r blobdriver.Refs) blobdriver.Refs { return forgetful{r} } },
+	"does not count shared refs": func(m *mutant) { m.refs = func(r blobdriver.Refs) blobdriver.Refs { return sloppy{r} } },
 }
 
 // TestSuiteCatchesBrokenStores breaks a store in one way at a time and checks that a test of the

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Objects is a blob.Contents in memory, for tests. Its zero value is empty.
+// Objects is a blobdriver.Contents in memory, for tests. Its zero value is empty.
 type Objects struct {
 	// Fault, if set, is called before each operation ("create", "open", "remove", "list"). The
 	// operation fails with the error that it returns.
@@ -49,7 +49,7 @@ func (o *Objects) Change(name string, data []byte) {
 	o.data[name] = data
 }
 
-// Create implements blob.Contents. If the size is known, it reads no more than that.
+// Create implements blobdriver.Contents. If the size is known, it reads no more than that.
 func (o *Objects) Create(_ context.Context, object blob.Object, r io.Reader, size int64) error {
 	if size >= 0 {
 		r = io.LimitReader(r, size)
@@ -64,7 +64,7 @@ func (o *Objects) Create(_ context.Context, object blob.Object, r io.Reader, siz
 	return err
 }
 
-// Open implements blob.Contents.
+// Open implements blobdriver.Contents.
 func (o *Objects) Open(_ context.Context, object blob.Object, offset, _ int64) (io.ReadCloser, error) {
 	if err := o.fault("open"); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (o *Objects) Open(_ context.Context, object blob.Object, offset, _ int64) (
 	return io.NopCloser(bytes.NewReader(data[offset:])), nil
 }
 
-// Remove implements blob.Contents.
+// Remove implements blobdriver.Contents.
 func (o *Objects) Remove(_ context.Context, object blob.Object) error {
 	if err := o.fault("remove"); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (o *Objects) Remove(_ context.Context, object blob.Object) error {
 	return nil
 }
 
-// List implements blob.Contents.
+// List implements blobdriver.Contents.
 func (o *Objects) List(_ context.Context, after blob.Object, limit int) (found []blob.Object, err error) {
 	if err := o.fault("list"); err != nil {
 		return nil, err

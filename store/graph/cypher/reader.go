@@ -7,12 +7,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Execute executes a query on a store that does not execute queries itself. It implements
 // [graph.CypherCapable] for stores that read what they find into the process.
 func Execute(ctx context.Context, r graph.Reader, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
-	k, p, err := p.Check(k)
+	k, p, err := graphdriver.CheckCypher(k, p)
 	if err != nil {
 		return graph.CypherResult{}, err
 	}
@@ -55,7 +56,7 @@ type reader struct {
 
 func (r *reader) Nodes(ctx context.Context, labels []string, after string, limit int) ([]*Node, error) {
 	for _, l := range labels {
-		if !graph.IsLabel(l) {
+		if !graphdriver.IsLabel(l) {
 			return nil, nil
 		}
 	}
@@ -102,7 +103,7 @@ func newRel(r graph.Relationship) *Rel {
 
 func (r *reader) NodesByID(ctx context.Context, ids []string) ([]*Node, error) {
 	valid := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-		_, err := graph.CheckIDs(r.key, id)
+		_, err := graphdriver.CheckIDs(r.key, id)
 		return err != nil // no entity has such an id
 	})
 	var nodes []*Node

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 const (
@@ -222,7 +223,7 @@ func (s *scanner) scanEntity(raw []byte) (*item, error) {
 		return nil, err
 	}
 	e := l.entity()
-	if _, err := graph.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, []graph.Entity{e}, nil); err != nil {
+	if _, err := graphdriver.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, []graph.Entity{e}, nil); err != nil {
 		return nil, err
 	}
 	if err := s.start(l.Graph); err != nil {
@@ -244,7 +245,7 @@ func (s *scanner) scanRelationship(raw []byte) (*item, error) {
 	if len(versions) == 0 {
 		return nil, &wire.Error{Path: "versions", Rule: "must not be empty"}
 	}
-	if _, err := graph.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, nil, versions); err != nil {
+	if _, err := graphdriver.NewRestored(graph.Key{Owner: s.owner, Graph: l.Graph}, nil, versions); err != nil {
 		return nil, err
 	}
 	if err := s.start(l.Graph); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Graph is a graph of a turn's owner: entities, and relationships between them; see package graph.
@@ -159,13 +160,13 @@ func checkRelationships(b *graph.Batch, exists map[string]bool, known map[string
 			e.At = now
 		}
 		e.At = store.Time(e.At)
-		if _, _, err := graph.Ended(graph.RelationshipRow{Relationship: old}, e, e.At); err != nil {
+		if _, _, err := graphdriver.Ended(graphdriver.RelationshipRow{Relationship: old}, e, e.At); err != nil {
 			return err
 		}
 	}
 	for i, r := range b.Relationships {
 		if old, ok := known[r.ID]; ok {
-			if _, _, err := graph.NextVersion(graph.RelationshipRow{Relationship: old}, graph.RelationshipRow{Relationship: r}); err != nil {
+			if _, _, err := graphdriver.NextVersion(graphdriver.RelationshipRow{Relationship: old}, graphdriver.RelationshipRow{Relationship: r}); err != nil {
 				return err
 			}
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Graphs are the graphs of a database.
@@ -33,17 +34,17 @@ func New(db sqlkit.DB, now func() time.Time) *Graphs {
 }
 
 // scanEntity returns an entity of entityColumns.
-func scanEntity(r sqlkit.Row) graph.EntityRow {
-	return graph.EntityRow{ID: r.Text(0), Label: r.Text(1), Properties: r.Text(2)}
+func scanEntity(r sqlkit.Row) graphdriver.EntityRow {
+	return graphdriver.EntityRow{ID: r.Text(0), Label: r.Text(1), Properties: r.Text(2)}
 }
 
 // scanVersion returns a relationship of versionColumns.
-func scanVersion(r sqlkit.Row) graph.RelationshipRow {
-	return scanFields(r, 4, graph.RelationshipRow{Relationship: graph.Relationship{ID: r.Text(0), Source: r.Text(1), Target: r.Text(2), Type: r.Text(3)}})
+func scanVersion(r sqlkit.Row) graphdriver.RelationshipRow {
+	return scanFields(r, 4, graphdriver.RelationshipRow{Relationship: graph.Relationship{ID: r.Text(0), Source: r.Text(1), Target: r.Text(2), Type: r.Text(3)}})
 }
 
 // scanFields adds the versionFields, which start at a column.
-func scanFields(r sqlkit.Row, i int, e graph.RelationshipRow) graph.RelationshipRow {
+func scanFields(r sqlkit.Row, i int, e graphdriver.RelationshipRow) graphdriver.RelationshipRow {
 	e.Properties, e.Version = r.Text(i), r.Int(i+1)
 	e.ValidFrom, e.ValidTo, e.RecordedAt, e.ReplacedAt = sqlkit.Time(r.Int(i+2)), sqlkit.Time(r.Int(i+3)), sqlkit.Time(r.Int(i+4)), sqlkit.Time(r.Int(i+5))
 	return e
@@ -65,7 +66,7 @@ func momentArgs(m graph.Moment, now time.Time) []any {
 }
 
 // entitiesOf calls each for the entities with one of the ids.
-func entitiesOf(q sqlkit.Querier, k graph.Key, ids []string, each func(r *graph.EntityRow)) error {
+func entitiesOf(q sqlkit.Querier, k graph.Key, ids []string, each func(r *graphdriver.EntityRow)) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -78,13 +79,13 @@ func entitiesOf(q sqlkit.Querier, k graph.Key, ids []string, each func(r *graph.
 
 // Entities implements graph.Reader.
 func (g *Graphs) Entities(ctx context.Context, k graph.Key, ids []string) (all []graph.Entity, err error) {
-	if k, err = graph.CheckIDs(k, ids...); err != nil || len(ids) == 0 {
+	if k, err = graphdriver.CheckIDs(k, ids...); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	found := make(map[string]graph.EntityRow)
+	found := make(map[string]graphdriver.EntityRow)
 	err = g.db.Read(ctx, func(q sqlkit.Querier) error {
 		clear(found)
-		return entitiesOf(q, k, ids, func(r *graph.EntityRow) { found[r.ID] = *r })
+		return entitiesOf(q, k, ids, func(r *graphdriver.EntityRow) { found[r.ID] = *r })
 	})
 	for _, id := range ids {
 		if r, ok := found[id]; ok {
@@ -96,10 +97,10 @@ func (g *Graphs) Entities(ctx context.Context, k graph.Key, ids []string) (all [
 
 // Relationships implements graph.Reader.
 func (g *Graphs) Relationships(ctx context.Context, k graph.Key, ids []string) (all []graph.Relationship, err error) {
-	if k, err = graph.CheckIDs(k, ids...); err != nil || len(ids) == 0 {
+	if k, err = graphdriver.CheckIDs(k, ids...); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	var found map[string]graph.RelationshipRow
+	var found map[string]graphdriver.RelationshipRow
 	err = g.db.Read(ctx, func(q sqlkit.Querier) (err error) {
 		found, err = newestVersions(q, k, ids)
 		return err
@@ -113,8 +114,8 @@ func (g *Graphs) Relationships(ctx context.Context, k graph.Key, ids []string) (
 }
 
 // newestVersions returns relationships by id.
-func newestVersions(q sqlkit.Querier, k graph.Key, ids []string) (map[string]graph.RelationshipRow, error) {
-	found := make(map[string]graph.RelationshipRow)
+func newestVersions(q sqlkit.Querier, k graph.Key, ids []string) (map[string]graphdriver.RelationshipRow, error) {
+	found := make(map[string]graphdriver.RelationshipRow)
 	err := q.Query(sqlEdgesNewest, func(r sqlkit.Row) error {
 		e := scanVersion(r)
 		found[e.ID] = e
@@ -125,7 +126,7 @@ func newestVersions(q sqlkit.Querier, k graph.Key, ids []string) (map[string]gra
 
 // FindEntities implements graph.Reader.
 func (g *Graphs) FindEntities(ctx context.Context, k graph.Key, p graph.FindParams) (all []graph.Entity, err error) {
-	if k, p, err = p.Check(k); err != nil {
+	if k, p, err = graphdriver.CheckFind(k, p); err != nil {
 		return nil, err
 	}
 	err = g.db.Read(ctx, func(q sqlkit.Querier) error {
@@ -169,7 +170,7 @@ const maxNamed = 5000
 
 // entityPage returns the next entities by id. It reads a page for each name or label, because an index
 // has the order of one of them.
-func entityPage(q sqlkit.Querier, k graph.Key, p *graph.FindParams, after string, size int) (rows []graph.EntityRow, err error) {
+func entityPage(q sqlkit.Querier, k graph.Key, p *graph.FindParams, after string, size int) (rows []graphdriver.EntityRow, err error) {
 	read := func(text string, args ...any) {
 		if err == nil {
 			err = q.Query(text, func(r sqlkit.Row) error {
@@ -179,7 +180,7 @@ func entityPage(q sqlkit.Querier, k graph.Key, p *graph.FindParams, after string
 		}
 	}
 	cut := func() {
-		slices.SortFunc(rows, func(a, b graph.EntityRow) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(rows, func(a, b graphdriver.EntityRow) int { return strings.Compare(a.ID, b.ID) })
 		rows = rows[:min(len(rows), size)]
 	}
 	text, of := sqlEntitiesAfter, []string(nil)
@@ -215,7 +216,7 @@ func distinct(texts []string) []string {
 
 // FindRelationships implements graph.Reader.
 func (g *Graphs) FindRelationships(ctx context.Context, k graph.Key, p graph.FindRelationshipParams) (all []graph.Relationship, err error) {
-	if k, p, err = p.Check(k); err != nil {
+	if k, p, err = graphdriver.CheckFindRelationships(k, p); err != nil {
 		return nil, err
 	}
 	moment, size := momentArgs(p.Moment, g.now()), findBatch(p.Limit, !p.Filter.IsZero())
@@ -247,7 +248,7 @@ func (g *Graphs) FindRelationships(ctx context.Context, k graph.Key, p graph.Fin
 
 // History implements graph.Historian.
 func (g *Graphs) History(ctx context.Context, k graph.Key, id string) (all []graph.Relationship, err error) {
-	if k, err = graph.CheckIDs(k, id); err != nil {
+	if k, err = graphdriver.CheckIDs(k, id); err != nil {
 		return nil, err
 	}
 	err = g.db.Read(ctx, func(q sqlkit.Querier) error {

@@ -7,11 +7,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Graphs implements graph.Lister.
 func (g *Graphs) Graphs(ctx context.Context, p graph.ListParams) (all []graph.Info, err error) {
-	if p, err = p.Check(); err != nil {
+	if p, err = graphdriver.CheckList(p); err != nil {
 		return nil, err
 	}
 	err = g.db.Read(ctx, func(q sqlkit.Querier) error {
@@ -57,7 +58,7 @@ func graphInfo(q sqlkit.Querier, owner, name string) (graph.Info, error) {
 
 // DeleteGraph implements graph.Forgetter.
 func (g *Graphs) DeleteGraph(ctx context.Context, k graph.Key) (report graph.ForgetReport, err error) {
-	if k, err = k.Check(); err != nil {
+	if k, err = graphdriver.CheckKey(k); err != nil {
 		return report, err
 	}
 	for {
@@ -115,7 +116,7 @@ func lastOf(tx sqlkit.Tx, text string, k graph.Key) (last string, err error) {
 
 // ForgetOwner implements graph.Forgetter.
 func (g *Graphs) ForgetOwner(ctx context.Context, owner string) (report graph.ForgetReport, err error) {
-	if err := graph.CheckOwner(owner); err != nil {
+	if err := graphdriver.CheckOwner(owner); err != nil {
 		return report, err
 	}
 	for {
@@ -138,7 +139,7 @@ func (g *Graphs) ForgetOwner(ctx context.Context, owner string) (report graph.Fo
 
 // Restore implements graph.Restorer.
 func (g *Graphs) Restore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
-	r, err := graph.NewRestored(k, entities, versions)
+	r, err := graphdriver.NewRestored(k, entities, versions)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (g *Graphs) Restore(ctx context.Context, k graph.Key, entities []graph.Enti
 			return err
 		}
 		for i := range changes {
-			if _, _, err := changes[i].next(graph.RelationshipRow{}, false, missing, nil); err != nil {
+			if _, _, err := changes[i].next(graphdriver.RelationshipRow{}, false, missing, nil); err != nil {
 				return err
 			}
 		}
@@ -174,7 +175,7 @@ func (g *Graphs) Restore(ctx context.Context, k graph.Key, entities []graph.Enti
 
 // CanRestore implements graph.Restorer.
 func (g *Graphs) CanRestore(ctx context.Context, k graph.Key, entities []graph.Entity, versions []graph.Relationship) error {
-	r, err := graph.NewRestored(k, entities, versions)
+	r, err := graphdriver.NewRestored(k, entities, versions)
 	if err != nil {
 		return err
 	}
@@ -182,13 +183,13 @@ func (g *Graphs) CanRestore(ctx context.Context, k graph.Key, entities []graph.E
 }
 
 // restorable returns an ExistsError if the graph has one of the ids.
-func restorable(q sqlkit.Querier, r *graph.Restored) (err error) {
+func restorable(q sqlkit.Querier, r *graphdriver.Restored) (err error) {
 	var ids []string
 	for i := range r.Entities {
 		ids = append(ids, r.Entities[i].ID)
 	}
 	exists := make(map[string]bool)
-	if err := entitiesOf(q, r.Key, ids, func(e *graph.EntityRow) { exists[e.ID] = true }); err != nil {
+	if err := entitiesOf(q, r.Key, ids, func(e *graphdriver.EntityRow) { exists[e.ID] = true }); err != nil {
 		return err
 	}
 	for _, id := range ids {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 	"github.com/holdfast-dev/holdfast/store/graph/graphwalk"
 )
 
 // Neighbors implements graph.Reader.
 func (g *Graphs) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborParams) (graph.SubGraph, error) {
-	k, p, err := p.Check(k)
+	k, p, err := graphdriver.CheckNeighbors(k, p)
 	if err != nil {
 		return graph.SubGraph{}, err
 	}
@@ -28,7 +29,7 @@ func (g *Graphs) Neighbors(ctx context.Context, k graph.Key, p graph.NeighborPar
 
 // ShortestPath implements graph.Reader.
 func (g *Graphs) ShortestPath(ctx context.Context, k graph.Key, p graph.PathParams) (path graph.Path, err error) {
-	k, p, err = p.Check(k)
+	k, p, err = graphdriver.CheckPath(k, p)
 	if err != nil {
 		return path, err
 	}
@@ -101,7 +102,7 @@ func (x *graphWalk) IDs() []string { return x.ids }
 
 // Start implements graphwalk.Graph.
 func (x *graphWalk) Start(ids []string, each func(n graphwalk.Node)) error {
-	return entitiesOf(x.q, x.key, ids, func(r *graph.EntityRow) { each(x.number([]byte(r.ID))) })
+	return entitiesOf(x.q, x.key, ids, func(r *graphdriver.EntityRow) { each(x.number([]byte(r.ID))) })
 }
 
 func (x *graphWalk) idsOf(nodes []graphwalk.Node) []string {
@@ -113,8 +114,8 @@ func (x *graphWalk) idsOf(nodes []graphwalk.Node) []string {
 }
 
 // Entities implements graphwalk.Graph.
-func (x *graphWalk) Entities(nodes []graphwalk.Node, each func(n graphwalk.Node, r *graph.EntityRow)) error {
-	return entitiesOf(x.q, x.key, x.idsOf(nodes), func(r *graph.EntityRow) { each(x.numbers[r.ID], r) })
+func (x *graphWalk) Entities(nodes []graphwalk.Node, each func(n graphwalk.Node, r *graphdriver.EntityRow)) error {
+	return entitiesOf(x.q, x.key, x.idsOf(nodes), func(r *graphdriver.EntityRow) { each(x.numbers[r.ID], r) })
 }
 
 // Edges implements graphwalk.Graph.
@@ -128,7 +129,7 @@ func (x *graphWalk) Edges(q graphwalk.EdgeQuery, each func(e *graphwalk.Edge)) e
 		args = append(args, x.types)
 	}
 	var e graphwalk.Edge
-	var row graph.RelationshipRow
+	var row graphdriver.RelationshipRow
 	near := "" // the id of e.Near
 	return x.q.Query(edgeText(q, len(x.types) > 0), func(r sqlkit.Row) error {
 		if id := r.View(1); string(id) != near { // the rows of an entity follow each other
@@ -137,7 +138,7 @@ func (x *graphWalk) Edges(q graphwalk.EdgeQuery, each func(e *graphwalk.Edge)) e
 		}
 		e.ID, e.Other, e.Type, e.Incoming = x.text(r.View(0)), x.number(r.View(2)), x.name(r.View(3)), r.Int(4) == 1
 		if q.Rows {
-			row = scanFields(r, 5, graph.RelationshipRow{Relationship: graph.Relationship{ID: e.ID, Source: near, Target: x.ids[e.Other], Type: e.Type}})
+			row = scanFields(r, 5, graphdriver.RelationshipRow{Relationship: graph.Relationship{ID: e.ID, Source: near, Target: x.ids[e.Other], Type: e.Type}})
 			if e.Incoming {
 				row.Source, row.Target = row.Target, row.Source
 			}
@@ -149,7 +150,7 @@ func (x *graphWalk) Edges(q graphwalk.EdgeQuery, each func(e *graphwalk.Edge)) e
 }
 
 // Relationships implements graphwalk.Graph.
-func (x *graphWalk) Relationships(ids []string, each func(r *graph.RelationshipRow)) error {
+func (x *graphWalk) Relationships(ids []string, each func(r *graphdriver.RelationshipRow)) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // AddEntities implements graph.Writer.
@@ -40,7 +41,7 @@ func (g *Graphs) DeleteRelationship(ctx context.Context, k graph.Key, id string)
 
 // Write implements graph.Writer.
 func (g *Graphs) Write(ctx context.Context, k graph.Key, b graph.Batch) (result graph.Result, err error) {
-	w, err := graph.NewWrite(k, b, g.now())
+	w, err := graphdriver.NewWrite(k, b, g.now())
 	if err != nil {
 		return result, err
 	}
@@ -56,7 +57,7 @@ func (g *Graphs) Write(ctx context.Context, k graph.Key, b graph.Batch) (result 
 
 // WriteEffect implements graph.Transactional.
 func (g *Graphs) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
-	w, err := graph.NewWrite(k, b, g.now())
+	w, err := graphdriver.NewWrite(k, b, g.now())
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func lockGraph(tx sqlkit.Tx, k graph.Key, alone bool) error {
 
 // applyGraph applies a write. Statements write rows in the order of their ids, so that concurrent
 // writes wait for each other in one order.
-func applyGraph(tx sqlkit.Tx, w *graph.Write) (result graph.Result, err error) {
+func applyGraph(tx sqlkit.Tx, w *graphdriver.Write) (result graph.Result, err error) {
 	result = w.Result()
 	if err := lockGraph(tx, w.Key, len(w.DeleteEntities)+len(w.DeleteRelationships) > 0); err != nil {
 		return result, err
@@ -143,7 +144,7 @@ func deleteEntities(tx sqlkit.Tx, k graph.Key, ids []string) (entities, edges in
 	return entities, edges, nil
 }
 
-func saveEntities(tx sqlkit.Tx, k graph.Key, rows []graph.EntityRow) error {
+func saveEntities(tx sqlkit.Tx, k graph.Key, rows []graphdriver.EntityRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -163,7 +164,7 @@ func jsonRows(rows [][]string) string {
 }
 
 // addEdges adds versions and returns the ids of those that did not exist.
-func addEdges(tx sqlkit.Tx, k graph.Key, rows []graph.RelationshipRow) (added map[string]bool, err error) {
+func addEdges(tx sqlkit.Tx, k graph.Key, rows []graphdriver.RelationshipRow) (added map[string]bool, err error) {
 	values := make([][]string, len(rows))
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	for i, r := range rows {
@@ -184,12 +185,12 @@ func addEdges(tx sqlkit.Tx, k graph.Key, rows []graph.RelationshipRow) (added ma
 type edgeChange struct {
 	id, field string
 	end       *graph.End // nil to add row
-	row       graph.RelationshipRow
+	row       graphdriver.RelationshipRow
 }
 
 // changeEdges ends and adds relationships. A concurrent write may add the same relationship after it was
 // not found: then the change is made again.
-func changeEdges(tx sqlkit.Tx, w *graph.Write) error {
+func changeEdges(tx sqlkit.Tx, w *graphdriver.Write) error {
 	var pending []edgeChange
 	for i := range w.Ends {
 		pending = append(pending, edgeChange{id: w.Ends[i].ID, end: &w.Ends[i]})
@@ -210,7 +211,7 @@ func changeEdges(tx sqlkit.Tx, w *graph.Write) error {
 }
 
 // tryChanges makes changes and returns those that conflict with another write.
-func tryChanges(tx sqlkit.Tx, w *graph.Write, changes []edgeChange) (conflicts []edgeChange, err error) {
+func tryChanges(tx sqlkit.Tx, w *graphdriver.Write, changes []edgeChange) (conflicts []edgeChange, err error) {
 	ids := make([]string, len(changes))
 	for i := range changes {
 		ids[i] = changes[i].id
@@ -232,7 +233,7 @@ func tryChanges(tx sqlkit.Tx, w *graph.Write, changes []edgeChange) (conflicts [
 	if err != nil {
 		return nil, err
 	}
-	var replaced, rows []graph.RelationshipRow
+	var replaced, rows []graphdriver.RelationshipRow
 	for i := range changes {
 		c := &changes[i]
 		before, exists := old[c.id]
@@ -252,7 +253,7 @@ func tryChanges(tx sqlkit.Tx, w *graph.Write, changes []edgeChange) (conflicts [
 			}
 		}
 	}
-	slices.SortFunc(replaced, func(a, b graph.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(replaced, func(a, b graphdriver.RelationshipRow) int { return strings.Compare(a.ID, b.ID) })
 	for _, r := range replaced {
 		if _, err := tx.Exec(sqlReplaceEdge, w.Key.Owner, w.Key.Graph, r.ID, r.Version, r.ReplacedAt.UnixMilli()); err != nil {
 			return nil, err
@@ -263,7 +264,7 @@ func tryChanges(tx sqlkit.Tx, w *graph.Write, changes []edgeChange) (conflicts [
 	}
 	added, err := addEdges(tx, w.Key, rows)
 	for i := range changes {
-		if c := &changes[i]; !added[c.id] && slices.ContainsFunc(rows, func(r graph.RelationshipRow) bool { return r.ID == c.id }) {
+		if c := &changes[i]; !added[c.id] && slices.ContainsFunc(rows, func(r graphdriver.RelationshipRow) bool { return r.ID == c.id }) {
 			conflicts = append(conflicts, *c)
 		}
 	}
@@ -271,14 +272,14 @@ func tryChanges(tx sqlkit.Tx, w *graph.Write, changes []edgeChange) (conflicts [
 }
 
 // next returns the version that a change adds after the newest one.
-func (c *edgeChange) next(old graph.RelationshipRow, exists bool, missing map[string]bool, w *graph.Write) (next graph.RelationshipRow, changed bool, err error) {
+func (c *edgeChange) next(old graphdriver.RelationshipRow, exists bool, missing map[string]bool, w *graphdriver.Write) (next graphdriver.RelationshipRow, changed bool, err error) {
 	switch {
 	case c.end != nil && !exists:
 		return next, false, fmt.Errorf("%w: %.64q", graph.ErrRelationshipNotFound, c.id)
 	case c.end != nil:
-		return graph.Ended(old, *c.end, w.Now)
+		return graphdriver.Ended(old, *c.end, w.Now)
 	case exists:
-		return graph.NextVersion(old, c.row)
+		return graphdriver.NextVersion(old, c.row)
 	case missing[c.row.Source]:
 		return next, false, &graph.EndpointError{Field: c.field + ".source", Entity: c.row.Source}
 	case missing[c.row.Target]:
@@ -289,7 +290,7 @@ func (c *edgeChange) next(old graph.RelationshipRow, exists bool, missing map[st
 
 // missingEnds returns the ends of new relationships that do not exist. No other write deletes entities
 // while the graph is locked.
-func missingEnds(tx sqlkit.Tx, k graph.Key, changes []edgeChange, old map[string]graph.RelationshipRow) (map[string]bool, error) {
+func missingEnds(tx sqlkit.Tx, k graph.Key, changes []edgeChange, old map[string]graphdriver.RelationshipRow) (map[string]bool, error) {
 	missing := make(map[string]bool)
 	for i := range changes {
 		if _, exists := old[changes[i].id]; !exists && changes[i].end == nil {
@@ -299,6 +300,6 @@ func missingEnds(tx sqlkit.Tx, k graph.Key, changes []edgeChange, old map[string
 	if len(missing) == 0 {
 		return missing, nil
 	}
-	err := entitiesOf(tx, k, slices.Sorted(maps.Keys(missing)), func(r *graph.EntityRow) { delete(missing, r.ID) })
+	err := entitiesOf(tx, k, slices.Sorted(maps.Keys(missing)), func(r *graphdriver.EntityRow) { delete(missing, r.ID) })
 	return missing, err
 }

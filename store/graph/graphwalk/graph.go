@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Node is the number of an entity in a walk.
@@ -20,11 +21,11 @@ type Graph interface {
 	// Start calls each for the entities with one of the ids. Each id occurs once.
 	Start(ids []string, each func(n Node)) error
 	// Entities calls each for those entities that exist. Each occurs once.
-	Entities(nodes []Node, each func(n Node, r *graph.EntityRow)) error
+	Entities(nodes []Node, each func(n Node, r *graphdriver.EntityRow)) error
 	// Edges calls each for the relationships of entities.
 	Edges(q EdgeQuery, each func(e *Edge)) error
 	// Relationships calls each for the relationships with one of the ids.
-	Relationships(ids []string, each func(r *graph.RelationshipRow)) error
+	Relationships(ids []string, each func(r *graphdriver.RelationshipRow)) error
 }
 
 // EdgeQuery selects relationships.
@@ -50,7 +51,7 @@ type Edge struct {
 	Near, Other Node
 	// Incoming reports that Near is the target.
 	Incoming bool
-	Row      *graph.RelationshipRow
+	Row      *graphdriver.RelationshipRow
 }
 
 // Append is append for slices that become large. It doubles the capacity, so that fewer elements are moved.

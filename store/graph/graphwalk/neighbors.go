@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // Neighbors implements graph.Reader. p was checked. It returns a function that makes the result without
@@ -64,7 +65,7 @@ func (x *walker) onlyIDs(nodes []Node) graph.SubGraph {
 
 // subGraph returns the result of a walk. Entities that were removed meanwhile are omitted with their
 // relationships.
-func (x *walker) subGraph(nodes []Node, entities map[Node]*graph.EntityRow) graph.SubGraph {
+func (x *walker) subGraph(nodes []Node, entities map[Node]*graphdriver.EntityRow) graph.SubGraph {
 	s := graph.SubGraph{Truncated: x.truncated}
 	s.Entities, s.Relationships = slices.Grow(s.Entities, len(nodes)), slices.Grow(s.Relationships, len(x.edges))
 	for _, n := range nodes {
@@ -81,10 +82,10 @@ func (x *walker) subGraph(nodes []Node, entities map[Node]*graph.EntityRow) grap
 }
 
 // read returns the rows of entities.
-func (x *walker) read(nodes []Node) (map[Node]*graph.EntityRow, error) {
-	entities, size := make(map[Node]*graph.EntityRow, len(nodes)), x.size
+func (x *walker) read(nodes []Node) (map[Node]*graphdriver.EntityRow, error) {
+	entities, size := make(map[Node]*graphdriver.EntityRow, len(nodes)), x.size
 	for batch := range slices.Chunk(nodes, graph.MaxIDs) {
-		err := x.g.Entities(batch, func(n Node, r *graph.EntityRow) {
+		err := x.g.Entities(batch, func(n Node, r *graphdriver.EntityRow) {
 			if size += len(r.Properties); size <= graph.MaxResult {
 				e := *r
 				entities[n] = &e

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // maxSearches limits the searches of a path that writes remove meanwhile.
@@ -102,7 +103,7 @@ func (s *pathSearch) describe(nodes []Node, edges []met) (path graph.Path, compl
 	for i := range edges {
 		names[i] = edges[i].id
 	}
-	err = s.g.Relationships(names, func(r *graph.RelationshipRow) {
+	err = s.g.Relationships(names, func(r *graphdriver.RelationshipRow) {
 		var was graph.Relationship
 		edges[slices.Index(names, r.ID)].setIDs(&was, s.g.IDs())
 		if r.Source == was.Source && r.Target == was.Target && r.Type == was.Type { // else it was removed and added again

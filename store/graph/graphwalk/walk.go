@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
 // sortedBatch is the number of relationships that are read at once if there are more than a walk may
@@ -22,7 +23,7 @@ const (
 type met struct {
 	id, of         string // of is its type
 	source, target Node
-	row            *graph.RelationshipRow // nil if the walk returns ids only
+	row            *graphdriver.RelationshipRow // nil if the walk returns ids only
 }
 
 // walker is one walk.
@@ -38,7 +39,7 @@ type walker struct {
 	entities, relationships       int     // that were visited and met
 	size                          int     // of the properties of relationships
 	truncated                     bool
-	free                          []graph.RelationshipRow // room for rows
+	free                          []graphdriver.RelationshipRow // room for rows
 }
 
 // Capacities of walker.free.
@@ -48,9 +49,9 @@ const (
 )
 
 // keep returns a copy of a row. Copies are allocated together, since there may be many, and do not move.
-func (x *walker) keep(r *graph.RelationshipRow) *graph.RelationshipRow {
+func (x *walker) keep(r *graphdriver.RelationshipRow) *graphdriver.RelationshipRow {
 	if len(x.free) == cap(x.free) {
-		x.free = make([]graph.RelationshipRow, 0, min(max(firstRows, 2*cap(x.free)), maxRows))
+		x.free = make([]graphdriver.RelationshipRow, 0, min(max(firstRows, 2*cap(x.free)), maxRows))
 	}
 	x.free = append(x.free, *r)
 	return &x.free[len(x.free)-1]
@@ -153,7 +154,7 @@ func (x *walker) passed(nodes []Node) (passed []Node, err error) {
 	for _, n := range nodes {
 		*x.distance(n) = excluded
 	}
-	err = x.g.Entities(nodes, func(n Node, r *graph.EntityRow) {
+	err = x.g.Entities(nodes, func(n Node, r *graphdriver.EntityRow) {
 		selected := len(x.w.Labels) == 0 || slices.Contains(x.w.Labels, r.Label)
 		if r.ID == x.end || selected && (x.w.Entities.IsZero() || x.w.Entities.Match(r.Entity().Properties)) {
 			*x.distance(n) = found

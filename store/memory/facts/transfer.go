@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 const (
@@ -99,7 +100,7 @@ func (s *scanner) Scan(_ string, raw []byte) (any, error) {
 		return nil, err
 	}
 	versions := l.versions(s.owner)
-	_, err := memory.CheckVersions(versions)
+	_, err := memorydriver.CheckVersions(versions)
 	return versions, err
 }
 

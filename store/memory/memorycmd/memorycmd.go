@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 //go:embed help.txt
@@ -275,7 +276,7 @@ func (c *memorySearchCmd) Run(ctx context.Context, a *command.Console) error {
 		return command.Usagef("--limit is %d, want 1 to %d", c.Limit, command.MaxPage)
 	}
 	p := memory.SearchParams{Query: c.Query, Limit: c.Limit, Mode: memory.Mode(c.Mode)}
-	if _, err := p.Check(); err != nil {
+	if _, err := memorydriver.CheckSearch(p); err != nil {
 		return err
 	}
 	return c.With(ctx, false, func(k *command.Data) error {

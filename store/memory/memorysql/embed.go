@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 const (
@@ -52,7 +53,7 @@ func (l *LongTerm) EmbedPending(ctx context.Context, limit int) (int, error) {
 	}
 	err = l.db.Write(ctx, func(tx sqlkit.Tx) error {
 		for i, m := range pending {
-			_, err := tx.Exec(sqlSetEmbedding, factArgs(m.Scope, m.ID, m.Version, embeddings[i].Model, memory.EncodeVector(embeddings[i].Vector))...)
+			_, err := tx.Exec(sqlSetEmbedding, factArgs(m.Scope, m.ID, m.Version, embeddings[i].Model, memorydriver.EncodeVector(embeddings[i].Vector))...)
 			if err != nil {
 				return err
 			}

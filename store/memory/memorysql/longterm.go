@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/memory/recall/recallsql"
 )
@@ -35,7 +36,7 @@ type LongTerm struct {
 	db         sqlkit.DB
 	now        func() time.Time
 	text       *textIndex
-	embeddings *memory.Embeddings
+	embeddings *memorydriver.Embeddings
 	cache      *EmbeddingCache
 	// IndexOnly makes searches use the index in small scopes too, for tests. Set it before use.
 	IndexOnly bool
@@ -56,14 +57,14 @@ func New(db sqlkit.DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongTe
 	if db.Dialect() == sqlkit.PostgreSQL {
 		text = &postgresIndex
 	}
-	return &LongTerm{db: db, now: cfg.Now, text: text, embeddings: memory.NewEmbeddings(cfg), cache: cache}
+	return &LongTerm{db: db, now: cfg.Now, text: text, embeddings: memorydriver.NewEmbeddings(cfg), cache: cache}
 }
 
 // factRow is a version of a fact with the JSON of its metadata.
 type factRow struct {
 	memory.Memory
 	metadata  string
-	embedding memory.Embedding // not read by scanFact
+	embedding memorydriver.Embedding // not read by scanFact
 }
 
 func scanFact(scope memory.Scope, r sqlkit.Row) factRow {
@@ -92,7 +93,7 @@ func factArgs(scope memory.Scope, id string, more ...any) []any {
 func head(q sqlkit.Querier, scope memory.Scope, id string, now time.Time) (f factRow, found bool, err error) {
 	err = q.Query(sqlFactHead, func(r sqlkit.Row) error {
 		f, found = scanFact(scope, r), true
-		f.embedding = memory.Embedding{Model: r.Text(13), Vector: memory.DecodeVector(r.Bytes(14))}
+		f.embedding = memorydriver.Embedding{Model: r.Text(13), Vector: memorydriver.DecodeVector(r.Bytes(14))}
 		return nil
 	}, factArgs(scope, id)...)
 	return f, found && !f.expired(now), err
@@ -103,7 +104,7 @@ func (l *LongTerm) insert(tx sqlkit.Tx, f factRow) error {
 	text := recall.Analyze(f.Content)
 	terms := recallsql.Document(l.db.Dialect(), scopePrefix(f.Scope), text, f.Entities)
 	args := factArgs(f.Scope, f.ID, f.Version, f.Key, f.Content, f.metadata, f.CreatedAt.UnixMilli(), f.UpdatedAt.UnixMilli(), 0,
-		sqlkit.LowerBound(f.ValidFrom), sqlkit.UpperBound(f.ValidTo), sqlkit.UpperBound(f.ExpiresAt), encodeEntities(f.Entities), f.embedding.Model, memory.EncodeVector(f.embedding.Vector))
+		sqlkit.LowerBound(f.ValidFrom), sqlkit.UpperBound(f.ValidTo), sqlkit.UpperBound(f.ExpiresAt), encodeEntities(f.Entities), f.embedding.Model, memorydriver.EncodeVector(f.embedding.Vector))
 	if l.text.index == "" {
 		_, err := tx.Exec(l.text.insert, append(args, terms)...)
 		return err
@@ -150,7 +151,7 @@ func (l *LongTerm) SaveEffect(ctx context.Context, scope memory.Scope, content s
 
 // newFact checks the parameters of Save and returns the first version of the fact, with its embedding.
 func (l *LongTerm) newFact(ctx context.Context, scope memory.Scope, content string, p memory.SaveParams) (f factRow, err error) {
-	if f.Memory, f.metadata, err = memory.NewFact(scope, content, p, l.now()); err != nil {
+	if f.Memory, f.metadata, err = memorydriver.NewFact(scope, content, p, l.now()); err != nil {
 		return f, err
 	}
 	if f.embedding, err = l.embeddings.Content(ctx, content); err != nil {
@@ -207,7 +208,7 @@ func errorOr(err error, f func() error) error {
 // saveOver replaces old, the newest version of a fact, unless next says the same. done is false
 // if another transaction has changed the fact.
 func (l *LongTerm) saveOver(tx sqlkit.Tx, old, next factRow) (done bool, err error) {
-	replacement, changed, err := memory.Replacement(old.Memory, next.Memory)
+	replacement, changed, err := memorydriver.Replacement(old.Memory, next.Memory)
 	if err != nil {
 		return false, err
 	}
@@ -242,11 +243,11 @@ func (l *LongTerm) succeed(tx sqlkit.Tx, end string, old, next factRow, at time.
 func (l *LongTerm) edit(ctx context.Context, scope memory.Scope, id string, p memory.UpdateParams, end string,
 	apply func(next memory.Memory) (memory.Memory, time.Time, error),
 ) (result memory.Memory, err error) {
-	scope, metadata, err := memory.CheckUpdate(scope, id, p)
+	scope, metadata, err := memorydriver.CheckUpdate(scope, id, p)
 	if err != nil {
 		return memory.Memory{}, err
 	}
-	var embedding memory.Embedding
+	var embedding memorydriver.Embedding
 	if p.Content != "" {
 		if embedding, err = l.embeddings.Content(ctx, p.Content); err != nil {
 			return memory.Memory{}, err
@@ -269,7 +270,7 @@ func (l *LongTerm) edit(ctx context.Context, scope memory.Scope, id string, p me
 			if p.Content == "" {
 				next.embedding = old.embedding
 			}
-			if next.Memory, err = memory.NextVersion(old.Memory, p, now); err != nil {
+			if next.Memory, err = memorydriver.NextVersion(old.Memory, p, now); err != nil {
 				return err
 			}
 			var at time.Time
@@ -304,7 +305,7 @@ func (l *LongTerm) Update(ctx context.Context, scope memory.Scope, id string, p 
 // Supersede implements memory.Editor.
 func (l *LongTerm) Supersede(ctx context.Context, scope memory.Scope, id string, at time.Time, p memory.UpdateParams) (memory.Memory, error) {
 	return l.edit(ctx, scope, id, p, sqlEndValidity, func(next memory.Memory) (memory.Memory, time.Time, error) {
-		next, err := memory.Succession(next, at)
+		next, err := memorydriver.Succession(next, at)
 		return next, next.ValidFrom, err
 	})
 }
@@ -333,7 +334,7 @@ func (l *LongTerm) History(ctx context.Context, scope memory.Scope, id string) (
 
 // versions reads versions of a fact, at least one.
 func (l *LongTerm) versions(ctx context.Context, text string, scope memory.Scope, id string, at time.Time, more ...any) (all []memory.Memory, err error) {
-	scope, err = memory.CheckGet(scope, id, at)
+	scope, err = memorydriver.CheckGet(scope, id, at)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
@@ -91,7 +92,7 @@ type nearVersion struct {
 
 // Nearest implements recall.FactIndex. It compares all embeddings of the scope. The database says
 // which versions exist, the cache has the embeddings of most of them.
-func (s *factSearch) Nearest(e memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+func (s *factSearch) Nearest(e memorydriver.Embedding, n int) (found []recall.Near, pending int, err error) {
 	for attempt := 1; ; attempt++ {
 		found, pending, changed, err := s.nearest(e, n)
 		if err != nil || !changed || attempt == nearAttempts {
@@ -102,7 +103,7 @@ func (s *factSearch) Nearest(e memory.Embedding, n int) (found []recall.Near, pe
 }
 
 // nearest is Nearest. changed reports that facts have changed between its statements.
-func (s *factSearch) nearest(e memory.Embedding, n int) (found []recall.Near, pending int, changed bool, err error) {
+func (s *factSearch) nearest(e memorydriver.Embedding, n int) (found []recall.Near, pending int, changed bool, err error) {
 	visible, err := s.visible()
 	if err != nil {
 		return nil, 0, false, err
@@ -163,7 +164,7 @@ func (s *factSearch) take(n, length int, version func(i int) visibleFact, each f
 
 // compare returns the cosines of the versions that have an embedding. changed reports that some do not
 // exist any more.
-func (s *factSearch) compare(e memory.Embedding, visible []visibleFact) (near []nearVersion, changed bool, err error) {
+func (s *factSearch) compare(e memorydriver.Embedding, visible []visibleFact) (near []nearVersion, changed bool, err error) {
 	in := s.cache.scope(embeddingScope{s.scope, e.Model})
 	near = make([]nearVersion, 0, len(visible))
 	add := func(v visibleFact, embedding []float32) {
@@ -184,7 +185,7 @@ func (s *factSearch) compare(e memory.Embedding, visible []visibleFact) (near []
 		err := s.q.Query(sqlEmbeddings, func(r sqlkit.Row) error {
 			if v, ok := wanted[scanFactVersion(r)]; ok {
 				read++
-				embedding := memory.DecodeVector(r.Bytes(3))
+				embedding := memorydriver.DecodeVector(r.Bytes(3))
 				s.cache.add(in, v.factVersion, embedding)
 				add(v, embedding)
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 const (
@@ -45,7 +46,7 @@ func (l *LongTerm) removeVersions(tx sqlkit.Tx, scope memory.Scope, id string, b
 
 // Delete implements memory.LongTerm.
 func (l *LongTerm) Delete(ctx context.Context, scope memory.Scope, id string) (deleted bool, err error) {
-	scope, err = memory.CheckGet(scope, id, time.Time{})
+	scope, err = memorydriver.CheckGet(scope, id, time.Time{})
 	if err != nil {
 		return false, err
 	}
@@ -62,7 +63,7 @@ func (l *LongTerm) Delete(ctx context.Context, scope memory.Scope, id string) (d
 
 // DeleteEffect implements memory.Transactional.
 func (l *LongTerm) DeleteEffect(scope memory.Scope, id string) (store.Effect, error) {
-	scope, err := memory.CheckGet(scope, id, time.Time{})
+	scope, err := memorydriver.CheckGet(scope, id, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (l *LongTerm) remove(tx sqlkit.Tx, scope memory.Scope, id string) error {
 
 // Clear implements memory.LongTerm.
 func (l *LongTerm) Clear(ctx context.Context, scope memory.Scope) (int, error) {
-	scope, err := scope.Check()
+	scope, err := memorydriver.CheckScope(scope)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +130,7 @@ func (l *LongTerm) clearBatch(ctx context.Context, scope memory.Scope, after int
 
 // ForgetSubject implements memory.Forgetter.
 func (l *LongTerm) ForgetSubject(ctx context.Context, owner string) (report memory.ForgetReport, err error) {
-	if err := memory.CheckOwner(owner); err != nil {
+	if err := memorydriver.CheckOwner(owner); err != nil {
 		return report, err
 	}
 	for {
@@ -199,7 +200,7 @@ func (l *LongTerm) expireBatch(tx sqlkit.Tx, before int64, limit int) (found, re
 // Namespaces implements memory.NamespaceLister. Each step reads one index entry, however many
 // facts a namespace has.
 func (l *LongTerm) Namespaces(ctx context.Context, q memory.NamespaceQuery) (all []string, err error) {
-	q, err = q.Check()
+	q, err = memorydriver.CheckNamespaces(q)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/memory/recall/recallsql"
 )
@@ -19,9 +20,9 @@ const (
 
 // Search implements memory.LongTerm.
 func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.SearchParams) (found memory.Results, err error) {
-	scope, err = scope.Check()
+	scope, err = memorydriver.CheckScope(scope)
 	if err == nil {
-		p, err = p.Check()
+		p, err = memorydriver.CheckSearch(p)
 	}
 	if err != nil {
 		return found, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 var (
@@ -22,15 +23,15 @@ const (
 
 // Facts implements memory.Lister.
 func (l *LongTerm) Facts(ctx context.Context, q memory.FactQuery) (page memory.FactPage, err error) {
-	if q, err = q.Check(); err != nil {
+	if q, err = memorydriver.CheckFacts(q); err != nil {
 		return page, err
 	}
-	agent, namespace, id := q.Start()
+	agent, namespace, id := memorydriver.PageStart(q)
 	err = l.db.Read(ctx, func(on sqlkit.Querier) error {
 		page = memory.FactPage{}
 		return on.Query(sqlFactList, func(r sqlkit.Row) error {
 			m := scanFact(memory.Scope{Owner: q.Owner, Agent: r.Text(13)}, r).Memory
-			if !q.Matches(m.Scope) {
+			if !memorydriver.Matches(q, m.Scope) {
 				return nil // after the selected ones
 			}
 			if page.More = len(page.Facts) == q.Limit; !page.More {
@@ -44,7 +45,7 @@ func (l *LongTerm) Facts(ctx context.Context, q memory.FactQuery) (page memory.F
 
 // Restore implements memory.Restorer.
 func (l *LongTerm) Restore(ctx context.Context, versions []memory.Memory) error {
-	metadata, err := memory.CheckVersions(versions)
+	metadata, err := memorydriver.CheckVersions(versions)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func claimRestored(tx sqlkit.Tx, f factRow) error {
 
 // CanRestore implements memory.Restorer.
 func (l *LongTerm) CanRestore(ctx context.Context, versions []memory.Memory) error {
-	if _, err := memory.CheckVersions(versions); err != nil {
+	if _, err := memorydriver.CheckVersions(versions); err != nil {
 		return err
 	}
 	m := &versions[0]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -145,7 +146,7 @@ func BenchModes(b *testing.B, open func(cfg memory.LongTermConfig) memory.LongTe
 		if mode == "compare" {
 			search = func(string) {
 				for _, e := range embeddings {
-					memory.Embedding{Vector: embeddings[0]}.Cosine(e)
+					memorydriver.Embedding{Vector: embeddings[0]}.Cosine(e)
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 )
 
 const (
@@ -48,7 +49,7 @@ type FactIndex interface {
 	// Nearest returns up to n of the facts that match the filter of the search and have an embedding
 	// of the model, those with the greatest cosine. pending is the number of facts without an
 	// embedding of the model.
-	Nearest(e memory.Embedding, n int) (found []Near, pending int, err error)
+	Nearest(e memorydriver.Embedding, n int) (found []Near, pending int, err error)
 }
 
 // Near is a fact with the cosine of its embedding and the embedding of the query.
@@ -59,7 +60,7 @@ type Near struct {
 
 // SearchFacts returns the facts that match a query, which is not empty. p was checked, and has the time
 // of the search in AsOf.
-func SearchFacts(ix FactIndex, p memory.SearchParams, plan memory.Plan) (memory.Results, error) {
+func SearchFacts(ix FactIndex, p memory.SearchParams, plan memorydriver.Plan) (memory.Results, error) {
 	q := query{ix: ix, facts: ix, p: p, plan: plan}
 	return q.search()
 }
@@ -93,7 +94,7 @@ type query struct {
 	ix    Index
 	facts FactIndex
 	p     memory.SearchParams
-	plan  memory.Plan
+	plan  memorydriver.Plan
 	text  Text
 	stems []string // distinct
 

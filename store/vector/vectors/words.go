@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorydriver"
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/vectordriver"
@@ -22,9 +23,9 @@ type TextSearch struct {
 // Run returns the documents that match best. p was checked.
 func (s *TextSearch) Run(ctx context.Context, p *vector.SearchParams) ([]vector.Hit, error) {
 	ix := &textIndex{s.Documents.Words(ctx, p.Filter), s, p}
-	plan := memory.Plan{Lexical: true}
+	plan := memorydriver.Plan{Lexical: true}
 	if s.Near != nil {
-		plan.Embedding = new(memory.Embedding) // Near has it
+		plan.Embedding = new(memorydriver.Embedding) // Near has it
 	}
 	rows := make(map[string]*vectordriver.Row)
 	for limit := firstLimit(p); ; limit *= 4 {
@@ -60,7 +61,7 @@ type textIndex struct {
 }
 
 // Nearest implements recall.FactIndex.
-func (x *textIndex) Nearest(_ memory.Embedding, n int) (found []recall.Near, pending int, err error) {
+func (x *textIndex) Nearest(_ memorydriver.Embedding, n int) (found []recall.Near, pending int, err error) {
 	hits, err := x.search.Near(&vector.SearchParams{Limit: n, Filter: x.p.Filter, Exact: x.p.Exact})
 	for _, h := range hits {
 		near := h.Score

@@ -1,14 +1,15 @@
-package graph
+package graphdriver
 
 import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
-// Selects reports whether a version of a relationship is selected. now is the present time.
-func (m Moment) Selects(r *Relationship, now time.Time) bool {
+// Selects reports whether a moment selects a version of a relationship. now is the present time.
+func Selects(m graph.Moment, r *graph.Relationship, now time.Time) bool {
 	if m.KnownAt.IsZero() {
 		if !r.ReplacedAt.IsZero() {
 			return false
@@ -23,13 +24,13 @@ func (m Moment) Selects(r *Relationship, now time.Time) bool {
 }
 
 // NextVersion returns the version that a write adds after old, the newest one. changed is false if
-// both are equal. It returns a [ConflictError] if they connect different entities.
+// both are equal. It returns a [graph.ConflictError] if they connect different entities.
 func NextVersion(old, next RelationshipRow) (version RelationshipRow, changed bool, err error) {
 	for _, f := range []struct{ field, value, want string }{
 		{"source", next.Source, old.Source}, {"target", next.Target, old.Target}, {"type", next.Type, old.Type},
 	} {
 		if f.value != f.want {
-			return old, false, &ConflictError{next.ID, f.field, f.value, f.want}
+			return old, false, &graph.ConflictError{ID: next.ID, Field: f.field, Value: f.value, Want: f.want}
 		}
 	}
 	if old.Properties == next.Properties && old.ValidFrom.Equal(next.ValidFrom) && old.ValidTo.Equal(next.ValidTo) {
@@ -40,14 +41,14 @@ func NextVersion(old, next RelationshipRow) (version RelationshipRow, changed bo
 
 // Ended returns the version that an end adds after old, the newest one. changed is false if that ends
 // then already.
-func Ended(old RelationshipRow, e End, now time.Time) (version RelationshipRow, changed bool, err error) {
+func Ended(old RelationshipRow, e graph.End, now time.Time) (version RelationshipRow, changed bool, err error) {
 	switch {
 	case old.ValidTo.Equal(e.At):
 		return old, false, nil
 	case !e.At.After(old.ValidFrom):
-		return old, false, invalid("ends: relationship %s: is valid from %s, cannot end at %s", a2a.Quote(e.ID), FormatTime(old.ValidFrom), FormatTime(e.At))
+		return old, false, invalid("ends: relationship %s: is valid from %s, cannot end at %s", a2a.Quote(e.ID), graph.FormatTime(old.ValidFrom), graph.FormatTime(e.At))
 	case !old.ValidTo.IsZero() && e.At.After(old.ValidTo):
-		return old, false, invalid("ends: relationship %s: ends at %s, cannot end later", a2a.Quote(e.ID), FormatTime(old.ValidTo))
+		return old, false, invalid("ends: relationship %s: ends at %s, cannot end later", a2a.Quote(e.ID), graph.FormatTime(old.ValidTo))
 	}
 	next := old
 	next.ValidTo, next.RecordedAt = e.At, store.Time(now)

@@ -1,41 +1,43 @@
-package blob
+package blobdriver
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"io"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Open implements Store.
-func (b *Blobs) Open(ctx context.Context, owner, ref string) (io.ReadCloser, Info, error) {
+// Open implements [blob.Store].
+func (b *Blobs) Open(ctx context.Context, owner, ref string) (io.ReadCloser, blob.Info, error) {
 	return b.OpenRange(ctx, owner, ref, 0, -1)
 }
 
-// OpenRange implements Store.
-func (b *Blobs) OpenRange(ctx context.Context, owner, ref string, offset, length int64) (io.ReadCloser, Info, error) {
+// OpenRange implements [blob.Store].
+func (b *Blobs) OpenRange(ctx context.Context, owner, ref string, offset, length int64) (io.ReadCloser, blob.Info, error) {
 	row, err := b.find(ctx, owner, ref, true)
 	if err != nil {
-		return nil, Info{}, err
+		return nil, blob.Info{}, err
 	}
 	if offset < 0 || offset > row.Size {
-		return nil, Info{}, ErrRange
+		return nil, blob.Info{}, blob.ErrRange
 	}
 	if rest := row.Size - offset; length < 0 || length > rest {
 		length = rest
 	}
 	if row.Inline {
 		if int64(len(row.Data)) != row.Size {
-			return nil, Info{}, ErrCorrupt
+			return nil, blob.Info{}, blob.ErrCorrupt
 		}
 		return io.NopCloser(bytes.NewReader(row.Data[offset : offset+length])), row.Info, nil
 	}
 	if length == 0 {
 		return io.NopCloser(bytes.NewReader(nil)), row.Info, nil
 	}
-	r, err := b.contents.Open(ctx, Object{Owner: owner, Name: row.Object}, offset, length)
+	r, err := b.contents.Open(ctx, blob.Object{Owner: owner, Name: row.Object}, offset, length)
 	if err != nil {
-		return nil, Info{}, err
+		return nil, blob.Info{}, err
 	}
 	return &sized{r: r, rest: length}, row.Info, nil
 }
@@ -54,7 +56,7 @@ func (s *sized) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p[:min(int64(len(p)), s.rest)])
 	s.rest -= int64(n)
 	if s.rest > 0 && errors.Is(err, io.EOF) {
-		err = ErrCorrupt
+		err = blob.ErrCorrupt
 	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-package graph
+package graphdriver
 
 import (
 	"crypto/rand"
@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 // EntityRow is an entity as backends store it.
@@ -21,44 +22,26 @@ type EntityRow struct {
 }
 
 // Entity returns a copy of the row for a caller.
-func (r *EntityRow) Entity() Entity {
-	return Entity{ID: r.ID, Label: r.Label, Properties: jsonobject.Decode(r.Properties)}
+func (r *EntityRow) Entity() graph.Entity {
+	return graph.Entity{ID: r.ID, Label: r.Label, Properties: jsonobject.Decode(r.Properties)}
 }
 
 // RelationshipRow is a version of a relationship as backends store it. The Properties of its
 // Relationship are nil.
 type RelationshipRow struct {
-	Relationship
+	graph.Relationship
 	Properties string // JSON of an object
 }
 
 // Copy returns a copy of the row for a caller.
-func (r *RelationshipRow) Copy() Relationship {
+func (r *RelationshipRow) Copy() graph.Relationship {
 	c := r.Relationship
 	c.Properties = jsonobject.Decode(r.Properties)
 	return c
 }
 
-// FoldName returns the form in which names of entities are compared: in lower case, with a space
-// between words.
-func FoldName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
-
-// FormatTime returns a time as a property, as in "2026-11-27T08:00:00.000Z". Texts of times sort like
-// the times.
-func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// Supersede returns a batch that ends a relationship and adds another one that is valid from then on.
-// The zero time means now.
-func Supersede(id string, at time.Time, next Relationship) Batch {
-	if at.IsZero() {
-		at = time.Now()
-	}
-	next.ValidFrom = at
-	return Batch{Ends: []End{{id, at}}, Relationships: []Relationship{next}}
-}
-
 // WithIDs returns a copy of the batch in which all entities and relationships have ids.
-func (b Batch) WithIDs() Batch {
+func WithIDs(b graph.Batch) graph.Batch {
 	b.Entities, b.Relationships = slices.Clone(b.Entities), slices.Clone(b.Relationships)
 	for i := range b.Entities {
 		if b.Entities[i].ID == "" {
@@ -75,9 +58,9 @@ func (b Batch) WithIDs() Batch {
 
 // Write has the valid values of a batch. It shares no memory with the batch.
 type Write struct {
-	Key                                 Key
+	Key                                 graph.Key
 	DeleteRelationships, DeleteEntities []string // each id once
-	Ends                                []End
+	Ends                                []graph.End
 	Entities                            []EntityRow
 	Relationships                       []RelationshipRow
 	// Now is the time of the write.
@@ -86,8 +69,8 @@ type Write struct {
 
 // NewWrite checks a batch, encodes its properties and chooses ids for entities and relationships
 // without one. now is the time of the write.
-func NewWrite(k Key, b Batch, now time.Time) (*Write, error) {
-	k, err := k.Check()
+func NewWrite(k graph.Key, b graph.Batch, now time.Time) (*Write, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return nil, err
 	}
@@ -98,17 +81,17 @@ func NewWrite(k Key, b Batch, now time.Time) (*Write, error) {
 	if w.DeleteEntities, err = checkDeletes("deleteEntities", b.DeleteEntities); err != nil {
 		return nil, err
 	}
-	if len(b.Entities) > MaxWrite || len(b.Relationships) > MaxWrite {
+	if len(b.Entities) > graph.MaxWrite || len(b.Relationships) > graph.MaxWrite {
 		field, n := "entities", len(b.Entities)
-		if n <= MaxWrite {
+		if n <= graph.MaxWrite {
 			field, n = "relationships", len(b.Relationships)
 		}
-		return nil, invalid("%s: are %d, limit is %d", field, n, MaxWrite)
+		return nil, invalid("%s: are %d, limit is %d", field, n, graph.MaxWrite)
 	}
 	if err := w.addEnds(b.Ends); err != nil {
 		return nil, err
 	}
-	b = b.WithIDs()
+	b = WithIDs(b)
 	size := 0
 	if err := w.addEntities(b.Entities, &size); err != nil {
 		return nil, err
@@ -117,7 +100,7 @@ func NewWrite(k Key, b Batch, now time.Time) (*Write, error) {
 }
 
 // Result returns the result of the write without the numbers of what was deleted.
-func (w *Write) Result() (r Result) {
+func (w *Write) Result() (r graph.Result) {
 	for i := range w.Entities {
 		r.Entities = append(r.Entities, w.Entities[i].ID)
 	}
@@ -129,7 +112,7 @@ func (w *Write) Result() (r Result) {
 
 // checkDeletes returns each of a list of ids once, in order.
 func checkDeletes(field string, ids []string) ([]string, error) {
-	if err := checkNames(field, ids, MaxWrite); err != nil {
+	if err := checkNames(field, ids, graph.MaxWrite); err != nil {
 		return nil, err
 	}
 	ids = slices.Clone(ids)
@@ -137,9 +120,9 @@ func checkDeletes(field string, ids []string) ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-func (w *Write) addEnds(ends []End) error {
-	if len(ends) > MaxWrite {
-		return invalid("ends: are %d, limit is %d", len(ends), MaxWrite)
+func (w *Write) addEnds(ends []graph.End) error {
+	if len(ends) > graph.MaxWrite {
+		return invalid("ends: are %d, limit is %d", len(ends), graph.MaxWrite)
 	}
 	seen := make(map[string]bool)
 	for i, e := range ends {
@@ -162,7 +145,7 @@ func (w *Write) addEnds(ends []End) error {
 	return nil
 }
 
-func (w *Write) addEntities(entities []Entity, size *int) error {
+func (w *Write) addEntities(entities []graph.Entity, size *int) error {
 	seen := make(map[string]bool)
 	for i := range entities {
 		e, field := &entities[i], fmt.Sprintf("entities[%d]", i)
@@ -174,11 +157,11 @@ func (w *Write) addEntities(entities []Entity, size *int) error {
 			return err
 		}
 		var err error
-		if row.Properties, err = checkProperties(field, e.Properties, size, PropertyID); err != nil {
+		if row.Properties, err = checkProperties(field, e.Properties, size, graph.PropertyID); err != nil {
 			return err
 		}
-		if name, ok := e.Properties[PropertyName].(string); ok {
-			if row.Name = FoldName(name); len(row.Name) > MaxName || strings.ContainsRune(row.Name, 0) {
+		if name, ok := e.Properties[graph.PropertyName].(string); ok {
+			if row.Name = graph.FoldName(name); len(row.Name) > graph.MaxName || strings.ContainsRune(row.Name, 0) {
 				row.Name = ""
 			}
 		}
@@ -191,7 +174,7 @@ func (w *Write) addEntities(entities []Entity, size *int) error {
 	return nil
 }
 
-func (w *Write) addRelationships(relationships []Relationship, size *int) error {
+func (w *Write) addRelationships(relationships []graph.Relationship, size *int) error {
 	seen := make(map[string]bool)
 	for _, e := range w.Ends {
 		seen[e.ID] = true
@@ -213,7 +196,7 @@ func (w *Write) addRelationships(relationships []Relationship, size *int) error 
 }
 
 // newRelationship checks the fields of a relationship that a caller sets.
-func newRelationship(field string, r Relationship, size *int) (row RelationshipRow, err error) {
+func newRelationship(field string, r graph.Relationship, size *int) (row RelationshipRow, err error) {
 	for _, name := range []struct{ field, value string }{{"id", r.ID}, {"source", r.Source}, {"target", r.Target}} {
 		if err := checkName(field+"."+name.field, name.value); err != nil {
 			return row, err
@@ -232,7 +215,7 @@ func newRelationship(field string, r Relationship, size *int) (row RelationshipR
 	if !r.ValidTo.IsZero() && !r.ValidFrom.Before(r.ValidTo) {
 		return row, invalid("%s.validTo: must be after validFrom", field)
 	}
-	row.Properties, err = checkProperties(field, r.Properties, size, PropertyID, PropertyValidFrom, PropertyValidTo, PropertyRecordedAt)
+	row.Properties, err = checkProperties(field, r.Properties, size, graph.PropertyID, graph.PropertyValidFrom, graph.PropertyValidTo, graph.PropertyRecordedAt)
 	row.Relationship = r
 	row.Relationship.Properties = nil
 	return row, err
@@ -245,12 +228,12 @@ func checkProperties(field string, properties map[string]any, size *int, reserve
 			return "", invalid("%s.properties: %q is reserved", field, name)
 		}
 	}
-	text, err := jsonobject.Encode(properties, MaxProperties, MaxPropertiesDepth)
+	text, err := jsonobject.Encode(properties, graph.MaxProperties, graph.MaxPropertiesDepth)
 	if err != nil {
 		return "", invalid("%s.properties: %v", field, err)
 	}
-	if *size += len(text); *size > MaxWriteBytes {
-		return "", invalid("%s.properties: exceed %d bytes together with those before", field, MaxWriteBytes)
+	if *size += len(text); *size > graph.MaxWriteBytes {
+		return "", invalid("%s.properties: exceed %d bytes together with those before", field, graph.MaxWriteBytes)
 	}
 	return text, nil
 }

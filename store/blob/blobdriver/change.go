@@ -1,10 +1,12 @@
-package blob
+package blobdriver
 
 import (
 	"cmp"
 	"context"
 	"slices"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // change runs f with a live ref of the owner.
@@ -21,7 +23,7 @@ func checkRef(owner, ref string) error {
 		return err
 	}
 	if !validID(ref) {
-		return ErrNotFound
+		return blob.ErrNotFound
 	}
 	return nil
 }
@@ -35,13 +37,13 @@ func (b *Blobs) onRef(ref string, f func(tx Tx, row *RefRow, now time.Time) erro
 			return err
 		}
 		if !row.live(now) {
-			return ErrNotFound
+			return blob.ErrNotFound
 		}
 		return f(tx, &row, now)
 	}
 }
 
-// Delete implements Store.
+// Delete implements [blob.Store].
 func (b *Blobs) Delete(ctx context.Context, owner, ref string) error {
 	return b.change(ctx, owner, ref, removeRef)
 }
@@ -52,7 +54,7 @@ func removeRef(tx Tx, row *RefRow, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.SetUsage(Usage{Blobs: usage.Blobs - 1, Bytes: usage.Bytes - row.Size}); err != nil {
+	if err := tx.SetUsage(blob.Usage{Blobs: usage.Blobs - 1, Bytes: usage.Bytes - row.Size}); err != nil {
 		return err
 	}
 	content, err := tx.Content(row.Digest)
@@ -65,10 +67,10 @@ func removeRef(tx Tx, row *RefRow, now time.Time) error {
 	return tx.DeleteRef(row)
 }
 
-// Touch implements Store.
-func (b *Blobs) Touch(ctx context.Context, owner, ref string, ttl time.Duration) (info Info, err error) {
+// Touch implements [blob.Store].
+func (b *Blobs) Touch(ctx context.Context, owner, ref string, ttl time.Duration) (info blob.Info, err error) {
 	if err := checkTTL(ttl); err != nil {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	err = b.change(ctx, owner, ref, func(tx Tx, row *RefRow, now time.Time) error {
 		if info = row.Info; info.Expires.IsZero() {
@@ -84,7 +86,7 @@ func (b *Blobs) Touch(ctx context.Context, owner, ref string, ttl time.Duration)
 		return nil
 	})
 	if err != nil {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	return info, nil
 }
@@ -94,7 +96,7 @@ func expiry(now time.Time, ttl time.Duration) time.Time {
 	return now.Add(ttl).Truncate(time.Millisecond)
 }
 
-// Pin implements Store.
+// Pin implements [blob.Store].
 func (b *Blobs) Pin(ctx context.Context, owner, ref, holder string) error {
 	if err := checkHolder(holder); err != nil {
 		return err
@@ -108,14 +110,14 @@ func pin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
 		switch {
 		case slices.Contains(row.Holders, holder):
 			return nil
-		case len(row.Holders) >= MaxHolders:
-			return ErrHolders
+		case len(row.Holders) >= blob.MaxHolders:
+			return blob.ErrHolders
 		}
 		return tx.SetHolders(row, append(slices.Clip(row.Holders), holder), time.Time{})
 	}
 }
 
-// Unpin implements Store.
+// Unpin implements [blob.Store].
 func (b *Blobs) Unpin(ctx context.Context, owner, ref, holder string) error {
 	if err := checkHolder(holder); err != nil {
 		return err
@@ -141,7 +143,7 @@ func unpin(holder string) func(tx Tx, row *RefRow, now time.Time) error {
 // unpinBatch is the number of blobs that one transaction of UnpinAll unpins.
 const unpinBatch = 200
 
-// UnpinAll implements Store.
+// UnpinAll implements [blob.Store].
 func (b *Blobs) UnpinAll(ctx context.Context, owner, holder string) error {
 	if err := cmp.Or(checkOwner(owner), checkHolder(holder)); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package memory
+package memorydriver
 
 import (
 	"errors"
@@ -12,21 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
-)
-
-// Limits of long-term memory.
-const (
-	MaxScopePart      = 512      // bytes of each part of a Scope
-	MaxNamespaceDepth = 8        // levels of a namespace
-	MaxFactKey        = 512      // bytes of a key, and of an id
-	MaxContent        = 32 << 10 // bytes of a content
-	MaxMetadata       = 64 << 10 // bytes of the JSON of the metadata
-	MaxMetadataDepth  = 32       // nested objects and arrays
-	MaxEntities       = 32       // entities of a fact
-	MaxEntity         = 256      // bytes of the name of an entity
-	MaxQuery          = 8 << 10  // bytes of a query
-	DefaultLimit      = 10       // results
-	MaxLimit          = 1000     // results
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 func invalid(field, format string, args ...any) error {
@@ -44,16 +30,16 @@ func checkText(field, text string, limit int) error {
 	return nil
 }
 
-// Check returns the scope with its default, or an error that names the part and the rule.
-func (s Scope) Check() (Scope, error) {
+// CheckScope returns the scope with its default, or an error that names the part and the rule.
+func CheckScope(s memory.Scope) (memory.Scope, error) {
 	if s.Namespace == "" {
-		s.Namespace = DefaultNamespace
+		s.Namespace = memory.DefaultNamespace
 	}
 	for _, part := range []struct{ name, value string }{{"owner", s.Owner}, {"namespace", s.Namespace}, {"agent", s.Agent}} {
 		if part.value == "" {
 			return s, invalid(part.name, "must not be empty")
 		}
-		if err := checkText(part.name, part.value, MaxScopePart); err != nil {
+		if err := checkText(part.name, part.value, memory.MaxScopePart); err != nil {
 			return s, err
 		}
 	}
@@ -63,8 +49,8 @@ func (s Scope) Check() (Scope, error) {
 			return s, invalid("namespace", "%s has an empty level", a2a.Quote(s.Namespace))
 		}
 	}
-	if len(levels) > MaxNamespaceDepth {
-		return s, invalid("namespace", "has %d levels, limit is %d", len(levels), MaxNamespaceDepth)
+	if len(levels) > memory.MaxNamespaceDepth {
+		return s, invalid("namespace", "has %d levels, limit is %d", len(levels), memory.MaxNamespaceDepth)
 	}
 	return s, nil
 }
@@ -74,7 +60,7 @@ func CheckContent(content string) error {
 	if strings.TrimSpace(content) == "" {
 		return invalid("content", "must not be empty")
 	}
-	return checkText("content", content, MaxContent)
+	return checkText("content", content, memory.MaxContent)
 }
 
 // CheckID returns an error if an id cannot belong to a fact.
@@ -82,12 +68,12 @@ func CheckID(id string) error {
 	if id == "" {
 		return invalid("id", "must not be empty")
 	}
-	return checkText("id", id, MaxFactKey)
+	return checkText("id", id, memory.MaxFactKey)
 }
 
-// Check returns an error if a parameter is not valid, apart from the metadata; see
+// checkSave returns an error if a parameter is not valid, apart from the metadata; see
 // [EncodeMetadata].
-func (p SaveParams) Check() error {
+func checkSave(p memory.SaveParams) error {
 	switch {
 	case p.TTL < 0:
 		return invalid("ttl", "is %s, must not be negative", p.TTL)
@@ -102,17 +88,17 @@ func (p SaveParams) Check() error {
 	if err := CheckEntities(p.Entities); err != nil {
 		return err
 	}
-	return checkText("key", p.Key, MaxFactKey)
+	return checkText("key", p.Key, memory.MaxFactKey)
 }
 
 // CheckEntities returns an error if a fact cannot have entities with these names.
 func CheckEntities(names []string) error {
-	if len(names) > MaxEntities {
-		return invalid("entities", "are %d, limit is %d", len(names), MaxEntities)
+	if len(names) > memory.MaxEntities {
+		return invalid("entities", "are %d, limit is %d", len(names), memory.MaxEntities)
 	}
 	for i, name := range names {
 		field := fmt.Sprintf("entities[%d]", i)
-		if err := checkText(field, name, MaxEntity); err != nil {
+		if err := checkText(field, name, memory.MaxEntity); err != nil {
 			return err
 		}
 		if !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
@@ -130,11 +116,11 @@ func CheckTime(field string, t time.Time) error {
 	return nil
 }
 
-// Check returns the parameters with their defaults, or an error.
-func (p SearchParams) Check() (SearchParams, error) {
+// CheckSearch returns the parameters with their defaults, or an error.
+func CheckSearch(p memory.SearchParams) (memory.SearchParams, error) {
 	p.Limit = ClampLimit(p.Limit)
 	switch p.Mode {
-	case "", ModeLexical, ModeSemantic, ModeGraph, ModeHybrid:
+	case "", memory.ModeLexical, memory.ModeSemantic, memory.ModeGraph, memory.ModeHybrid:
 	default:
 		return p, invalid("mode", "%s is unknown, want lexical, semantic, graph or hybrid", a2a.Quote(string(p.Mode)))
 	}
@@ -151,7 +137,7 @@ func (p SearchParams) Check() (SearchParams, error) {
 		return p, invalidFilter(err)
 	}
 	p.Query = strings.TrimSpace(p.Query)
-	return p, checkText("query", p.Query, MaxQuery)
+	return p, checkText("query", p.Query, memory.MaxQuery)
 }
 
 // invalidFilter adds the code to an error of a filter.
@@ -168,13 +154,13 @@ func invalidFilter(err error) error {
 // ClampLimit returns the number of results for a limit.
 func ClampLimit(limit int) int {
 	if limit <= 0 {
-		return DefaultLimit
+		return memory.DefaultLimit
 	}
-	return min(limit, MaxLimit)
+	return min(limit, memory.MaxLimit)
 }
 
-// Check returns an error if a parameter is not valid, apart from the metadata.
-func (p UpdateParams) Check() error {
+// checkUpdateParams returns an error if a parameter is not valid, apart from the metadata.
+func checkUpdateParams(p memory.UpdateParams) error {
 	if p.Version < 0 {
 		return invalid("version", "is %d, must not be negative", p.Version)
 	}
@@ -184,29 +170,68 @@ func (p UpdateParams) Check() error {
 	return CheckContent(p.Content)
 }
 
-// Check returns the query with its default limit, or an error.
-func (q NamespaceQuery) Check() (NamespaceQuery, error) {
+// CheckNamespaces returns the query with its default limit, or an error.
+func CheckNamespaces(q memory.NamespaceQuery) (memory.NamespaceQuery, error) {
 	q.Limit = ClampLimit(q.Limit)
-	if _, err := (Scope{Owner: q.Owner, Agent: q.Agent}).Check(); err != nil {
+	if _, err := CheckScope((memory.Scope{Owner: q.Owner, Agent: q.Agent})); err != nil {
 		return q, err
 	}
-	if err := checkText("prefix", q.Prefix, MaxScopePart); err != nil {
+	if err := checkText("prefix", q.Prefix, memory.MaxScopePart); err != nil {
 		return q, err
 	}
-	return q, checkText("after", q.After, MaxScopePart)
+	return q, checkText("after", q.After, memory.MaxScopePart)
 }
 
 // CheckOwner returns an error if an owner is not valid.
 func CheckOwner(owner string) error {
-	_, err := Scope{Owner: owner, Agent: "a"}.Check()
+	_, err := CheckScope(memory.Scope{Owner: owner, Agent: "a"})
 	return err
 }
 
 // EncodeMetadata returns the JSON of metadata, "{}" if it is empty.
 func EncodeMetadata(metadata map[string]any) (string, error) {
-	text, err := jsonobject.Encode(metadata, MaxMetadata, MaxMetadataDepth)
+	text, err := jsonobject.Encode(metadata, memory.MaxMetadata, memory.MaxMetadataDepth)
 	if err != nil {
 		return "", invalid("metadata", "%v", err)
 	}
 	return text, nil
+}
+
+// CheckFacts returns the query with its defaults, or an error.
+func CheckFacts(q memory.FactQuery) (memory.FactQuery, error) {
+	q.Limit = ClampLimit(q.Limit)
+	if q.Namespace != "" && q.Agent == "" {
+		return q, invalid("namespace", "needs an agent")
+	}
+	scope := memory.Scope{Owner: q.Owner, Namespace: q.Namespace, Agent: q.Agent}
+	if scope.Agent == "" {
+		scope.Agent = "a"
+	}
+	_, err := CheckScope(scope)
+	return q, err
+}
+
+// PageStart returns the scope and the id after which the page starts.
+func PageStart(q memory.FactQuery) (agent, namespace, id string) {
+	if after := q.After; after.ID != "" {
+		return after.Scope.Agent, after.Scope.Namespace, after.ID
+	}
+	return q.Agent, q.Namespace, ""
+}
+
+// Matches reports whether a fact of a scope is one that q selects.
+func Matches(q memory.FactQuery, s memory.Scope) bool {
+	return s.Owner == q.Owner && (q.Agent == "" || s.Agent == q.Agent) && (q.Namespace == "" || s.Namespace == q.Namespace)
+}
+
+// CheckOnce returns an error with code invalid_params if an idempotency key is not valid: it is
+// UTF-8 without NUL, and not empty.
+func CheckOnce(once string) error {
+	switch {
+	case once == "" || strings.ContainsRune(once, 0) || !utf8.ValidString(once):
+		return a2a.Errorf(a2a.CodeInvalid, "memory: once: must be UTF-8, not empty and without NUL")
+	case len(once) > memory.MaxOnce:
+		return a2a.Errorf(a2a.CodeInvalid, "memory: once: has %d bytes, limit is %d", len(once), memory.MaxOnce)
+	}
+	return nil
 }

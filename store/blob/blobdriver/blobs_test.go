@@ -1,4 +1,4 @@
-package blob_test
+package blobdriver_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 )
 
@@ -21,11 +22,11 @@ var errFault = errors.New("fault")
 // faultyRefs fails transactions: before they commit, or afterwards, so that their outcome is
 // unknown to the caller.
 type faultyRefs struct {
-	blob.Refs
+	blobdriver.Refs
 	before, after bool
 }
 
-func (r *faultyRefs) Update(ctx context.Context, owner string, f func(tx blob.Tx) error) error {
+func (r *faultyRefs) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx) error) error {
 	if r.before {
 		return errFault
 	}
@@ -44,13 +45,13 @@ type fixture struct {
 	refs    *faultyRefs
 	objects *blobtest.Objects
 	now     time.Time
-	s       *blob.Blobs
+	s       *blobdriver.Blobs
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, refs: &faultyRefs{Refs: inmem.New().BlobRefs()}, objects: new(blobtest.Objects), now: time.Unix(1_800_000_000, 0)}
-	f.s = blob.New(blob.Config{Grace: time.Minute, OwnerBytes: 1000, Now: func() time.Time { return f.now }}, f.refs, f.objects)
+	f.s = blobdriver.New(blob.Config{Grace: time.Minute, OwnerBytes: 1000, Now: func() time.Time { return f.now }}, f.refs, f.objects)
 	return f
 }
 

@@ -1,27 +1,16 @@
-package blob
+package blobdriver
 
 import (
 	"encoding/hex"
+	"fmt"
 	"mime"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
-)
 
-// Limits of arguments. Lengths are in bytes.
-const (
-	MaxOwner       = 1024
-	MaxContentType = 255
-	MaxName        = 1024
-	MaxKey         = 512
-	MaxHolder      = 256
-	// MaxHolders is the maximum number of holders of a blob.
-	MaxHolders = 256
-	// MaxPage is the maximum size of a page of List.
-	MaxPage = 1000
-	// MaxTTL is the maximum TTL, 100 years.
-	MaxTTL = 100 * 365 * 24 * time.Hour
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 const (
@@ -29,8 +18,12 @@ const (
 	defaultPage        = 100
 )
 
-// complete checks p and sets its defaults.
-func (p *PutParams) complete(cfg *Config) error {
+func invalid(field, format string, args ...any) error {
+	return a2a.Errorf(a2a.CodeInvalid, "blob: %s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// completePut checks p and sets its defaults.
+func completePut(p *blob.PutParams, cfg *blob.Config) error {
 	if p.ContentType == "" {
 		p.ContentType = defaultContentType
 	}
@@ -38,8 +31,8 @@ func (p *PutParams) complete(cfg *Config) error {
 		p.TTL = cfg.TTL
 	}
 	for _, err := range []error{
-		checkOwner(p.Owner), checkContentType(p.ContentType), checkText("name", p.Name, MaxName),
-		checkText("idempotency key", p.IdempotencyKey, p.maxKey()), checkText("holder", p.Holder, MaxHolder), checkTTL(p.TTL),
+		checkOwner(p.Owner), checkContentType(p.ContentType), checkText("name", p.Name, blob.MaxName),
+		checkText("idempotency key", p.IdempotencyKey, maxKey(p)), checkText("holder", p.Holder, blob.MaxHolder), checkTTL(p.TTL),
 	} {
 		if err != nil {
 			return err
@@ -49,31 +42,31 @@ func (p *PutParams) complete(cfg *Config) error {
 	case p.Size < 0:
 		return invalid("size", "must not be negative (%d)", p.Size)
 	case p.Size > cfg.MaxSize:
-		return ErrTooLarge
+		return blob.ErrTooLarge
 	}
 	return nil
 }
 
 // maxKey is the maximum length of the idempotency key.
-func (p *PutParams) maxKey() int {
+func maxKey(p *blob.PutParams) int {
 	if p.KeyPerContent {
-		return MaxKey - len("/") - hex.EncodedLen(len(p.Digest))
+		return blob.MaxKey - len("/") - hex.EncodedLen(len(p.Digest))
 	}
-	return MaxKey
+	return blob.MaxKey
 }
 
 func checkOwner(owner string) error {
 	if owner == "" {
 		return invalid("owner", "must not be empty")
 	}
-	return checkText("owner", owner, MaxOwner)
+	return checkText("owner", owner, blob.MaxOwner)
 }
 
 func checkHolder(holder string) error {
 	if holder == "" {
 		return invalid("holder", "must not be empty")
 	}
-	return checkText("holder", holder, MaxHolder)
+	return checkText("holder", holder, blob.MaxHolder)
 }
 
 // checkText rejects what a database or a header cannot contain.
@@ -90,7 +83,7 @@ func checkText(field, text string, limit int) error {
 }
 
 func checkContentType(text string) error {
-	if err := checkText("content type", text, MaxContentType); err != nil {
+	if err := checkText("content type", text, blob.MaxContentType); err != nil {
 		return err
 	}
 	if kind, _, err := mime.ParseMediaType(text); err != nil || !strings.Contains(kind, "/") {
@@ -100,20 +93,20 @@ func checkContentType(text string) error {
 }
 
 func checkTTL(ttl time.Duration) error {
-	if ttl < 0 || ttl > MaxTTL {
-		return invalid("ttl", "must be between 0 and %v (%v)", MaxTTL, ttl)
+	if ttl < 0 || ttl > blob.MaxTTL {
+		return invalid("ttl", "must be between 0 and %v (%v)", blob.MaxTTL, ttl)
 	}
 	return nil
 }
 
-// complete checks p and sets its default.
-func (p *ListParams) complete() error {
+// completeList checks p and sets its default.
+func completeList(p *blob.ListParams) error {
 	if p.Limit == 0 {
 		p.Limit = defaultPage
 	}
 	switch {
-	case p.Limit < 0 || p.Limit > MaxPage:
-		return invalid("limit", "must be between 0 and %d (%d)", MaxPage, p.Limit)
+	case p.Limit < 0 || p.Limit > blob.MaxPage:
+		return invalid("limit", "must be between 0 and %d (%d)", blob.MaxPage, p.Limit)
 	case p.After != "" && !validID(p.After):
 		return invalid("after", "is not a ref")
 	}

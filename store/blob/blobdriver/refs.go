@@ -1,4 +1,4 @@
-package blob
+package blobdriver
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
 // Refs stores the rows of blobs. It is implemented by backends with transactions. It does not
@@ -22,18 +23,18 @@ type Refs interface {
 	FindKey(ctx context.Context, owner, key string) (RefRow, error)
 	// List returns up to p.Limit refs after p.After that expire after now or not at all, in the
 	// order of the refs.
-	List(ctx context.Context, p ListParams, now time.Time) ([]Info, error)
+	List(ctx context.Context, p blob.ListParams, now time.Time) ([]blob.Info, error)
 	// Held returns up to limit refs after a ref that a holder has pinned, in the order of the refs.
 	Held(ctx context.Context, owner, holder, after string, limit int) ([]string, error)
 	// Usage returns the usage of an owner.
-	Usage(ctx context.Context, owner string) (Usage, error)
+	Usage(ctx context.Context, owner string) (blob.Usage, error)
 	// Expired returns up to limit refs that expire at now or before, the earliest first.
 	Expired(ctx context.Context, now time.Time, limit int) ([]RefKey, error)
 	// Unreferenced returns up to limit contents without refs that were freed at a time or
 	// before, the earliest first.
 	Unreferenced(ctx context.Context, freed time.Time, limit int) ([]ContentKey, error)
 	// Known reports for each object whether a content names it.
-	Known(ctx context.Context, objects []Object) ([]bool, error)
+	Known(ctx context.Context, objects []blob.Object) ([]bool, error)
 }
 
 // TransactionalRefs is implemented by Refs that can change rows in the transaction of a change of a
@@ -46,8 +47,8 @@ type TransactionalRefs interface {
 
 // Tx reads and changes the rows of one owner. It sees its own changes.
 type Tx interface {
-	Usage() (Usage, error)
-	SetUsage(Usage) error
+	Usage() (blob.Usage, error)
+	SetUsage(blob.Usage) error
 	Ref(ref string) (RefRow, error)
 	RefOfKey(key string) (RefRow, error)
 	InsertRef(RefRow) error
@@ -56,24 +57,24 @@ type Tx interface {
 	SetHolders(row *RefRow, holders []string, expires time.Time) error
 	// DeleteRef removes a ref. row is as Ref returned it.
 	DeleteRef(row *RefRow) error
-	Content(d Digest) (ContentRow, error)
+	Content(d blob.Digest) (ContentRow, error)
 	// InsertContent adds a content. data is its bytes if it is inline; Refs keeps them unchanged.
 	InsertContent(row ContentRow, data []byte) error
 	// SetRefs replaces ContentRow.Refs and Freed.
-	SetRefs(d Digest, refs int64, freed time.Time) error
+	SetRefs(d blob.Digest, refs int64, freed time.Time) error
 	// DeleteContent removes a content and its inline bytes.
 	DeleteContent(row ContentRow) error
 }
 
 // RefRow is the row of a ref. Key is its idempotency key.
 type RefRow struct {
-	Info
+	blob.Info
 	Key string
 }
 
 // ContentRow is the row of a content: the bytes of one owner with one digest.
 type ContentRow struct {
-	Digest Digest
+	Digest blob.Digest
 	Size   int64
 	// Object names the bytes. Each upload has a name of its own.
 	Object string
@@ -99,12 +100,8 @@ type RefKey struct{ Owner, Ref string }
 // ContentKey identifies a content.
 type ContentKey struct {
 	Owner  string
-	Digest Digest
+	Digest blob.Digest
 }
-
-// Object identifies the bytes of a content. Names are unique over all owners and are never used
-// again.
-type Object struct{ Owner, Name string }
 
 // Contents stores objects. It is implemented by backends for large values, with constant memory
 // per call.
@@ -112,13 +109,13 @@ type Contents interface {
 	// Create stores what r returns as a new object. It is durable when Create returns nil. size
 	// is the number of bytes, -1 if it is unknown. After an error of r, or another error, Create
 	// removes what it has written if it can.
-	Create(ctx context.Context, o Object, r io.Reader, size int64) error
-	// Open returns a reader of length bytes from offset. It returns ErrCorrupt if the object does
+	Create(ctx context.Context, o blob.Object, r io.Reader, size int64) error
+	// Open returns a reader of length bytes from offset. It returns [blob.ErrCorrupt] if the object does
 	// not exist. It may return the error, or an early end of the content, from Read instead.
-	Open(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error)
+	Open(ctx context.Context, o blob.Object, offset, length int64) (io.ReadCloser, error)
 	// Remove removes an object. It does nothing if the object does not exist.
-	Remove(ctx context.Context, o Object) error
+	Remove(ctx context.Context, o blob.Object) error
 	// List returns up to limit objects after an object, in any stable order, including incomplete
 	// ones. It leaves Owner empty if Remove does not need it.
-	List(ctx context.Context, after Object, limit int) ([]Object, error)
+	List(ctx context.Context, after blob.Object, limit int) ([]blob.Object, error)
 }

@@ -1,13 +1,15 @@
-package blob
+package blobdriver
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Sweep implements Maintenance.
-func (b *Blobs) Sweep(ctx context.Context, now time.Time, limit int) (s Swept, err error) {
+// Sweep implements [blob.Maintenance].
+func (b *Blobs) Sweep(ctx context.Context, now time.Time, limit int) (s blob.Swept, err error) {
 	if limit < 1 {
 		return s, invalid("limit", "must be positive (%d)", limit)
 	}
@@ -87,12 +89,12 @@ func (b *Blobs) removeContent(ctx context.Context, k ContentKey, now time.Time) 
 	if row.Inline {
 		return true, nil
 	}
-	return true, b.contents.Remove(ctx, Object{Owner: k.Owner, Name: row.Object})
+	return true, b.contents.Remove(ctx, blob.Object{Owner: k.Owner, Name: row.Object})
 }
 
-// RemoveOrphans implements Maintenance. Objects with names that are no ids remain, because no
+// RemoveOrphans implements [blob.Maintenance]. Objects with names that are no ids remain, because no
 // upload made them.
-func (b *Blobs) RemoveOrphans(ctx context.Context, now time.Time, after Object, limit int) (o Orphans, err error) {
+func (b *Blobs) RemoveOrphans(ctx context.Context, now time.Time, after blob.Object, limit int) (o blob.Orphans, err error) {
 	if limit < 1 {
 		return o, invalid("limit", "must be positive (%d)", limit)
 	}

@@ -1,4 +1,4 @@
-package blob
+package blobdriver
 
 import (
 	"errors"
@@ -6,21 +6,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Transactional is implemented by stores that can change rows as part of a change of a task; see
-// [store.Effect]. The methods return an error if their arguments are invalid, or if the rows do not
-// belong to such a store.
-type Transactional interface {
-	// PinEffect pins a blob like Pin. Applying it fails with [ErrNotFound] or [ErrHolders].
-	PinEffect(owner, ref, holder string) (store.Effect, error)
-	// UnpinEffect unpins a blob like Unpin, and DeleteEffect removes one like Delete. A blob that does
-	// not exist is no error.
-	UnpinEffect(owner, ref, holder string) (store.Effect, error)
-	DeleteEffect(owner, ref string) (store.Effect, error)
-}
-
-var _ Transactional = (*Blobs)(nil)
+var _ blob.Transactional = (*Blobs)(nil)
 
 // effect returns an effect on a blob. With ifExists it does nothing if the blob does not exist.
 func (b *Blobs) effect(owner, ref string, ifExists bool, f func(tx Tx, row *RefRow, now time.Time) error) (store.Effect, error) {
@@ -34,14 +23,14 @@ func (b *Blobs) effect(owner, ref string, ifExists bool, f func(tx Tx, row *RefR
 	apply := b.onRef(ref, f)
 	return refs.Effect(owner, func(tx Tx) error {
 		err := apply(tx)
-		if ifExists && errors.Is(err, ErrNotFound) {
+		if ifExists && errors.Is(err, blob.ErrNotFound) {
 			return nil
 		}
 		return err
 	}), nil
 }
 
-// PinEffect implements Transactional.
+// PinEffect implements [blob.Transactional].
 func (b *Blobs) PinEffect(owner, ref, holder string) (store.Effect, error) {
 	if err := checkHolder(holder); err != nil {
 		return nil, err
@@ -49,7 +38,7 @@ func (b *Blobs) PinEffect(owner, ref, holder string) (store.Effect, error) {
 	return b.effect(owner, ref, false, pin(holder))
 }
 
-// UnpinEffect implements Transactional.
+// UnpinEffect implements [blob.Transactional].
 func (b *Blobs) UnpinEffect(owner, ref, holder string) (store.Effect, error) {
 	if err := checkHolder(holder); err != nil {
 		return nil, err
@@ -57,7 +46,7 @@ func (b *Blobs) UnpinEffect(owner, ref, holder string) (store.Effect, error) {
 	return b.effect(owner, ref, true, unpin(holder))
 }
 
-// DeleteEffect implements Transactional.
+// DeleteEffect implements [blob.Transactional].
 func (b *Blobs) DeleteEffect(owner, ref string) (store.Effect, error) {
 	return b.effect(owner, ref, true, removeRef)
 }

@@ -1,4 +1,4 @@
-package blob
+package blobdriver
 
 import (
 	"crypto/rand"

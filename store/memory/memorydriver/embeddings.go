@@ -1,4 +1,4 @@
-package memory
+package memorydriver
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 const (
@@ -50,7 +51,7 @@ func (e Embedding) Cosine(v []float32) float64 {
 
 // Embeddings computes embeddings for a store. It is safe for concurrent use.
 type Embeddings struct {
-	embedder Embedder
+	embedder memory.Embedder
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -60,7 +61,7 @@ type Embeddings struct {
 }
 
 // NewEmbeddings returns the embeddings of a store.
-func NewEmbeddings(cfg LongTermConfig) *Embeddings {
+func NewEmbeddings(cfg memory.LongTermConfig) *Embeddings {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -72,34 +73,34 @@ type Plan struct {
 	Lexical, Graph bool
 	// Embedding is the embedding of the query, nil if embeddings are not compared.
 	Embedding *Embedding
-	// Fallback is as in [Results].
+	// Fallback is as in [memory.Results].
 	Fallback string
 }
 
 // Modes returns the kinds of search of the plan.
-func (p *Plan) Modes() (modes []Mode) {
+func (p *Plan) Modes() (modes []memory.Mode) {
 	if p.Lexical {
-		modes = append(modes, ModeLexical)
+		modes = append(modes, memory.ModeLexical)
 	}
 	if p.Embedding != nil {
-		modes = append(modes, ModeSemantic)
+		modes = append(modes, memory.ModeSemantic)
 	}
 	if p.Graph {
-		modes = append(modes, ModeGraph)
+		modes = append(modes, memory.ModeGraph)
 	}
 	return modes
 }
 
-// Plan returns how a search ranks facts, or ErrNoEmbedder. p was checked.
-func (e *Embeddings) Plan(ctx context.Context, p SearchParams) (Plan, error) {
+// Plan returns how a search ranks facts, or [memory.ErrNoEmbedder]. p was checked.
+func (e *Embeddings) Plan(ctx context.Context, p memory.SearchParams) (Plan, error) {
 	plan := Plan{
-		Lexical: p.Mode != ModeSemantic && p.Mode != ModeGraph,
-		Graph:   p.Mode != ModeSemantic && p.Mode != ModeLexical,
+		Lexical: p.Mode != memory.ModeSemantic && p.Mode != memory.ModeGraph,
+		Graph:   p.Mode != memory.ModeSemantic && p.Mode != memory.ModeLexical,
 	}
 	switch {
 	case e.embedder == nil && p.Mode.NeedsEmbedder():
-		return plan, ErrNoEmbedder
-	case e.embedder == nil || p.Mode == ModeLexical || p.Mode == ModeGraph || p.Query == "":
+		return plan, memory.ErrNoEmbedder
+	case e.embedder == nil || p.Mode == memory.ModeLexical || p.Mode == memory.ModeGraph || p.Query == "":
 		return plan, nil
 	}
 	all, err := e.embed(ctx, []string{p.Query})
@@ -131,11 +132,11 @@ func (e *Embeddings) Content(ctx context.Context, content string) (Embedding, er
 }
 
 // Models returns the smallest and the greatest name that the model of embeddings may have, or
-// ErrNoEmbedder. They are equal once an embedding has shown the dimension. Facts of other models are
+// [memory.ErrNoEmbedder]. They are equal once an embedding has shown the dimension. Facts of other models are
 // pending.
 func (e *Embeddings) Models() (first, last string, err error) {
 	if e.embedder == nil {
-		return "", "", ErrNoEmbedder
+		return "", "", memory.ErrNoEmbedder
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,4 +1,4 @@
-package graph
+package graphdriver
 
 import (
 	"fmt"
@@ -7,25 +7,26 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 // Restored is what an export contains, checked and encoded.
 type Restored struct {
-	Key      Key
+	Key      graph.Key
 	Entities []EntityRow
 	// Relationships have their versions, oldest first.
 	Relationships [][]RelationshipRow
 }
 
 // NewRestored checks the arguments of Restore.
-func NewRestored(k Key, entities []Entity, versions []Relationship) (*Restored, error) {
-	k, err := k.Check()
+func NewRestored(k graph.Key, entities []graph.Entity, versions []graph.Relationship) (*Restored, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return nil, err
 	}
-	alone := len(entities) == 0 && !slices.ContainsFunc(versions, func(r Relationship) bool { return r.ID != versions[0].ID })
-	if !alone && (len(entities) > MaxWrite || len(versions) > MaxWrite) {
-		return nil, invalid("restore: %d entities and %d versions, limit is %d of each", len(entities), len(versions), MaxWrite)
+	alone := len(entities) == 0 && !slices.ContainsFunc(versions, func(r graph.Relationship) bool { return r.ID != versions[0].ID })
+	if !alone && (len(entities) > graph.MaxWrite || len(versions) > graph.MaxWrite) {
+		return nil, invalid("restore: %d entities and %d versions, limit is %d of each", len(entities), len(versions), graph.MaxWrite)
 	}
 	size, w := 0, Write{Key: k}
 	if err := w.addEntities(entities, &size); err != nil {

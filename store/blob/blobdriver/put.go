@@ -1,4 +1,4 @@
-package blob
+package blobdriver
 
 import (
 	"bytes"
@@ -9,15 +9,17 @@ import (
 	"hash"
 	"io"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Put implements Store. It stores the content, then commits the rows that refer to it.
-func (b *Blobs) Put(ctx context.Context, r io.Reader, p PutParams) (Info, error) {
-	if err := p.complete(&b.cfg); err != nil {
-		return Info{}, err
+// Put implements [blob.Store]. It stores the content, then commits the rows that refer to it.
+func (b *Blobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blob.Info, error) {
+	if err := completePut(&p, &b.cfg); err != nil {
+		return blob.Info{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	start := b.now()
 	repeated, err := b.repeated(ctx, &p, start)
@@ -30,31 +32,31 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader, p PutParams) (Info, error)
 			err = b.checkQuota(usage, p.Size)
 		}
 		if err != nil {
-			return Info{}, err
+			return blob.Info{}, err
 		}
 	}
-	u := &upload{params: &p, start: start, object: Object{Owner: p.Owner, Name: newID(start, 0)}}
+	u := &upload{params: &p, start: start, object: blob.Object{Owner: p.Owner, Name: newID(start, 0)}}
 	if err := b.receive(ctx, u, r); err != nil {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	return b.commit(ctx, u)
 }
 
 // repeated returns the blob with the idempotency key of p, if it exists.
-func (b *Blobs) repeated(ctx context.Context, p *PutParams, now time.Time) (Info, error) {
-	key := p.key(p.Digest)
+func (b *Blobs) repeated(ctx context.Context, p *blob.PutParams, now time.Time) (blob.Info, error) {
+	key := storedKey(p, p.Digest)
 	if key == "" {
-		return Info{}, nil
+		return blob.Info{}, nil
 	}
 	row, err := b.refs.FindKey(ctx, p.Owner, key)
 	if err != nil || !row.live(now) {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	return row.repeat(p.Digest)
 }
 
-// key returns the stored idempotency key of a content, "" if there is none or the content is not known.
-func (p *PutParams) key(d Digest) string {
+// storedKey returns the stored idempotency key of a content, "" if there is none or the content is not known.
+func storedKey(p *blob.PutParams, d blob.Digest) string {
 	switch {
 	case p.IdempotencyKey == "" || !p.KeyPerContent:
 		return p.IdempotencyKey
@@ -65,35 +67,35 @@ func (p *PutParams) key(d Digest) string {
 }
 
 // repeat returns the blob as the result of a repeated Put.
-func (r *RefRow) repeat(want Digest) (Info, error) {
+func (r *RefRow) repeat(want blob.Digest) (blob.Info, error) {
 	if !want.IsZero() && want != r.Digest {
-		return Info{}, ErrConflict
+		return blob.Info{}, blob.ErrConflict
 	}
 	return r.Info, nil
 }
 
 // checkQuota returns an error if a blob of a size exceeds a quota.
-func (b *Blobs) checkQuota(u Usage, size int64) error {
+func (b *Blobs) checkQuota(u blob.Usage, size int64) error {
 	if limit := b.cfg.OwnerBlobs; limit > 0 && u.Blobs >= limit {
-		return &QuotaError{Resource: "blobs", Limit: limit, Used: u.Blobs, Wanted: 1}
+		return &blob.QuotaError{Resource: "blobs", Limit: limit, Used: u.Blobs, Wanted: 1}
 	}
 	if limit := b.cfg.OwnerBytes; limit > 0 && u.Bytes > limit-size {
-		return &QuotaError{Resource: "bytes", Limit: limit, Used: u.Bytes, Wanted: size}
+		return &blob.QuotaError{Resource: "bytes", Limit: limit, Used: u.Bytes, Wanted: size}
 	}
 	return nil
 }
 
 // upload is content that has been received and has no ref yet.
 type upload struct {
-	params *PutParams
+	params *blob.PutParams
 	start  time.Time
-	object Object
+	object blob.Object
 	size   int64
-	digest Digest
+	digest blob.Digest
 	inline bool
 	data   []byte // if inline
 	// restored is the description of a blob that is imported, nil for a new one.
-	restored *Info
+	restored *blob.Info
 }
 
 // maxGrow is the maximum size for which memory is reserved before the content arrives.
@@ -101,9 +103,9 @@ const maxGrow = 1 << 20
 
 // receive reads the content and stores it, unless it is small enough to be inline.
 func (b *Blobs) receive(ctx context.Context, u *upload, r io.Reader) error {
-	in := &receiver{ctx: ctx, r: r, hash: sha256.New(), limit: b.cfg.MaxSize, over: ErrTooLarge}
+	in := &receiver{ctx: ctx, r: r, hash: sha256.New(), limit: b.cfg.MaxSize, over: blob.ErrTooLarge}
 	if u.params.Size > 0 {
-		in.limit, in.over = u.params.Size, ErrSize
+		in.limit, in.over = u.params.Size, blob.ErrSize
 	}
 	var head bytes.Buffer
 	if n := u.params.Size; n <= min(b.cfg.Inline, maxGrow) {
@@ -130,9 +132,9 @@ func (b *Blobs) receive(ctx context.Context, u *upload, r io.Reader) error {
 	switch {
 	case err != nil:
 	case u.params.Size != 0 && u.size != u.params.Size:
-		err = ErrSize
+		err = blob.ErrSize
 	case !u.params.Digest.IsZero() && u.digest != u.params.Digest:
-		err = ErrDigest
+		err = blob.ErrDigest
 	}
 	if err != nil {
 		b.discard(ctx, u)
@@ -156,10 +158,10 @@ func (b *Blobs) discard(ctx context.Context, u *upload) {
 
 // commit adds a ref to an upload. If the owner has the content already, the upload is discarded.
 // If the outcome of the transaction is unknown, it is kept: the rows may refer to it.
-func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
+func (b *Blobs) commit(ctx context.Context, u *upload) (info blob.Info, err error) {
 	var used bool // the rows refer to the upload
 	var rejected error
-	ref, key := b.ids.next(b.now()), u.params.key(u.digest)
+	ref, key := b.ids.next(b.now()), storedKey(u.params, u.digest)
 	err = b.refs.Update(ctx, u.params.Owner, func(tx Tx) error {
 		used, rejected = false, nil
 		now := b.now()
@@ -191,22 +193,22 @@ func (b *Blobs) commit(ctx context.Context, u *upload) (info Info, err error) {
 		if err := tx.InsertRef(RefRow{Info: info, Key: key}); err != nil {
 			return err
 		}
-		return tx.SetUsage(Usage{Blobs: usage.Blobs + 1, Bytes: usage.Bytes + u.size})
+		return tx.SetUsage(blob.Usage{Blobs: usage.Blobs + 1, Bytes: usage.Bytes + u.size})
 	})
 	if err == nil && !used || err != nil && rejected != nil {
 		b.discard(ctx, u)
 	}
 	if err != nil {
-		return Info{}, err
+		return blob.Info{}, err
 	}
 	return info, nil
 }
 
 // admit returns an error if an upload must not be committed. An orphan is removed only after
 // twice the time that an upload may take, so no upload that is committed is an orphan.
-func (b *Blobs) admit(u *upload, usage Usage, now time.Time) error {
+func (b *Blobs) admit(u *upload, usage blob.Usage, now time.Time) error {
 	if !u.inline && now.Sub(u.start) > b.cfg.Grace {
-		return ErrTooSlow
+		return blob.ErrTooSlow
 	}
 	return b.checkQuota(usage, u.size)
 }
@@ -238,14 +240,14 @@ func addContent(tx Tx, u *upload) (used bool, err error) {
 }
 
 // info returns the description of the blob of an upload.
-func (u *upload) info(ref string, now time.Time) Info {
+func (u *upload) info(ref string, now time.Time) blob.Info {
 	if u.restored != nil {
 		info := *u.restored
 		info.Size, info.Digest = u.size, u.digest
 		return info
 	}
 	p := u.params
-	info := Info{
+	info := blob.Info{
 		Ref: ref, Size: u.size, Digest: u.digest, ContentType: p.ContentType, Name: p.Name, TTL: p.TTL.Truncate(time.Millisecond),
 		Created: now, Expires: expiry(now, p.TTL),
 	}
@@ -302,7 +304,7 @@ func (r *receiver) end() error {
 			break
 		}
 		if n, _ := r.Read(make([]byte, 1)); n > 0 {
-			return ErrSize
+			return blob.ErrSize
 		}
 	}
 	switch {

@@ -1,4 +1,4 @@
-package graph
+package graphdriver
 
 import (
 	"errors"
@@ -12,47 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
-)
-
-// Limits. Sizes are in bytes.
-const (
-	// MaxName limits owners, graphs, ids and the names of entities that are found.
-	MaxName = 512
-	// MaxLabel limits labels and types.
-	MaxLabel = 63
-	// MaxProperties limits the JSON of properties, MaxPropertiesDepth its levels.
-	MaxProperties      = 64 << 10
-	MaxPropertiesDepth = 32
-	// MaxWrite limits each list of a [Batch], and MaxWriteBytes the properties of all of them.
-	MaxWrite      = 1000
-	MaxWriteBytes = 16 << 20
-	// MaxIDs limits the ids and names of a read, MaxTypes its types and labels.
-	MaxIDs   = 1000
-	MaxTypes = 100
-	// MaxDepth limits the distance of a walk. StartsOnly is the depth of a walk that does not leave its starts.
-	MaxDepth   = 16
-	StartsOnly = -1
-	// Limits of a walk.
-	DefaultEntities      = 1000
-	MaxEntities          = 100_000
-	DefaultRelationships = 10_000
-	MaxRelationships     = 500_000
-	// MaxResult limits the JSON of the properties of a result.
-	MaxResult = 64 << 20
-	// DefaultLimit and MaxLimit are numbers of entities, relationships or graphs of a list.
-	DefaultLimit = 100
-	MaxLimit     = 1000
-)
-
-// Limits of queries in Cypher.
-const (
-	MaxQuery       = 64 << 10 // bytes of a query, and of its params
-	DefaultRows    = 1000
-	MaxRows        = 100_000
-	DefaultSteps   = 1_000_000
-	MaxSteps       = 100_000_000
-	DefaultTimeout = 10 * time.Second
-	MaxTimeout     = 5 * time.Minute
+	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 func invalid(format string, args ...any) error {
@@ -75,7 +35,7 @@ func checkName(field, name string) error {
 	if name == "" {
 		return invalid("%s: must not be empty", field)
 	}
-	if rule := textRule(name, MaxName); rule != "" {
+	if rule := textRule(name, graph.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -98,8 +58,8 @@ func checkLabel(field, label string) error {
 	if label == "" {
 		return invalid("%s: must not be empty", field)
 	}
-	if len(label) > MaxLabel {
-		return invalid("%s: has %d bytes, limit is %d", field, len(label), MaxLabel)
+	if len(label) > graph.MaxLabel {
+		return invalid("%s: has %d bytes, limit is %d", field, len(label), graph.MaxLabel)
 	}
 	for i, c := range []byte(label) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
@@ -114,8 +74,8 @@ func checkLabel(field, label string) error {
 func IsLabel(text string) bool { return checkLabel("", text) == nil }
 
 func checkLabels(field string, labels []string) error {
-	if len(labels) > MaxTypes {
-		return invalid("%s: are %d, limit is %d", field, len(labels), MaxTypes)
+	if len(labels) > graph.MaxTypes {
+		return invalid("%s: are %d, limit is %d", field, len(labels), graph.MaxTypes)
 	}
 	for i, label := range labels {
 		if err := checkLabel(fmt.Sprintf("%s[%d]", field, i), label); err != nil {
@@ -128,10 +88,10 @@ func checkLabels(field string, labels []string) error {
 // CheckOwner returns an error if an owner is not valid.
 func CheckOwner(owner string) error { return checkName("owner", owner) }
 
-// Check returns the key with its default, or an error.
-func (k Key) Check() (Key, error) {
+// CheckKey returns the key with its default, or an error.
+func CheckKey(k graph.Key) (graph.Key, error) {
 	if k.Graph == "" {
-		k.Graph = DefaultGraph
+		k.Graph = graph.DefaultGraph
 	}
 	if err := CheckOwner(k.Owner); err != nil {
 		return k, err
@@ -139,18 +99,18 @@ func (k Key) Check() (Key, error) {
 	return k, checkName("graph", k.Graph)
 }
 
-// CheckIDs returns the key with its default, or an error if it or one of up to [MaxIDs] ids is not
+// CheckIDs returns the key with its default, or an error if it or one of up to [graph.MaxIDs] ids is not
 // valid.
-func CheckIDs(k Key, ids ...string) (Key, error) {
-	k, err := k.Check()
+func CheckIDs(k graph.Key, ids ...string) (graph.Key, error) {
+	k, err := CheckKey(k)
 	if err == nil {
-		err = checkNames("ids", ids, MaxIDs)
+		err = checkNames("ids", ids, graph.MaxIDs)
 	}
 	return k, err
 }
 
-// Check returns the params with their defaults, or an error.
-func (p ListParams) Check() (ListParams, error) {
+// CheckList returns the params with their defaults, or an error.
+func CheckList(p graph.ListParams) (graph.ListParams, error) {
 	err := CheckOwner(p.Owner)
 	if err == nil {
 		p.Limit, err = checkPage(p.After, p.Limit)
@@ -160,10 +120,10 @@ func (p ListParams) Check() (ListParams, error) {
 
 // checkPage checks the position and returns the limit of a page.
 func checkPage(after string, limit int) (int, error) {
-	if rule := textRule(after, MaxName); rule != "" {
+	if rule := textRule(after, graph.MaxName); rule != "" {
 		return 0, invalid("after: %s", rule)
 	}
-	return checkLimit("limit", limit, DefaultLimit, MaxLimit)
+	return checkLimit("limit", limit, graph.DefaultLimit, graph.MaxLimit)
 }
 
 func checkLimit(field string, limit, byDefault, most int) (int, error) {
@@ -184,8 +144,8 @@ func CheckTime(field string, t time.Time) error {
 	return nil
 }
 
-// check returns the moment with times as they are stored.
-func (m Moment) check() (Moment, error) {
+// checkMoment returns the moment with times as they are stored.
+func checkMoment(m graph.Moment) (graph.Moment, error) {
 	if err := CheckTime("moment.asOf", m.AsOf); err != nil {
 		return m, err
 	}
@@ -193,11 +153,11 @@ func (m Moment) check() (Moment, error) {
 	return m, CheckTime("moment.knownAt", m.KnownAt)
 }
 
-func (w Walk) check() (Walk, error) {
+func checkWalk(w graph.Walk) (graph.Walk, error) {
 	if w.Direction == "" {
-		w.Direction = Both
+		w.Direction = graph.Both
 	}
-	if !slices.Contains([]Direction{Both, Out, In}, w.Direction) {
+	if !slices.Contains([]graph.Direction{graph.Both, graph.Out, graph.In}, w.Direction) {
 		return w, invalid("direction: %s is unknown", a2a.Quote(string(w.Direction)))
 	}
 	if err := checkLabels("types", w.Types); err != nil {
@@ -213,41 +173,41 @@ func (w Walk) check() (Walk, error) {
 		return w, err
 	}
 	var err error
-	w.Moment, err = w.Moment.check()
+	w.Moment, err = checkMoment(w.Moment)
 	return w, err
 }
 
-// Check returns the key and the params with their defaults, or an error.
-func (p NeighborParams) Check(k Key) (Key, NeighborParams, error) {
-	k, err := k.Check()
+// CheckNeighbors returns the key and the params with their defaults, or an error.
+func CheckNeighbors(k graph.Key, p graph.NeighborParams) (graph.Key, graph.NeighborParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
 	switch {
 	case len(p.IDs) == 0:
-		return k, p, invalid("ids: are 0, want 1 to %d", MaxIDs)
-	case p.Depth < StartsOnly || p.Depth > MaxDepth:
-		return k, p, invalid("depth: is %d, want %d to %d", p.Depth, StartsOnly, MaxDepth)
+		return k, p, invalid("ids: are 0, want 1 to %d", graph.MaxIDs)
+	case p.Depth < graph.StartsOnly || p.Depth > graph.MaxDepth:
+		return k, p, invalid("depth: is %d, want %d to %d", p.Depth, graph.StartsOnly, graph.MaxDepth)
 	}
 	if p.Depth == 0 {
 		p.Depth = 1
 	}
-	if err := checkNames("ids", p.IDs, MaxIDs); err != nil {
+	if err := checkNames("ids", p.IDs, graph.MaxIDs); err != nil {
 		return k, p, err
 	}
-	if p.MaxEntities, err = checkLimit("maxEntities", p.MaxEntities, DefaultEntities, MaxEntities); err != nil {
+	if p.MaxEntities, err = checkLimit("maxEntities", p.MaxEntities, graph.DefaultEntities, graph.MaxEntities); err != nil {
 		return k, p, err
 	}
-	if p.MaxRelationships, err = checkLimit("maxRelationships", p.MaxRelationships, DefaultRelationships, MaxRelationships); err != nil {
+	if p.MaxRelationships, err = checkLimit("maxRelationships", p.MaxRelationships, graph.DefaultRelationships, graph.MaxRelationships); err != nil {
 		return k, p, err
 	}
-	p.Walk, err = p.check()
+	p.Walk, err = checkWalk(p.Walk)
 	return k, p, err
 }
 
-// Check returns the key and the params with their defaults, or an error.
-func (p PathParams) Check(k Key) (Key, PathParams, error) {
-	k, err := k.Check()
+// CheckPath returns the key and the params with their defaults, or an error.
+func CheckPath(k graph.Key, p graph.PathParams) (graph.Key, graph.PathParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
@@ -257,28 +217,28 @@ func (p PathParams) Check(k Key) (Key, PathParams, error) {
 	if err := checkName("to", p.To); err != nil {
 		return k, p, err
 	}
-	if p.MaxDepth, err = checkLimit("maxDepth", p.MaxDepth, MaxDepth, MaxDepth); err != nil {
+	if p.MaxDepth, err = checkLimit("maxDepth", p.MaxDepth, graph.MaxDepth, graph.MaxDepth); err != nil {
 		return k, p, err
 	}
-	p.Walk, err = p.check()
+	p.Walk, err = checkWalk(p.Walk)
 	return k, p, err
 }
 
-// Check returns the key and the params with their defaults, or an error. Names are folded.
-func (p FindParams) Check(k Key) (Key, FindParams, error) {
-	k, err := k.Check()
+// CheckFind returns the key and the params with their defaults, or an error. Names are folded.
+func CheckFind(k graph.Key, p graph.FindParams) (graph.Key, graph.FindParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
 	if err := checkLabels("labels", p.Labels); err != nil {
 		return k, p, err
 	}
-	if err := checkNames("names", p.Names, MaxIDs); err != nil {
+	if err := checkNames("names", p.Names, graph.MaxIDs); err != nil {
 		return k, p, err
 	}
 	p.Names = slices.Clone(p.Names)
 	for i, name := range p.Names {
-		p.Names[i] = FoldName(name)
+		p.Names[i] = graph.FoldName(name)
 	}
 	if err := filterError("filter", p.Filter.Check()); err != nil {
 		return k, p, err
@@ -287,9 +247,9 @@ func (p FindParams) Check(k Key) (Key, FindParams, error) {
 	return k, p, err
 }
 
-// Check returns the key and the params with their defaults, or an error.
-func (p FindRelationshipParams) Check(k Key) (Key, FindRelationshipParams, error) {
-	k, err := k.Check()
+// CheckFindRelationships returns the key and the params with their defaults, or an error.
+func CheckFindRelationships(k graph.Key, p graph.FindRelationshipParams) (graph.Key, graph.FindRelationshipParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
@@ -299,42 +259,42 @@ func (p FindRelationshipParams) Check(k Key) (Key, FindRelationshipParams, error
 	if err := filterError("filter", p.Filter.Check()); err != nil {
 		return k, p, err
 	}
-	if p.Moment, err = p.Moment.check(); err != nil {
+	if p.Moment, err = checkMoment(p.Moment); err != nil {
 		return k, p, err
 	}
 	p.Limit, err = checkPage(p.After, p.Limit)
 	return k, p, err
 }
 
-// Check returns the key and the params with their defaults, or an error.
-func (p CypherParams) Check(k Key) (Key, CypherParams, error) {
-	k, err := k.Check()
+// CheckCypher returns the key and the params with their defaults, or an error.
+func CheckCypher(k graph.Key, p graph.CypherParams) (graph.Key, graph.CypherParams, error) {
+	k, err := CheckKey(k)
 	if err != nil {
 		return k, p, err
 	}
 	if strings.TrimSpace(p.Query) == "" {
 		return k, p, invalid("query: must not be empty")
 	}
-	if rule := textRule(p.Query, MaxQuery); rule != "" {
+	if rule := textRule(p.Query, graph.MaxQuery); rule != "" {
 		return k, p, invalid("query: %s", rule)
 	}
-	if _, err := jsonobject.Encode(p.Params, MaxQuery, MaxPropertiesDepth); err != nil {
+	if _, err := jsonobject.Encode(p.Params, graph.MaxQuery, graph.MaxPropertiesDepth); err != nil {
 		return k, p, invalid("params: %v", err)
 	}
-	if p.MaxRows, err = checkLimit("maxRows", p.MaxRows, DefaultRows, MaxRows); err != nil {
+	if p.MaxRows, err = checkLimit("maxRows", p.MaxRows, graph.DefaultRows, graph.MaxRows); err != nil {
 		return k, p, err
 	}
 	switch {
 	case p.MaxSteps == 0:
-		p.MaxSteps = DefaultSteps
-	case p.MaxSteps < 0 || p.MaxSteps > MaxSteps:
-		return k, p, invalid("maxSteps: is %d, want 1 to %d", p.MaxSteps, MaxSteps)
+		p.MaxSteps = graph.DefaultSteps
+	case p.MaxSteps < 0 || p.MaxSteps > graph.MaxSteps:
+		return k, p, invalid("maxSteps: is %d, want 1 to %d", p.MaxSteps, graph.MaxSteps)
 	}
 	switch {
 	case p.Timeout == 0:
-		p.Timeout = DefaultTimeout
-	case p.Timeout < 0 || p.Timeout > MaxTimeout:
-		return k, p, invalid("timeout: is %s, want up to %s", p.Timeout, MaxTimeout)
+		p.Timeout = graph.DefaultTimeout
+	case p.Timeout < 0 || p.Timeout > graph.MaxTimeout:
+		return k, p, invalid("timeout: is %s, want up to %s", p.Timeout, graph.MaxTimeout)
 	}
 	return k, p, nil
 }

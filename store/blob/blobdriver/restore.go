@@ -1,30 +1,23 @@
-package blob
+package blobdriver
 
 import (
 	"context"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// Restorer is implemented by stores into which blobs can be imported.
-type Restorer interface {
-	// Restore stores a blob with the ref, the times and the holders that it had in another store.
-	// If the owner has a blob with the ref, it does not read r, and returns nil for the same
-	// content and ErrConflict for another. It returns ErrSize or ErrDigest if r has other content
-	// than info describes.
-	Restore(ctx context.Context, owner string, info Info, r io.Reader) error
-}
+var _ blob.Restorer = (*Blobs)(nil)
 
-var _ Restorer = (*Blobs)(nil)
-
-// Restore implements Restorer.
-func (b *Blobs) Restore(ctx context.Context, owner string, info Info, r io.Reader) error {
-	p := PutParams{Owner: owner, ContentType: info.ContentType, Name: info.Name, TTL: info.TTL, Size: info.Size, Digest: info.Digest}
-	if err := p.complete(&b.cfg); err != nil {
+// Restore implements [blob.Restorer].
+func (b *Blobs) Restore(ctx context.Context, owner string, info blob.Info, r io.Reader) error {
+	p := blob.PutParams{Owner: owner, ContentType: info.ContentType, Name: info.Name, TTL: info.TTL, Size: info.Size, Digest: info.Digest}
+	if err := completePut(&p, &b.cfg); err != nil {
 		return err
 	}
-	if err := info.checkRestored(); err != nil {
+	if err := checkRestored(&info); err != nil {
 		return err
 	}
 	info.ContentType, info.TTL, info.Holders = p.ContentType, p.TTL, slices.Clone(info.Holders)
@@ -33,7 +26,7 @@ func (b *Blobs) Restore(ctx context.Context, owner string, info Info, r io.Reade
 		return sameContent(&row.RefRow, &info, err)
 	}
 	start := b.now()
-	u := &upload{params: &p, start: start, object: Object{Owner: owner, Name: newID(start, 0)}, restored: &info}
+	u := &upload{params: &p, start: start, object: blob.Object{Owner: owner, Name: newID(start, 0)}, restored: &info}
 	if err := b.receive(ctx, u, r); err != nil {
 		return err
 	}
@@ -42,15 +35,15 @@ func (b *Blobs) Restore(ctx context.Context, owner string, info Info, r io.Reade
 }
 
 // sameContent returns err, or ErrConflict if a ref has other content than it had.
-func sameContent(row *RefRow, info *Info, err error) error {
+func sameContent(row *RefRow, info *blob.Info, err error) error {
 	if err == nil && row.Digest != info.Digest {
-		err = ErrConflict
+		err = blob.ErrConflict
 	}
 	return err
 }
 
 // checkRestored checks what PutParams do not have.
-func (i *Info) checkRestored() error {
+func checkRestored(i *blob.Info) error {
 	switch {
 	case !validID(i.Ref):
 		return invalid("ref", "has not the form of a ref")
@@ -60,8 +53,8 @@ func (i *Info) checkRestored() error {
 		return invalid("created", "is required")
 	case i.Expires.IsZero() != (len(i.Holders) > 0):
 		return invalid("expires", "is required without holders, and must not be set with holders")
-	case len(i.Holders) > MaxHolders:
-		return ErrHolders
+	case len(i.Holders) > blob.MaxHolders:
+		return blob.ErrHolders
 	}
 	for _, holder := range i.Holders {
 		if err := checkHolder(holder); err != nil {
