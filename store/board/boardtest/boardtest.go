@@ -31,25 +31,12 @@ type Harness struct {
 
 // OverRecords returns the harness of board.New over the records of a backend.
 func OverRecords(h storetest.Harness) Harness {
-	type opened struct {
-		*board.Records
-		s store.Store
-		o Options
-	}
-	over := func(t storetest.T, s store.Store, o Options) board.Store {
-		b := suite.Call(board.New(board.Config{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL})).Must(t, "New()")
-		return &opened{b, s, o}
-	}
-	out := Harness{
-		Open: func(t storetest.T, o Options) board.Store {
-			return over(t, h.Opened(t), o)
-		},
-		Second: func(t storetest.T, b board.Store) board.Store { return over(t, b.(*opened).s, b.(*opened).o) },
-	}
+	p := &storetest.Parts[board.Store, Options]{Harness: h, Of: func(t storetest.T, s store.Store, o Options) board.Store {
+		return suite.Call(board.New(board.Config{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL})).Must(t, "New()")
+	}}
+	out := Harness{Open: p.Open, Second: p.Second}
 	if h.Reopen != nil {
-		out.Reopen = func(t storetest.T, b board.Store) board.Store {
-			return over(t, h.Reopened(t, b.(*opened).s), b.(*opened).o)
-		}
+		out.Reopen = p.Same
 	}
 	return out
 }

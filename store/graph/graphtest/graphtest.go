@@ -41,24 +41,17 @@ type Harness struct {
 
 // Of returns the harness of the graphs of a backend, which execute queries.
 func Of(h storetest.Harness) Harness {
-	type opened struct {
-		graph.Complete
-		graph.CypherCapable
-		s store.Store
-	}
-	over := func(s store.Store, now func() time.Time) graph.Store {
-		g := s.(interface {
+	p := &storetest.Parts[graph.Store, func() time.Time]{Harness: h, Of: func(_ storetest.T, s store.Store, now func() time.Time) graph.Store {
+		if s, ok := s.(interface {
 			Graph(now func() time.Time) graph.Complete
-		}).Graph(now)
-		return &opened{g, g.(graph.CypherCapable), s}
-	}
-	out := Harness{Open: func(t storetest.T, now func() time.Time) graph.Store {
-		return over(h.Opened(t), now)
-	}}
-	if h.Reopen != nil {
-		out.Reopen = func(t storetest.T, g graph.Store, now func() time.Time) graph.Store {
-			return over(h.Reopened(t, g.(*opened).s), now)
+		}); ok {
+			return s.Graph(now)
 		}
+		return nil
+	}}
+	out := Harness{Open: p.Open}
+	if h.Reopen != nil {
+		out.Reopen = p.Reopen
 	}
 	return out
 }

@@ -29,32 +29,17 @@ type LongTermHarness struct {
 
 // LongTermOf returns the harness of the long-term memory of a backend.
 func LongTermOf(h storetest.Harness) LongTermHarness {
-	type transferable interface {
-		memory.LongTermStore
-		memory.Lister
-		memory.Restorer
-	}
-	type opened struct {
-		transferable
-		s store.Store
-	}
-	over := func(s store.Store, cfg memory.LongTermConfig) memory.LongTerm {
-		return &opened{s.(interface {
+	p := &storetest.Parts[memory.LongTerm, memory.LongTermConfig]{Harness: h, Of: func(_ storetest.T, s store.Store, cfg memory.LongTermConfig) memory.LongTerm {
+		if s, ok := s.(interface {
 			LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-		}).LongTerm(cfg).(transferable), s}
-	}
-	out := LongTermHarness{
-		Open: func(t storetest.T, cfg memory.LongTermConfig) memory.LongTerm {
-			return over(h.Opened(t), cfg)
-		},
-		Reconfigure: func(_ storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
-			return over(m.(*opened).s, cfg)
-		},
-	}
-	if h.Reopen != nil {
-		out.Reopen = func(t storetest.T, m memory.LongTerm, cfg memory.LongTermConfig) memory.LongTerm {
-			return over(h.Reopened(t, m.(*opened).s), cfg)
+		}); ok {
+			return s.LongTerm(cfg)
 		}
+		return nil
+	}}
+	out := LongTermHarness{Open: p.Open, Reconfigure: p.With}
+	if h.Reopen != nil {
+		out.Reopen = p.Reopen
 	}
 	return out
 }

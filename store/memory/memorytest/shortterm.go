@@ -40,25 +40,12 @@ type ShortTermHarness struct {
 
 // ShortTermOverRecords returns the harness of memory.NewShortTerm over the records of a backend.
 func ShortTermOverRecords(h storetest.Harness) ShortTermHarness {
-	type opened struct {
-		*memory.ShortTermRecords
-		s store.Store
-		o ShortTermOptions
-	}
-	over := func(t storetest.T, s store.Store, o ShortTermOptions) memory.ShortTerm {
-		m := suite.Call(memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL, MaxBytes: o.MaxBytes})).Must(t, "NewShortTerm()")
-		return &opened{m, s, o}
-	}
-	out := ShortTermHarness{
-		Open: func(t storetest.T, o ShortTermOptions) memory.ShortTerm {
-			return over(t, h.Opened(t), o)
-		},
-		Second: func(t storetest.T, m memory.ShortTerm) memory.ShortTerm { return over(t, m.(*opened).s, m.(*opened).o) },
-	}
+	p := &storetest.Parts[memory.ShortTerm, ShortTermOptions]{Harness: h, Of: func(t storetest.T, s store.Store, o ShortTermOptions) memory.ShortTerm {
+		return suite.Call(memory.NewShortTerm(memory.ShortTermConfig{Records: store.NewUpdater(s), Now: o.Now, TTL: o.TTL, MaxBytes: o.MaxBytes})).Must(t, "NewShortTerm()")
+	}}
+	out := ShortTermHarness{Open: p.Open, Second: p.Second}
 	if h.Reopen != nil {
-		out.Reopen = func(t storetest.T, m memory.ShortTerm) memory.ShortTerm {
-			return over(t, h.Reopened(t, m.(*opened).s), m.(*opened).o)
-		}
+		out.Reopen = p.Same
 	}
 	return out
 }
