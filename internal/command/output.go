@@ -75,6 +75,7 @@ func (o *Output) Line(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.W, format+"\n", args...)
 }
 
+// Raw writes bytes.
 func (o *Output) Raw(b []byte) { _, _ = o.W.Write(b) }
 
 // JSON writes JSON as a line.
@@ -103,9 +104,14 @@ func (o *Output) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (o *Output) Red(s string) string  { return o.paint("31", s) }
+// Red returns a text in red on a terminal with colours.
+func (o *Output) Red(s string) string { return o.paint("31", s) }
+
+// Bold returns a text in bold.
 func (o *Output) Bold(s string) string { return o.paint("1", s) }
-func (o *Output) Dim(s string) string  { return o.paint("2", s) }
+
+// Dim returns a text in grey.
+func (o *Output) Dim(s string) string { return o.paint("2", s) }
 
 // Clean removes control characters and bidirectional formatting, except line breaks and tabs.
 func Clean(s string) string {
@@ -131,6 +137,7 @@ func OneLine(s string, width int) string {
 	return s
 }
 
+// Sorted sorts texts and returns them.
 func Sorted(s []string) []string {
 	slices.Sort(s)
 	return s

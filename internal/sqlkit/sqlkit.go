@@ -1,4 +1,4 @@
-// package sqlkit runs statements that are written once for SQLite and PostgreSQL.
+// Package sqlkit runs statements that are written once for SQLite and PostgreSQL.
 //
 // Statements are written in the syntax of PostgreSQL that both databases share: a table is
 // {s}.name, and parameters are numbered and have a type, as in $1::text. A backend passes a

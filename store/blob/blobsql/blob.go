@@ -1,4 +1,4 @@
-// package blobsql stores refs of blobs, and contents in chunks, in SQLite and PostgreSQL.
+// Package blobsql stores refs of blobs, and contents in chunks, in SQLite and PostgreSQL.
 package blobsql
 
 import (
@@ -14,7 +14,7 @@ import (
 // blobRefs implements blobdriver.Refs.
 type blobRefs struct{ db sqlkit.DB }
 
-// BlobRefs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
+// Refs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
 // blob_pins, blob_contents and blob_chunks.
 func Refs(db sqlkit.DB) blobdriver.Refs { return &blobRefs{db} }
 
@@ -61,7 +61,7 @@ const (
 	sqlDeleteBlobChunk = `DELETE FROM {s}.blob_chunks WHERE owner = $1::text AND object = $2::text AND n = 0`
 )
 
-// BlobStatements are the statements that read by an index, for tests of their plans.
+// Statements are the statements that read by an index, for tests of their plans.
 func Statements() []string {
 	return []string{
 		sqlFindBlob, sqlBlobVersion, sqlBlobRef, sqlBlobRefByKey, sqlListBlobs, sqlHeldBlobs, sqlDeleteBlobPin, sqlExpiredBlobs, sqlBlobContent, sqlFreedBlobs, sqlKnownBlob,

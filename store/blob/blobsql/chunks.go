@@ -29,7 +29,7 @@ const deleteChunks = 64
 // blobChunks implements blobdriver.Contents.
 type blobChunks struct{ db sqlkit.DB }
 
-// BlobChunks returns the contents of blobs as rows of a database. A call needs memory for one
+// Chunks returns the contents of blobs as rows of a database. A call needs memory for one
 // row.
 func Chunks(db sqlkit.DB) blobdriver.Contents { return &blobChunks{db} }
 

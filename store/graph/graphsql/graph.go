@@ -1,4 +1,4 @@
-// package graphsql stores graphs in SQLite and PostgreSQL.
+// Package graphsql stores graphs in SQLite and PostgreSQL.
 package graphsql
 
 import (
@@ -25,7 +25,7 @@ var (
 	_ graph.CypherCapable = (*Graphs)(nil)
 )
 
-// NewGraphs returns the graphs of a database. now returns the current time; nil means time.Now.
+// New returns the graphs of a database. now returns the current time; nil means time.Now.
 func New(db sqlkit.DB, now func() time.Time) *Graphs {
 	if now == nil {
 		now = time.Now

@@ -102,7 +102,7 @@ func edgeText(q graphwalk.EdgeQuery, types bool) string {
 	return text + ` LIMIT $7::bigint`
 }
 
-// GraphStatements returns the statements of graphs with a cost that does not depend on the size
+// Statements returns the statements of graphs with a cost that does not depend on the size
 // of the database.
 func Statements() (all []sqlkit.Statement) {
 	for _, direction := range []graph.Direction{graph.Out, graph.In, graph.Both} {

@@ -1,4 +1,4 @@
-// package historysql stores transcripts in SQLite and PostgreSQL.
+// Package historysql stores transcripts in SQLite and PostgreSQL.
 package historysql
 
 import (
@@ -29,7 +29,7 @@ var (
 	_ history.Transactional = (*History)(nil)
 )
 
-// NewHistory returns the transcripts in a database. now is the clock for expiry.
+// New returns the transcripts in a database. now is the clock for expiry.
 func New(db sqlkit.DB, now func() time.Time) *History { return &History{db: db, now: now} }
 
 // errExpired: the session has expired and must be purged before the append.

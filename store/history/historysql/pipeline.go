@@ -52,7 +52,7 @@ const (
 		ON CONFLICT (owner, agent, session, run) DO UPDATE SET fence = excluded.fence WHERE f.fence < excluded.fence`
 )
 
-// HistoryPipelineStatements returns the statements of pipelines, like HistoryStatements.
+// PipelineStatements returns the statements of pipelines, like Statements.
 func PipelineStatements() []sqlkit.Statement {
 	return []sqlkit.Statement{
 		{"history: reserve sequences in a pipeline", sqlHistoryReserve},

@@ -137,7 +137,7 @@ func historyInsert(rows int) string {
 	return b.String()
 }
 
-// HistoryStatements returns, by name, the statements of transcripts with a cost that does not
+// Statements returns, by name, the statements of transcripts with a cost that does not
 // depend on the number of sessions and messages. Tests of the backends check their plans.
 func Statements() []sqlkit.Statement {
 	return []sqlkit.Statement{

@@ -1,4 +1,4 @@
-// package memorysql stores facts in SQLite and PostgreSQL.
+// Package memorysql stores facts in SQLite and PostgreSQL.
 package memorysql
 
 import (
@@ -47,7 +47,7 @@ var (
 	_ memory.Transactional = (*LongTerm)(nil)
 )
 
-// NewLongTerm returns the long-term memory of a database. All that are returned for a database share
+// New returns the long-term memory of a database. All that are returned for a database share
 // a cache.
 func New(db sqlkit.DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongTerm {
 	if cfg.Now == nil {

@@ -79,7 +79,7 @@ var postgresIndex = textIndex{
 // scopePrefix returns the start of the terms of a scope.
 func scopePrefix(s memory.Scope) string { return recallsql.Prefix(s.Owner, s.Agent, s.Namespace) }
 
-// LongTermStatements returns the statements of long-term memory that reads and writes run.
+// Statements returns the statements of long-term memory that reads and writes run.
 func Statements(d sqlkit.Dialect) []sqlkit.Statement {
 	x := &sqliteIndex
 	if d == sqlkit.PostgreSQL {

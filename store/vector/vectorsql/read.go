@@ -1,4 +1,4 @@
-// package vectorsql has what SQLite and PostgreSQL share for documents: reads, the full-text index, and the removal of
+// Package vectorsql has what SQLite and PostgreSQL share for documents: reads, the full-text index, and the removal of
 // deleted collections. Indexes of embeddings differ, so each backend has its own.
 package vectorsql
 
@@ -40,12 +40,12 @@ func NewDocuments(db sqlkit.DB, embedding string, decode func(b []byte) []float3
 	}
 }
 
-// DocumentColumns returns the columns of a statement that Scan reads. embedding is as in NewDocuments.
+// Columns returns the columns of a statement that Scan reads. embedding is as in NewDocuments.
 func Columns(embedding string) string {
 	return ` d.id, d.metadata, d.text, d.blocks, ` + embedding
 }
 
-// Scan returns the document of a row with the columns of DocumentColumns.
+// Scan returns the document of a row with the columns of Columns.
 func (d *Documents) Scan(r sqlkit.Row) *vectordriver.Row {
 	return &vectordriver.Row{ID: r.Text(0), Metadata: r.Text(1), Text: r.Text(2), Blocks: r.Text(3), Embedding: d.decode(r.Bytes(4))}
 }

@@ -51,7 +51,7 @@ var documentIndexes = map[sqlkit.Dialect]documentIndex{
 	},
 }
 
-// DocumentTerms is the full-text index of the documents of a collection.
+// Terms is the full-text index of the documents of a collection.
 type Terms struct {
 	DB         sqlkit.DB
 	Owner      string
@@ -224,7 +224,7 @@ func (c *documentCandidates) add(match string, most int64) error {
 	return nil
 }
 
-// DocumentStatements returns the statements of the full-text index of documents.
+// Statements returns the statements of the full-text index of documents.
 func Statements(d sqlkit.Dialect) []sqlkit.Statement {
 	x := documentIndexes[d]
 	all := []sqlkit.Statement{
