@@ -49,8 +49,10 @@ func openConn(path string, mode access, pragmas ...string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: make(map[string]*stmt)}, nil
+	return newConn(raw), nil
 }
+
+func newConn(raw driver.Conn) *conn { return &conn{raw: raw, stmts: make(map[string]*stmt)} }
 
 func dataSource(path string, pragmas ...string) string {
 	// In a URI, a relative path would be parsed as the authority.

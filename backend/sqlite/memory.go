@@ -102,7 +102,7 @@ func (m *memoryDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error 
 		return err
 	}
 	if m.conn == nil {
-		c, err := openMemory()
+		c, err := m.open()
 		if err != nil {
 			return wrapError(err, "open a database in memory")
 		}
@@ -112,13 +112,20 @@ func (m *memoryDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error 
 	if _, err := m.conn.exec("BEGIN"); err != nil {
 		return wrapError(err, "begin")
 	}
-	end := "ROLLBACK" // also if f panics
-	defer func() { _, _ = m.conn.exec(end) }()
-	err := f(m.tx(m.conn))
-	if err == nil {
-		end = "COMMIT"
+	committed := false
+	defer func() { // also if f panics
+		if !committed {
+			_, _ = m.conn.exec("ROLLBACK")
+		}
+	}()
+	if err := f(m.tx(m.conn)); err != nil {
+		return err
 	}
-	return err
+	if _, err := m.conn.exec("COMMIT"); err != nil {
+		return wrapError(err, "commit")
+	}
+	committed = true
+	return nil
 }
 
 // Read implements sqlkit.DB. Before the first change, it reads a database that all share.
@@ -143,6 +150,14 @@ func (m *memoryDB) Read(ctx context.Context, f func(q sqlkit.Querier) error) err
 // ReadSnapshot implements sqlkit.SnapshotReader. Every read is one.
 func (m *memoryDB) ReadSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	return m.Read(ctx, f)
+}
+
+func (*memoryDB) open() (*conn, error) {
+	empty, err := sharedMemory()
+	if err != nil {
+		return nil, err
+	}
+	return empty.copy()
 }
 
 func (m *memoryDB) check(ctx context.Context) error {
@@ -170,54 +185,48 @@ func (m *memoryDB) close() error {
 	return m.conn.close()
 }
 
-// emptyMemory returns the image of a database without rows.
-var emptyMemory = sync.OnceValues(func() ([]byte, error) {
+// emptyMemory is a database in memory without rows. It is read in place of databases that have had no change, and
+// copied for the others.
+type emptyMemory struct {
+	sync.Mutex
+	*conn
+}
+
+// sharedMemory returns the empty database of the process. The first call makes it, in about 20 ms.
+var sharedMemory = sync.OnceValues(func() (*emptyMemory, error) {
 	migrations, err := migrate.Load(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	c, err := newMemoryConn()
+	raw, err := new(sqlite.Driver).Open(":memory:")
 	if err != nil {
 		return nil, err
 	}
+	c := newConn(raw)
 	for _, m := range migrations {
 		if err := c.script(m.SQL); err != nil {
 			return nil, errors.Join(fmt.Errorf("migration %s: %w", m.Name, err), c.close())
 		}
 	}
-	image, err := c.raw.(interface{ Serialize() ([]byte, error) }).Serialize()
-	return image, errors.Join(err, c.close())
+	return &emptyMemory{conn: c}, nil
 })
 
-// emptyConn is a connection to a database without rows.
-type emptyConn struct {
-	sync.Mutex
-	*conn
-}
-
-// sharedMemory returns the database that is read in place of those that have had no change.
-var sharedMemory = sync.OnceValues(func() (*emptyConn, error) {
-	c, err := openMemory()
-	return &emptyConn{conn: c}, err
-})
-
-func newMemoryConn() (*conn, error) {
-	raw, err := new(sqlite.Driver).Open(":memory:")
-	return &conn{raw: raw, stmts: make(map[string]*stmt)}, err
-}
-
-// openMemory opens a copy of the empty database.
-func openMemory() (*conn, error) {
-	image, err := emptyMemory()
+// copy returns a copy in memory.
+func (e *emptyMemory) copy() (*conn, error) {
+	e.Lock()
+	defer e.Unlock()
+	b, err := e.raw.(interface {
+		NewBackup(uri string) (*sqlite.Backup, error)
+	}).NewBackup(":memory:")
 	if err != nil {
 		return nil, err
 	}
-	c, err := newMemoryConn()
+	if _, err := b.Step(-1); err != nil {
+		return nil, errors.Join(err, b.Finish())
+	}
+	raw, err := b.Commit()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.raw.(interface{ Deserialize(image []byte) error }).Deserialize(image); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	return c, nil
+	return newConn(raw), nil
 }
