@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/command"
 )
 
-// grammar is the command line. It has many fields because each is a command of the first level; see commands.
+// grammar is the command line. Each field is a command of the first level; see commands.
 type grammar struct {
 	JSON bool `name:"json" envvar:"HOLDFAST_JSON" help:"Print the result as JSON on stdout and errors as JSON on stderr."`
 
@@ -41,6 +41,7 @@ type topCommand struct {
 	fields     any // a pointer to its flags, arguments and commands
 }
 
+// commands returns all commands, in the order of the help.
 func (g *grammar) commands(a *app) []topCommand {
 	all := []topCommand{
 		{"serve", "Start an agent server.", &g.Serve},
@@ -82,9 +83,9 @@ func setStores(v reflect.Value, a *app) {
 	}
 }
 
-// parts returns the options of the parser that add the commands. Those that the arguments do not name get no flags, because most
-// of the time of a short command was the parser's for flags of others. serve has the keys of the config file. If they
-// name no command, or help, which may print all, each gets its flags.
+// parts returns the options of the parser that add the commands. A command that the arguments do not name gets no
+// flags, because most of the time of a short command was the parser's for flags of others. serve has the keys of the
+// config file. If the arguments name no command, or help, which may print all, each gets its flags.
 func (g *grammar) parts(a *app) []kong.Option {
 	args, all := a.args, g.commands(a)
 	named := func(c topCommand) bool { return slices.Contains(args, c.name) }
