@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -74,12 +75,12 @@ func showCard(o *command.Output, card *a2a.AgentCard) {
 			features = append(features, name)
 		}
 	}
-	o.Row("features", strings.Join(command.Sorted(features), ", "))
+	o.Row("features", strings.Join(slices.Sorted(slices.Values(features)), ", "))
 	var schemes []string
 	for name := range card.SecuritySchemes {
 		schemes = append(schemes, name)
 	}
-	o.Row("access", strings.Join(command.Sorted(schemes), ", "))
+	o.Row("access", strings.Join(slices.Sorted(slices.Values(schemes)), ", "))
 	for _, skill := range card.Skills {
 		o.Line("")
 		o.Line("  %s", o.Bold(command.Clean("skill "+skill.Name)))

@@ -16,7 +16,7 @@ import (
 
 // chatCmd is an interactive conversation with an agent.
 type chatCmd struct {
-	Text    []string         `arg:"" optional:"" help:"First message. If the first argument is a URL, it is that of the agent."`
+	Text    []string         `arg:"" optional:"" help:"First message. If the first argument is a URL, it is the agent's."`
 	Context command.NonEmpty `placeholder:"ID" help:"Continue this context, and its newest task if that waits for input. An unknown id starts a new context."`
 
 	connection

@@ -16,7 +16,7 @@ import (
 
 // sendCmd sends a message.
 type sendCmd struct {
-	Text    []string         `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given). If the first of several arguments is a URL, it is that of the agent."`
+	Text    []string         `arg:"" optional:"" help:"Message text; - reads it from stdin (default stdin, if no text, file or data is given). If the first of several arguments is a URL, it is the agent's."`
 	File    []string         `short:"f" sep:"none" placeholder:"FILE" group:"Message:" help:"Attach a file to the message; - is stdin. Repeatable. A URL is sent unchanged, and the agent fetches it."`
 	Data    []string         `sep:"none" placeholder:"JSON" group:"Message:" help:"Attach structured data, such as '{\"sentences\": 5}'. Repeatable."`
 	Task    command.NonEmpty `placeholder:"ID" group:"Message:" help:"Continue this task: answer its question or add a message."`

@@ -30,9 +30,9 @@ type webhooksSetCmd struct {
 	URL  string           `arg:"" help:"URL that receives the events, https or http."`
 
 	ID           command.NonEmpty `placeholder:"ID" group:"Webhook:" help:"Webhook id; an existing webhook is replaced (default the id of the task's webhook with this URL, else generated)."`
-	WebhookToken *string          `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request (default that of the replaced webhook)."`
-	Format       string           `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default that of the replaced webhook, else ${default})."`
-	Signature    []string         `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default that of the replaced webhook, else v1)."`
+	WebhookToken *string          `placeholder:"TOKEN" group:"Webhook:" help:"Token sent in X-A2A-Notification-Token, with format event also as bearer token, so that the receiver can authenticate the request (default the replaced webhook's)."`
+	Format       string           `enum:"event,task,stream-response" default:"event" placeholder:"FORMAT" group:"Webhook:" help:"Payload format: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0) (default the replaced webhook's, else ${default})."`
+	Signature    []string         `enum:"v1,v1a" placeholder:"VERSION" group:"Webhook:" help:"Signature version: v1 (HMAC-SHA256) or v1a (Ed25519). Repeatable (default the replaced webhook's, else v1)."`
 	RotateSecret bool             `group:"Webhook:" help:"Create new signing keys. For one day requests are also signed with the old keys."`
 	LongRunning  bool             `negatable:"" group:"Webhook:" help:"Keep the webhook for 30 days instead of one after the task is final (default as for the replaced webhook, else off)."`
 

@@ -64,3 +64,28 @@ func (a *Console) Each(ctx context.Context, ids []string, do func(id string) err
 	}
 	return first
 }
+
+// ExportLines writes items as JSON Lines to a file, or to stdout if file is "" or "-". write passes each item to line.
+// what names an item.
+func (a *Console) ExportLines(file, what string, write func(line func(item any) error) error) error {
+	n := int64(0)
+	export := func(w io.Writer) error {
+		lines := json.NewEncoder(w)
+		lines.SetEscapeHTML(false)
+		return write(func(item any) error {
+			n++
+			return lines.Encode(item)
+		})
+	}
+	if file == "" || file == "-" {
+		return export(a.Out.W)
+	}
+	if err := ReplaceFile(file, export); err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.WriteResult(map[string]any{what + "s": n})
+	}
+	a.Info("exported %s to %s", Plural(n, what), file)
+	return nil
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -134,11 +133,5 @@ func OneLine(s string, width int) string {
 	if runes := []rune(s); width > 0 && len(runes) > width {
 		return string(runes[:max(width-1, 0)]) + "…"
 	}
-	return s
-}
-
-// Sorted sorts texts and returns them.
-func Sorted(s []string) []string {
-	slices.Sort(s)
 	return s
 }

@@ -13,7 +13,7 @@ import (
 var webhookClaimTests = []test{
 	{"a claimed lane contains its events and its task's properties", laneClaimed},
 	{"a lane is not claimed before it is due", laneDue},
-	{"any worker claims a lane whose lease has ended", laneLeaseEnds},
+	{"any worker claims a lane after its lease has ended", laneLeaseEnds},
 	{"Takeover ends only the leases of other workers", laneTakeover},
 	{"a lane due after the horizon is claimed", laneHorizon},
 	{"lanes found due are not lost when the clock is set back", laneClockBack},

@@ -84,14 +84,14 @@ func (c *Clock) Add(d time.Duration) time.Time {
 // Concurrently starts n goroutines that call fn at the same time, and waits for them.
 func Concurrently(n int, fn func(i int)) {
 	var wg sync.WaitGroup
-	begin := make(chan struct{})
+	start := make(chan struct{})
 	for i := range n {
 		wg.Go(func() {
-			<-begin
+			<-start
 			fn(i)
 		})
 	}
-	close(begin)
+	close(start)
 	wg.Wait()
 }
 

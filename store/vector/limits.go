@@ -22,7 +22,7 @@ const (
 	DefaultLimit = 5
 	MaxLimit     = 1000
 	MaxOffset    = 10_000
-	// MaxGrouped is the number of documents of which a search with GroupBy returns groups. It is 4
+	// MaxGrouped is the number of documents from which a search with GroupBy returns groups. It is 4
 	// times the limit and the offset if that is more.
 	MaxGrouped = 16_384
 )

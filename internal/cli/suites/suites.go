@@ -60,7 +60,7 @@ func contracts() []storetest.Suite {
 	}
 }
 
-// Of returns a function for [cli.Parts] that returns the suites of a store: those of Holdfast's contracts, and more. It
+// Of returns a function for [cli.Parts] that returns the suites of a store: of Holdfast's contracts, and more. It
 // fails if Redis or a bucket does not respond, or if a directory does not exist.
 func Of(more ...storetest.Suite) func(ctx context.Context, s cli.StoreToCheck) ([]cli.Suite, error) {
 	return func(ctx context.Context, s cli.StoreToCheck) ([]cli.Suite, error) {

@@ -160,7 +160,7 @@ func (c *blobsGetCmd) Run(ctx context.Context, a *command.Console) error {
 
 type blobsPutCmd struct {
 	File string        `arg:"" help:"File to store; - is stdin."`
-	Type string        `placeholder:"TYPE" help:"Media type of the content (default that of the file's name, else application/octet-stream)."`
+	Type string        `placeholder:"TYPE" help:"Media type of the content (default by the file's name, else application/octet-stream)."`
 	Name string        `help:"Name for people (default the name of the file)."`
 	TTL  time.Duration `name:"ttl" help:"Time after which the blob expires (default 24h)."`
 	Pin  string        `placeholder:"HOLDER" help:"Pin the blob for this holder: it does not expire."`

@@ -11,7 +11,7 @@ var isolationTests = []test{
 	{"a ref of another owner is not found", foreignRefs},
 	{"unknown and malformed refs are not found", unknownRefs},
 	{"lists, usage and keys are per owner", separateOwners},
-	{"owners whose names begin alike are separate", similarOwners},
+	{"owners with similar names are separate", similarOwners},
 }
 
 func foreignRefs(f *fixture) {

@@ -36,7 +36,7 @@ func OverRecords(h storetest.Harness) Harness {
 	}}
 	out := Harness{Open: p.Open, Second: p.Second}
 	if h.Reopen != nil {
-		out.Reopen = p.Same
+		out.Reopen = p.ReopenSame
 	}
 	return out
 }

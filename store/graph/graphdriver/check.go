@@ -6,28 +6,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 func invalid(format string, args ...any) error {
 	return a2a.Errorf(a2a.CodeInvalid, "graph: "+format, args...)
-}
-
-// textRule returns the rule that a text breaks, or "".
-func textRule(text string, limit int) string {
-	switch {
-	case len(text) > limit:
-		return fmt.Sprintf("has %d bytes, limit is %d", len(text), limit)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return "must be UTF-8 without NUL"
-	}
-	return ""
 }
 
 // checkName checks an owner, a graph or an id.
@@ -35,7 +24,7 @@ func checkName(field, name string) error {
 	if name == "" {
 		return invalid("%s: must not be empty", field)
 	}
-	if rule := textRule(name, graph.MaxName); rule != "" {
+	if rule := rules.Text(name, graph.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -120,7 +109,7 @@ func CheckList(p graph.ListParams) (graph.ListParams, error) {
 
 // checkPage checks the position and returns the limit of a page.
 func checkPage(after string, limit int) (int, error) {
-	if rule := textRule(after, graph.MaxName); rule != "" {
+	if rule := rules.Text(after, graph.MaxName); rule != "" {
 		return 0, invalid("after: %s", rule)
 	}
 	return checkLimit("limit", limit, graph.DefaultLimit, graph.MaxLimit)
@@ -275,7 +264,7 @@ func CheckCypher(k graph.Key, p graph.CypherParams) (graph.Key, graph.CypherPara
 	if strings.TrimSpace(p.Query) == "" {
 		return k, p, invalid("query: must not be empty")
 	}
-	if rule := textRule(p.Query, graph.MaxQuery); rule != "" {
+	if rule := rules.Text(p.Query, graph.MaxQuery); rule != "" {
 		return k, p, invalid("query: %s", rule)
 	}
 	if _, err := jsonobject.Encode(p.Params, graph.MaxQuery, graph.MaxPropertiesDepth); err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,7 +125,7 @@ func sessionKey(ctx context.Context, k *command.Data, f *agentFlag, name string)
 		key.Agent = agents[0]
 		return key, nil
 	}
-	return key, command.Usagef("--agent is required: the agents %s have a session %s", strings.Join(command.Sorted(agents), ", "), a2a.Quote(name))
+	return key, command.Usagef("--agent is required: the agents %s have a session %s", strings.Join(slices.Sorted(slices.Values(agents)), ", "), a2a.Quote(name))
 }
 
 type historyListCmd struct {
@@ -271,38 +270,22 @@ type historyExportCmd struct {
 
 // Run exports a session.
 func (c *historyExportCmd) Run(ctx context.Context, a *command.Console) error {
-	toFile := c.Output != "" && c.Output != "-"
 	return c.With(ctx, false, func(k *command.Data) error {
 		key, err := sessionKey(ctx, k, &c.agentFlag, c.Session)
 		if err != nil {
 			return err
 		}
-		n := 0
-		export := func(w io.Writer) error {
-			lines := json.NewEncoder(w)
-			lines.SetEscapeHTML(false)
+		return a.ExportLines(c.Output, "message", func(line func(any) error) error {
 			for m, err := range history.All(ctx, transcripts.In(k.Stores), key, 0) {
 				if err == nil {
-					err = lines.Encode(viewMessage(&m))
+					err = line(viewMessage(&m))
 				}
 				if err != nil {
 					return err
 				}
-				n++
 			}
 			return nil
-		}
-		if !toFile {
-			return export(a.Out.W)
-		}
-		if err := command.ReplaceFile(c.Output, export); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.WriteResult(map[string]any{"messages": n})
-		}
-		a.Info("exported %s to %s", command.Plural(int64(n), "message"), c.Output)
-		return nil
+		})
 	})
 }
 

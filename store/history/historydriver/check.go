@@ -3,31 +3,20 @@ package historydriver
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 func invalid(format string, args ...any) error {
 	return a2a.Errorf(a2a.CodeInvalid, "history: "+format, args...)
 }
 
-// nameRule returns the rule that a name breaks, or "". An empty name breaks none.
-func nameRule(name string, limit int) string {
-	switch {
-	case len(name) > limit:
-		return fmt.Sprintf("has %d bytes, limit is %d", len(name), limit)
-	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return "must be UTF-8 without NUL"
-	}
-	return ""
-}
-
 func checkOptional(field, name string) error {
-	if rule := nameRule(name, history.MaxName); rule != "" {
+	if rule := rules.Text(name, history.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -96,7 +85,7 @@ func checkMessage(i int, m *history.Message) error {
 	case !m.CreatedAt.IsZero() && (m.CreatedAt.Year() < 1 || m.CreatedAt.Year() > 9999):
 		return invalid("message %d: creation time: year must be 1 to 9999", i)
 	}
-	if rule := nameRule(m.Role, history.MaxRole); rule != "" {
+	if rule := rules.Text(m.Role, history.MaxRole); rule != "" {
 		return invalid("message %d: role: %s", i, rule)
 	}
 	if rule := idsRule(m.ToolCalls); rule != "" {
@@ -117,7 +106,7 @@ func idsRule(ids []string) string {
 		if id == "" {
 			return "an id must not be empty"
 		}
-		if rule := nameRule(id, history.MaxName); rule != "" {
+		if rule := rules.Text(id, history.MaxName); rule != "" {
 			return "an id " + rule
 		}
 	}

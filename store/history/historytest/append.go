@@ -16,7 +16,7 @@ var appendTests = []test{
 	{"messages are returned as they were appended", appendKeepsMessages},
 	{"sequences are consecutive", appendSequences},
 	{"an append of more messages than a statement inserts is complete", appendMany},
-	{"the expected sequence must be that of the newest message", appendExpected},
+	{"the expected sequence must be the newest message's", appendExpected},
 	{"a repeated append returns the first result", appendRepeated},
 	{"an idempotency key belongs to a session", appendKeyPerSession},
 	{"an older attempt of a run is fenced", appendFenced},

@@ -13,19 +13,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
 func invalid(field, format string, args ...any) error {
 	return a2a.Errorf(a2a.CodeInvalid, "memory: %s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// checkText checks a text that is stored. A limit of 0 is none.
+// checkText checks a text that is stored.
 func checkText(field, text string, limit int) error {
-	switch {
-	case limit > 0 && len(text) > limit:
-		return invalid(field, "has %d bytes, limit is %d", len(text), limit)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return invalid(field, "must be UTF-8 without NUL")
+	if rule := rules.Text(text, limit); rule != "" {
+		return invalid(field, "%s", rule)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func ShortTermOverRecords(h storetest.Harness) ShortTermHarness {
 	}}
 	out := ShortTermHarness{Open: p.Open, Second: p.Second}
 	if h.Reopen != nil {
-		out.Reopen = p.Same
+		out.Reopen = p.ReopenSame
 	}
 	return out
 }

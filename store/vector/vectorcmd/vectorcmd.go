@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 
@@ -310,10 +309,7 @@ func (c *documentsExportCmd) Run(ctx context.Context, a *command.Console) error 
 		if err != nil {
 			return err
 		}
-		n := 0
-		export := func(w io.Writer) error {
-			lines := json.NewEncoder(w)
-			lines.SetEscapeHTML(false)
+		return a.ExportLines(c.Output, "document", func(line func(any) error) error {
 			for p := (vector.ListParams{Limit: command.MaxPage}); ; {
 				page, err := lister.List(ctx, c.key(k), p)
 				if err != nil || len(page) == 0 {
@@ -323,23 +319,11 @@ func (c *documentsExportCmd) Run(ctx context.Context, a *command.Console) error 
 					p.After = page[i].ID
 					view := viewDocument(&page[i])
 					view.Embedding = page[i].Embedding
-					if err := lines.Encode(view); err != nil {
+					if err := line(view); err != nil {
 						return err
 					}
-					n++
 				}
 			}
-		}
-		if c.Output == "" || c.Output == "-" {
-			return export(a.Out.W)
-		}
-		if err := command.ReplaceFile(c.Output, export); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.WriteResult(map[string]any{"documents": n})
-		}
-		a.Info("exported %s to %s", command.Plural(int64(n), "document"), c.Output)
-		return nil
+		})
 	})
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/filter"
+	"github.com/holdfast-dev/holdfast/store/rules"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -26,22 +26,11 @@ func invalid(format string, args ...any) error {
 	return a2a.Errorf(a2a.CodeInvalid, "vector: "+format, args...)
 }
 
-// textRule returns the rule that a text breaks, or "".
-func textRule(text string, limit int) string {
-	switch {
-	case len(text) > limit:
-		return fmt.Sprintf("has %d bytes, limit is %d", len(text), limit)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return "must be UTF-8 without NUL"
-	}
-	return ""
-}
-
 func checkName(field, name string) error {
 	if name == "" {
 		return invalid("%s: must not be empty", field)
 	}
-	if rule := textRule(name, vector.MaxName); rule != "" {
+	if rule := rules.Text(name, vector.MaxName); rule != "" {
 		return invalid("%s: %s", field, rule)
 	}
 	return nil
@@ -80,7 +69,7 @@ func CheckList(k vector.Key, p vector.ListParams) (vector.Key, vector.ListParams
 	if err != nil {
 		return k, p, err
 	}
-	if rule := textRule(p.After, vector.MaxName); rule != "" {
+	if rule := rules.Text(p.After, vector.MaxName); rule != "" {
 		return k, p, invalid("after: %s", rule)
 	}
 	p.Limit, err = checkLimit(p.Limit)
@@ -171,7 +160,7 @@ func checkQuery(field string, mode vector.Mode, q vector.Query) error {
 			return err
 		}
 	}
-	if rule := textRule(q.Text, vector.MaxText); rule != "" {
+	if rule := rules.Text(q.Text, vector.MaxText); rule != "" {
 		return invalid("%s.text: %s", field, rule)
 	}
 	return nil
@@ -194,10 +183,10 @@ func filterError(field string, err error) error {
 // checkDocument checks a document and returns it as stored.
 func checkDocument(d *vector.Document) (Row, error) {
 	r := Row{ID: d.ID, Text: d.Text, Blocks: string(d.Blocks), Embedding: d.Embedding}
-	if rule := textRule(d.ID, vector.MaxName); rule != "" {
+	if rule := rules.Text(d.ID, vector.MaxName); rule != "" {
 		return r, invalid("id: %s", rule)
 	}
-	if rule := textRule(d.Text, vector.MaxText); rule != "" {
+	if rule := rules.Text(d.Text, vector.MaxText); rule != "" {
 		return r, invalid("text: %s", rule)
 	}
 	if len(d.Blocks) > vector.MaxBlocks {

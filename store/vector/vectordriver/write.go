@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/jsonobject"
+	"github.com/holdfast-dev/holdfast/store/rules"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -68,7 +69,7 @@ func NewWrite(k vector.Key, p vector.WriteParams) (*Write, error) {
 	case !slices.Contains([]vector.Metric{"", vector.Cosine, vector.Dot, vector.L2}, p.Metric):
 		return nil, invalid("metric: %s is unknown", a2a.Quote(string(p.Metric)))
 	}
-	if rule := textRule(p.Embedder, vector.MaxName); rule != "" {
+	if rule := rules.Text(p.Embedder, vector.MaxName); rule != "" {
 		return nil, invalid("embedder: %s", rule)
 	}
 	w := &Write{Key: k, metric: p.Metric, embedder: p.Embedder}

@@ -15,7 +15,7 @@ var contractTests = []test{
 	{name: "a write removes other documents", run: testRemove},
 	{name: "documents without an id get one", run: testIDs},
 	{name: "Delete removes documents and keeps the collection", run: testDelete},
-	{name: "Collections lists those of the owner by name", run: testCollections},
+	{name: "Collections lists the owner's collections by name", run: testCollections},
 	{name: "DeleteCollection removes documents and settings", run: testDeleteCollection},
 	{name: "unknown collections are not found", run: testUnknown},
 	{name: "owners and collections are isolated", run: testIsolation},

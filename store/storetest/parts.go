@@ -32,8 +32,8 @@ func (p *Parts[P, O]) Open(t T, o O) P { return p.of(t, p.Opened(t), o) }
 // Reopen closes the store of a part and opens its data again.
 func (p *Parts[P, O]) Reopen(t T, part P, o O) P { return p.of(t, p.Reopened(t, p.Store(part)), o) }
 
-// Same is Reopen with the options of the part.
-func (p *Parts[P, O]) Same(t T, part P) P { return p.Reopen(t, part, p.find(part).o) }
+// ReopenSame is Reopen with the options of the part.
+func (p *Parts[P, O]) ReopenSame(t T, part P) P { return p.Reopen(t, part, p.find(part).o) }
 
 // Second returns another part with the store and the options of a part.
 func (p *Parts[P, O]) Second(t T, part P) P { return p.of(t, p.Store(part), p.find(part).o) }
