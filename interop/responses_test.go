@@ -120,7 +120,15 @@ func record(addr string) *recorder {
 	// A client sees a server that was killed as a lost connection, as it does without the proxy.
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-	r.Server = httptest.NewServer(recording.Handler(proxy, func(x recording.Exchange) {
+	// Otherwise the server of the recorder reads the end of a request's body when it sends the header of the response.
+	// If the proxy has not read the end before, its read fails and it closes the connection to the agent.
+	duplex := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			panic(err)
+		}
+		proxy.ServeHTTP(w, r)
+	})
+	r.Server = httptest.NewServer(recording.Handler(duplex, func(x recording.Exchange) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.all = append(r.all, x)

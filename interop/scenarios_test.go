@@ -148,27 +148,10 @@ func streams(t *testing.T, p peer) {
 	}
 }
 
-// killDuring kills the server after n events of a stream, and reads the stream until the client has noticed. Node's
-// fetch may abort a request that is sent before it has noticed a lost connection.
-func killDuring(t *testing.T, s *server, events iter.Seq2[event, error], n int) (all []event) {
-	t.Helper()
-	for e, err := range events {
-		if err != nil {
-			break
-		}
-		if all = append(all, e); len(all) == n {
-			s.kill()
-		}
-	}
-	if len(all) < n || all[0].kind != "task" {
-		t.Fatalf("stream = %+v, want %d events, a task first", all, n)
-	}
-	return all
-}
-
 // The server is killed while a client reads a stream; the task continues after its last completed step.
 func resubscribes(t *testing.T, s *server, p peer) {
-	first := killDuring(t, s, p.stream(t.Context(), sending{message: say("slow")}), 5)
+	first := collect(t, p.stream(t.Context(), sending{message: say("slow")}), 5)
+	s.kill()
 	s.start()
 	events := collect(t, p.resubscribe(t.Context(), first[0].taskID), 0)
 	if events[0].taskID != first[0].taskID || finalState(events) != "completed" {
