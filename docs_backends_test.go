@@ -19,10 +19,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -76,6 +79,9 @@ type contractRow struct {
 func whole(backend any) any { return backend }
 
 func transcriptPart(backend any) any {
+	if h := historysql.Of(backend); h != nil {
+		return h
+	}
 	if s, ok := backend.(interface{ History() history.Provider }); ok {
 		return s.History()
 	}
@@ -83,23 +89,18 @@ func transcriptPart(backend any) any {
 }
 
 func factPart(backend any) any {
-	if s, ok := backend.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-	}); ok {
-		return s.LongTerm(memory.LongTermConfig{})
-	}
-	return nil
+	return memorysql.Of(backend, memory.LongTermConfig{})
 }
 
 func refs(backend any) any {
-	if s, ok := backend.(interface{ BlobRefs() blobdriver.Refs }); ok {
-		return s.BlobRefs()
-	}
-	return nil
+	return blobsql.RefsOf(backend)
 }
 
 // blobPart returns the type of the blobs of a backend.
 func blobPart(backend any) any {
+	if b := blobsql.Of(backend, blob.Config{}); b != nil {
+		return b
+	}
 	if s, ok := backend.(interface {
 		Blobs(cfg blob.Config) *blobdriver.Blobs
 	}); ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -312,7 +313,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				s, other := inmem.New(), inmem.New()
 				ids, result := 0, make(chan error, 9)
 				e, err := New(Config{
-					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(other.History())}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
+					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(historysql.Of(other))}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
 					Handler: func(ctx context.Context, turn *Turn) error {
 						queue := turn.r.queue
 						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
@@ -338,7 +339,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				if err := <-result; !errors.Is(err, ErrLeaseLost) {
 					t.Errorf("%s after its lease is lost = %v, want %v", name, err, ErrLeaseLost)
 				}
-				if n, err := other.History().Count(t.Context(), history.Key{Owner: owner.ID, Agent: e.cfg.agentKey(), Session: "c"}); n != 0 || err != nil {
+				if n, err := historysql.Of(other).Count(t.Context(), history.Key{Owner: owner.ID, Agent: e.cfg.agentKey(), Session: "c"}); n != 0 || err != nil {
 					t.Errorf("Count() of the other store = %d, %v, want 0", n, err)
 				}
 				_ = e.Stop(t.Context())

@@ -23,8 +23,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -320,16 +320,6 @@ func TestWithoutBlobsFilesStayInTheTask(t *testing.T) {
 	}
 }
 
-// withBlobs is a store with the blobs of base, the store that it wraps.
-type withBlobs struct {
-	store.Store
-	base interface {
-		Blobs(cfg blob.Config) *blobdriver.Blobs
-	}
-}
-
-func (s withBlobs) Blobs(cfg blob.Config) *blobdriver.Blobs { return s.base.Blobs(cfg) }
-
 // If the task of a blob was not committed, the blob is not pinned, so it expires. The commit may
 // have failed, or the process may have been killed before the commit.
 func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
@@ -344,7 +334,7 @@ func TestFilesOfMessagesThatAreNotStoredExpire(t *testing.T) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{
-		Store: withBlobs{s, base}, Handler: func(context.Context, *engine.Turn) error { return nil },
+		Store: s, Handler: func(context.Context, *engine.Turn) error { return nil },
 	})
 	p := messageWith("m", filePart("f", fileContent(1, 100_000)))
 	if _, err := e.Send(t.Context(), alice, p, engine.SendOptions{}); err == nil {
@@ -415,7 +405,7 @@ func sendUntilKilled(t *testing.T, dir string, p a2a.MessageSendParams) {
 		return do(ctx)
 	})
 	e := start(t, engine.Config{
-		Store: withBlobs{s, base}, Handler: func(context.Context, *engine.Turn) error { return nil },
+		Store: s, Handler: func(context.Context, *engine.Turn) error { return nil },
 	})
 	_, _ = e.Send(t.Context(), alice, p, engine.SendOptions{})
 }
@@ -424,7 +414,7 @@ func sendUntilKilled(t *testing.T, dir string, p a2a.MessageSendParams) {
 func TestFilesInAnotherStoreArePinned(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{
-		Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(inmem.New().Blobs(blob.Config{}))}},
+		Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(blobsql.Of(inmem.New(), blob.Config{}))}},
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			return turn.Artifact("a").WriteFile(ctx, "g", "", bytes.NewReader(fileContent(2, 100_000)))
 		},
@@ -449,7 +439,7 @@ func TestFilesInAnotherStoreArePinned(t *testing.T) {
 func TestRejectedMessageUnpinsItsFiles(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(inmem.New().Blobs(blob.Config{}))}}, Handler: replyHandler})
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(blobsql.Of(inmem.New(), blob.Config{}))}}, Handler: replyHandler})
 		closed := newContext(t, e, a2a.CreateContextParams{})
 		if err := setStatus(t.Context(), e, closed.Key.ID, a2a.ContextPaused, false); err != nil {
 			t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
@@ -284,7 +285,7 @@ func (w *busyWriter) Sessions(ctx context.Context, q history.SessionQuery) (hist
 func TestForgetRemovesWhatIsWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	w := &busyWriter{s.History(), s.History().(history.SessionLister), 3}
+	w := &busyWriter{historysql.Of(s), historysql.Of(s).(history.SessionLister), 3}
 	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(w)}}, Owner: "alice"})
 	if err != nil || got.Removed["sessions"] != 3 {
 		t.Errorf("Forget() = %+v, %v, want 3 sessions", got, err)
@@ -306,7 +307,7 @@ func TestForgetReportsWhatItCannotRemove(t *testing.T) {
 	if _, err := other.Set(t.Context(), k, map[string]any{"n": 1}, memory.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{s.History()}), states.Of(other)}}, Owner: "alice"})
+	got, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{historysql.Of(s)}), states.Of(other)}}, Owner: "alice"})
 	want := engine.ForgetReport{Removed: contract.Counts{"states": 1}, Notes: []string{"transcripts were not removed: their store does not list sessions"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Forget(): %v, report, -want +got:\n%s", err, diff)
@@ -326,7 +327,7 @@ func TestForgetKeepsRemovalsOfDataThatRemains(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
 	subject(t, s, "alice", a2a.StateCompleted)
-	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{s.History()})}}, Owner: "alice"})
+	_, err := engine.Forget(t.Context(), engine.ForgetParams{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(onlyProvider{historysql.Of(s)})}}, Owner: "alice"})
 	wantError(t, "Forget()", err, "")
 	if found, err := s.Removals(t.Context(), store.Removal{}, 10); err != nil || len(found) != 3 {
 		t.Errorf("Removals() = %d, %v, want the removals of the 3 tasks", len(found), err)

@@ -17,25 +17,27 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// dataStore is a store with the parts that the tests of removals use.
+// dataStore is a store with transcripts, facts and blobs.
 type dataStore interface {
 	store.Store
-	History() history.Provider
-	Blobs(cfg blob.Config) *blobdriver.Blobs
-	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
+	sqlkit.Source
 }
 
 // onDataStores runs a test on all backends with transcripts and blobs.
@@ -107,7 +109,7 @@ func keep(t *testing.T, s dataStore, contextID string, tasks ...string) *keptDat
 	k.append("")
 	for _, id := range tasks {
 		k.append(id)
-		info, err := s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte(id)), blob.PutParams{Owner: alice.ID, Holder: "task/" + id})
+		info, err := blobsql.Of(s, blob.Config{}).Put(t.Context(), bytes.NewReader([]byte(id)), blob.PutParams{Owner: alice.ID, Holder: "task/" + id})
 		if err != nil {
 			t.Fatalf("Put() = %v", err)
 		}
@@ -118,7 +120,7 @@ func keep(t *testing.T, s dataStore, contextID string, tasks ...string) *keptDat
 
 func (k *keptData) append(run string) {
 	k.Helper()
-	_, err := k.s.History().Append(k.Context(), k.session, history.AppendParams{Run: run, Messages: []history.Message{{Role: "user", Body: []byte(`"x"`)}}})
+	_, err := historysql.Of(k.s).Append(k.Context(), k.session, history.AppendParams{Run: run, Messages: []history.Message{{Role: "user", Body: []byte(`"x"`)}}})
 	if err != nil {
 		k.Fatalf("Append() = %v", err)
 	}
@@ -129,14 +131,14 @@ func (k *keptData) append(run string) {
 func (k *keptData) left() (runs, pinned []string, removals int) {
 	k.Helper()
 	ctx := context.WithoutCancel(k.Context())
-	for m, err := range history.All(ctx, k.s.History(), k.session, 0) {
+	for m, err := range history.All(ctx, historysql.Of(k.s), k.session, 0) {
 		if err != nil {
 			k.Fatalf("Page() = %v", err)
 		}
 		runs = append(runs, m.Run)
 	}
 	for id, ref := range k.refs {
-		info, err := k.s.Blobs(blob.Config{}).Stat(ctx, alice.ID, ref)
+		info, err := blobsql.Of(k.s, blob.Config{}).Stat(ctx, alice.ID, ref)
 		if err != nil {
 			k.Fatalf("Stat() = %v", err)
 		}
@@ -242,7 +244,7 @@ func testInterruptedRemoval(t *testing.T, s dataStore, plan storetest.Plan) {
 	data := keep(t, s, c, deleted, expired, kept)
 	o := &outage{}
 	o.down.Store(plan == nil)
-	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{s.History(), o}), blobs.Of(failingBlobs{s.Blobs(blob.Config{}), o})}}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Lease: 2 * time.Second}) // passes are four leases apart
+	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{historysql.Of(s), o}), blobs.Of(failingBlobs{blobsql.Of(s, blob.Config{}), o})}}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Lease: 2 * time.Second}) // passes are four leases apart
 	_ = e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: deleted})
 	await.True(t, "the tasks are removed", func() bool {
 		for _, id := range []string{deleted, expired} {
@@ -334,7 +336,7 @@ func testInterruptedClear(t *testing.T, s dataStore, step string) {
 	o := &outage{}
 	e := start(t, engine.Config{
 		Handler: sessionHandler, Store: storetest.Faulty(s, plan),
-		Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{s.History(), o}), blobs.Of(s.Blobs(blob.Config{}))}},
+		Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{historysql.Of(s), o}), blobs.Of(blobsql.Of(s, blob.Config{}))}},
 	})
 	c := newID()
 	task := sendIn(t, e, c).Key.ID
@@ -363,9 +365,9 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, o, log := inmem.New(), &outage{}, &logLines{}
 				o.down.Store(true)
-				var h history.Provider = failingHistory{s.History(), o}
+				var h history.Provider = failingHistory{historysql.Of(s), o}
 				if hang {
-					h = hangingHistory{s.History()}
+					h = hangingHistory{historysql.Of(s)}
 				}
 				e := start(t, engine.Config{
 					Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Logger: log.logger(),
@@ -373,10 +375,10 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 				})
 				task := sendWait(t, e, message("x"))
 				data := keep(t, s, task.ContextID, task.Key.ID)
-				facts := s.LongTerm(memory.LongTermConfig{})
+				facts := memorysql.Of(s, memory.LongTermConfig{})
 				_, err := facts.Save(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent"}, "x", memory.SaveParams{TTL: time.Minute})
 				wantError(t, "Save()", err, "")
-				_, err = s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte("x")), blob.PutParams{Owner: alice.ID, TTL: time.Minute})
+				_, err = blobsql.Of(s, blob.Config{}).Put(t.Context(), bytes.NewReader([]byte("x")), blob.PutParams{Owner: alice.ID, TTL: time.Minute})
 				wantError(t, "Put()", err, "")
 				time.Sleep(3 * time.Hour)
 				got := e.Health(t.Context())
@@ -414,9 +416,9 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 		e := start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute})
 		for i := range 450 {
 			k := history.Key{Owner: alice.ID, Agent: "agent", Session: fmt.Sprint(i)}
-			_, err := s.History().Append(t.Context(), k, history.AppendParams{TTL: time.Hour, Messages: []history.Message{{Body: []byte(`1`)}}})
+			_, err := historysql.Of(s).Append(t.Context(), k, history.AppendParams{TTL: time.Hour, Messages: []history.Message{{Body: []byte(`1`)}}})
 			wantError(t, "Append()", err, "")
-			_, err = s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader([]byte{byte(i)}), blob.PutParams{Owner: alice.ID, TTL: time.Hour})
+			_, err = blobsql.Of(s, blob.Config{}).Put(t.Context(), bytes.NewReader([]byte{byte(i)}), blob.PutParams{Owner: alice.ID, TTL: time.Hour})
 			wantError(t, "Put()", err, "")
 		}
 		time.Sleep(50 * time.Minute)
@@ -427,7 +429,7 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 		if got := e.Health(t.Context()).Swept; !maps.Equal(got, contract.Counts{"transcripts": 450, "blobs": 450}) {
 			t.Errorf("Health().Swept = %+v, want 450 transcripts and blobs", got)
 		}
-		if n, err := s.Blobs(blob.Config{}).Usage(t.Context(), alice.ID); err != nil || n.Blobs != 0 {
+		if n, err := blobsql.Of(s, blob.Config{}).Usage(t.Context(), alice.ID); err != nil || n.Blobs != 0 {
 			t.Errorf("Usage() = %+v, %v, want none", n, err)
 		}
 	})
@@ -445,9 +447,9 @@ func keepingHandler(ctx context.Context, turn *engine.Turn) error {
 // kept returns the number of messages in a transcript, and the number of pinned blobs.
 func kept(t *testing.T, s dataStore, contextID string) (messages int64, pinned int) {
 	t.Helper()
-	messages, err := s.History().Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: contextID})
+	messages, err := historysql.Of(s).Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: contextID})
 	wantError(t, "Count()", err, "")
-	page, err := s.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: alice.ID})
+	page, err := blobsql.Of(s, blob.Config{}).List(t.Context(), blob.ListParams{Owner: alice.ID})
 	wantError(t, "List()", err, "")
 	for _, info := range page.Blobs {
 		if len(info.Holders) > 0 {
@@ -487,7 +489,7 @@ func TestRemovalClearsAFencedRun(t *testing.T) {
 		s, c := st.(dataStore), newID()
 		addOldTasksIn(t, s, c, time.Hour, "fenced")
 		data := keep(t, s, c)
-		_, err := s.History().Append(t.Context(), data.session, history.AppendParams{
+		_, err := historysql.Of(s).Append(t.Context(), data.session, history.AppendParams{
 			Run: "fenced", Fence: store.FirstFence(time.Now().Add(-time.Hour)) + 3, Messages: []history.Message{{Body: []byte(`1`)}},
 		})
 		wantError(t, "Append()", err, "")
@@ -539,7 +541,7 @@ func TestFailingRemovalsDoNotBlockOthers(t *testing.T) {
 		removeTasks(t, s, "fails", numbered(220)...)
 		removeTasks(t, s, "works", "z")
 		data := keep(t, s, "works", "z")
-		h := sessionHistory{s.History(), "fails", func(context.Context) error { return errDown }}
+		h := sessionHistory{historysql.Of(s), "fails", func(context.Context) error { return errDown }}
 		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
 		time.Sleep(time.Hour)
 		if runs, pinned, removals := data.left(); len(runs) != 1 || len(pinned) > 0 || removals != 220 {
@@ -556,7 +558,7 @@ func TestSlowRemovalsAreForgotten(t *testing.T) {
 		s := inmem.New()
 		removeTasks(t, s, "slow", numbered(220)...)
 		calls := atomic.Int64{}
-		h := sessionHistory{s.History(), "slow", func(ctx context.Context) error {
+		h := sessionHistory{historysql.Of(s), "slow", func(ctx context.Context) error {
 			if calls.Add(1) <= 8 {
 				<-ctx.Done()
 				return ctx.Err()
@@ -619,12 +621,12 @@ func TestTaskCreatedDuringARemovalKeepsItsFiles(t *testing.T) {
 			t.Errorf("Send() = %v", err)
 		}
 	}
-	start(t, engine.Config{Handler: commandHandler, Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(hookedBlobs{s.Blobs(blob.Config{}), sync.OnceFunc(create)})}}})
+	start(t, engine.Config{Handler: commandHandler, Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(hookedBlobs{blobsql.Of(s, blob.Config{}), sync.OnceFunc(create)})}}})
 	await.True(t, "the removal is completed", func() bool {
 		left, err := s.Removals(t.Context(), store.Removal{}, 1)
 		return err == nil && len(left) == 0
 	})
-	page, err := s.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: alice.ID})
+	page, err := blobsql.Of(s, blob.Config{}).List(t.Context(), blob.ListParams{Owner: alice.ID})
 	if err != nil || len(page.Blobs) != 1 || len(page.Blobs[0].Holders) != 1 {
 		t.Errorf("List() = %+v, %v, want the pinned file of the task", page.Blobs, err)
 	}

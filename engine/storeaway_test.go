@@ -19,9 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -58,7 +60,7 @@ func newAwayStore(s *inmem.Store) *awayStore {
 }
 
 func (s *awayStore) contracts() engine.Contracts {
-	return engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{s.Blobs(blob.Config{}), s.o}), transcripts.Of(awayHistory{s.History(), s.o})}}
+	return engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{blobsql.Of(s, blob.Config{}), s.o}), transcripts.Of(awayHistory{historysql.Of(s), s.o})}}
 }
 
 type awayHistory struct {
@@ -267,7 +269,7 @@ func TestCallsOfATurnWaitForTheStore(t *testing.T) {
 				earlier := sendWait(t, e, message("earlier"))
 				wantState(t, earlier, a2a.StateCompleted)
 				f.earlier, f.file = earlier.Key.ID, earlier.Artifacts[0].Parts[0].(a2a.FilePart).File
-				info, err := s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader(f.data), blob.PutParams{Owner: alice.ID})
+				info, err := blobsql.Of(s, blob.Config{}).Put(t.Context(), bytes.NewReader(f.data), blob.PutParams{Owner: alice.ID})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -297,7 +299,7 @@ func TestErrorOfAStoreThatIsAwayChargesNoAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, o := inmem.New(), new(away)
 				var calls, attempts int
-				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{s.Blobs(blob.Config{}), o})}}, MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{blobsql.Of(s, blob.Config{}), o})}}, MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					if calls++; calls <= 3 {
 						o.left.Store(1)
 					}
@@ -395,11 +397,11 @@ func TestFailedReadsOfABlobPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, o, data := inmem.New(), new(away), fileContent(1, 100_000)
-		info, err := s.Blobs(blob.Config{}).Put(t.Context(), bytes.NewReader(data), blob.PutParams{Owner: alice.ID})
+		info, err := blobsql.Of(s, blob.Config{}).Put(t.Context(), bytes.NewReader(data), blob.PutParams{Owner: alice.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(brokenReads{s.Blobs(blob.Config{}), o})}}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(brokenReads{blobsql.Of(s, blob.Config{}), o})}}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			r, _, err := blobs.For(turn.Contracts()).Open(ctx, info.Ref)
 			if err != nil {
 				return err

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
@@ -156,7 +157,7 @@ func TestInvalidCallsOnContractsAreRejected(t *testing.T) {
 	if task.Status.State != a2a.StateCompleted {
 		t.Fatalf("task is %s: %s", task.Status.State, task.Status.Message.Text())
 	}
-	if n, err := s.History().Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: task.ContextID}); n != 1 || err != nil {
+	if n, err := historysql.Of(s).Count(t.Context(), history.Key{Owner: alice.ID, Agent: "agent", Session: task.ContextID}); n != 1 || err != nil {
 		t.Errorf("transcript has %d messages, %v, want 1", n, err)
 	}
 }
@@ -360,11 +361,11 @@ func TestTranscriptTTLIsTheAgeOfTranscripts(t *testing.T) {
 			}})
 			key := history.Key{Owner: alice.ID, Agent: "agent", Session: newID()}
 			before := history.AppendParams{Messages: []history.Message{{Body: []byte(`1`)}}, TTL: 2 * time.Hour}
-			if _, err := s.History().Append(t.Context(), key, before); err != nil {
+			if _, err := historysql.Of(s).Append(t.Context(), key, before); err != nil {
 				t.Fatal(err)
 			}
 			sendIn(t, e, key.Session)
-			session, err := s.History().(history.SessionLister).Session(t.Context(), key)
+			session, err := historysql.Of(s).(history.SessionLister).Session(t.Context(), key)
 			if err != nil || session.TTL() != test.want {
 				t.Errorf("the transcript has the TTL %s, %v, want %s", session.TTL(), err, test.want)
 			}

@@ -16,17 +16,20 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
@@ -43,10 +46,8 @@ var graphKinds = []string{"addEntities", "addEntities", "relate", "relate", "end
 
 // contractParts are the parts of a store.
 type contractParts interface {
+	sqlkit.Source
 	Graph(now func() time.Time) graph.Complete
-	History() history.Provider
-	LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-	Blobs(cfg blob.Config) *blobdriver.Blobs
 }
 
 // vectorsOf returns the documents of a store, nil if it has none.
@@ -65,13 +66,7 @@ func (p *process) Graph(now func() time.Time) graph.Complete {
 	return p.Store.(contractParts).Graph(now)
 }
 
-func (p *process) History() history.Provider { return p.Store.(contractParts).History() }
-
-func (p *process) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	return p.Store.(contractParts).LongTerm(cfg)
-}
-
-func (p *process) Blobs(cfg blob.Config) *blobdriver.Blobs { return p.Store.(contractParts).Blobs(cfg) }
+func (p *process) SQL() sqlkit.DB { return sqlkit.Of(p.Store) }
 
 // onContract runs an operation on the transcript, facts or blobs.
 func (a *stateAttempt) onContract(ctx context.Context, o *stateOp) (result any, err error) {
@@ -359,18 +354,18 @@ func (a *stateAttempt) onBlobs(ctx context.Context, o *stateOp) (any, error) {
 func contractData(t *testing.T, s contractParts, contextID string) map[string]any {
 	t.Helper()
 	k := history.Key{Owner: alice.ID, Agent: "agent", Session: contextID}
-	messages, err := s.History().Messages(t.Context(), k, 0, 0)
+	messages, err := historysql.Of(s).Messages(t.Context(), k, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, err := s.LongTerm(memory.LongTermConfig{}).Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent", Namespace: contextID}, memory.SearchParams{Limit: 1000})
+	facts, err := memorysql.Of(s, memory.LongTermConfig{}).Search(t.Context(), memory.Scope{Owner: alice.ID, Agent: "agent", Namespace: contextID}, memory.SearchParams{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	blobs := []string{}
 	p := blob.ListParams{Owner: alice.ID, Limit: blob.MaxPage}
 	for more := true; more; {
-		page, err := s.Blobs(blob.Config{}).List(t.Context(), p)
+		page, err := blobsql.Of(s, blob.Config{}).List(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +399,7 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 }
 
 func (f *foreignStore) contracts() engine.Contracts {
-	return engine.Contracts{Stores: []contract.Store{transcripts.Of(&foreignHistory{f.History(), f}), facts.Of(&foreignFacts{f.LongTerm(memory.LongTermConfig{}), f}), blobs.Of(&foreignBlobs{f.Blobs(blob.Config{}), f}), documents.Of(&foreignDocuments{vectorsOf(f.contractParts), f}), graphs.Of(&foreignGraphs{f.Graph(nil), f})}}
+	return engine.Contracts{Stores: []contract.Store{transcripts.Of(&foreignHistory{historysql.Of(f), f}), facts.Of(&foreignFacts{memorysql.Of(f, memory.LongTermConfig{}), f}), blobs.Of(&foreignBlobs{blobsql.Of(f, blob.Config{}), f}), documents.Of(&foreignDocuments{vectorsOf(f.contractParts), f}), graphs.Of(&foreignGraphs{f.Graph(nil), f})}}
 }
 
 func onForeign[R any](f *foreignStore, do func() (R, error)) (r R, err error) {

@@ -22,8 +22,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 )
@@ -61,7 +63,7 @@ func (b lossyBlobs) Put(ctx context.Context, r io.Reader, p blob.PutParams) (blo
 func newLostAnswers(parts contractParts, losses int32) engine.Contracts {
 	l := &lostAnswers{}
 	l.left.Store(losses)
-	return engine.Contracts{Stores: []contract.Store{transcripts.Of(lossyHistory{parts.History(), l}), blobs.Of(lossyBlobs{parts.Blobs(blob.Config{}), l})}}
+	return engine.Contracts{Stores: []contract.Store{transcripts.Of(lossyHistory{historysql.Of(parts), l}), blobs.Of(lossyBlobs{blobsql.Of(parts, blob.Config{}), l})}}
 }
 
 func put(ctx context.Context, turn *engine.Turn, content string, digest blob.Digest) error {
@@ -217,7 +219,7 @@ func TestConcurrentPutsDoNotShareABlob(t *testing.T) {
 func TestFailedWriteIsStoredBeforeTheNextOne(t *testing.T) {
 	t.Parallel()
 	foreign := inmem.New()
-	full := &fullBlobs{Blobs: foreign.Blobs(blob.Config{})}
+	full := &fullBlobs{Blobs: blobsql.Of(foreign, blob.Config{})}
 	e := start(t, engine.Config{Store: inmem.New(), Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(full)}}, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		full.full.Store(turn.Attempt() == 1)
 		err := put(ctx, turn, "large", blob.Digest{})

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 // embedder is a server of embeddings. Texts with one of the words of a group are close.
@@ -140,7 +141,7 @@ func TestFactsAreEmbeddedLater(t *testing.T) {
 	}
 	server.down.Store(false)
 	// Another process of the agent starts with a pass.
-	observed := &observedFacts{s.LongTerm(memory.LongTermConfig{Embedder: client}), make(chan int, 1)}
+	observed := &observedFacts{memorysql.Of(s, memory.LongTermConfig{Embedder: client}), make(chan int, 1)}
 	start(t, engine.Config{Store: s, Handler: handler, Contracts: engine.Contracts{Stores: []contract.Store{facts.Of(observed)}, Embedder: client}})
 	if n := <-observed.embedded; n != 1 {
 		t.Errorf("the agent embedded %d facts, want 1", n)

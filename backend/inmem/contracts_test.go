@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -41,6 +42,6 @@ func TestHistory(t *testing.T) {
 	historytest.Run(t, historytest.Harness{Open: func(t storetest.T, now func() time.Time) history.Provider {
 		s := New()
 		t.Cleanup(func() { _ = s.Close() })
-		return s.contracts.History(now)
+		return historysql.New(s.SQL(), now)
 	}})
 }

@@ -35,7 +35,7 @@ func blobHarness(create func(t storetest.T) Config) blobtest.Harness {
 	return blobtest.Harness{
 		Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
 			s := open(t, create(t))
-			return blobStore{s.Blobs(cfg), s}
+			return blobStore{blobsql.Of(s, cfg), s}
 		},
 		Reopen: func(t storetest.T, s blobtest.Store, cfg blob.Config) blobtest.Store {
 			old := s.(blobStore).s
@@ -43,7 +43,7 @@ func blobHarness(create func(t storetest.T) Config) blobtest.Harness {
 				t.Fatalf("Close() = %v", err)
 			}
 			reopened := open(t, old.cfg)
-			return blobStore{reopened.Blobs(cfg), reopened}
+			return blobStore{blobsql.Of(reopened, cfg), reopened}
 		},
 	}
 }
@@ -67,13 +67,13 @@ func TestSuspendedChangeOfBlobsBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	suspended := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	other := open(storetest.Wrap(t), suspended.cfg)
-	blobs := other.Blobs(blob.Config{})
+	blobs := blobsql.Of(other, blob.Config{})
 	first := putBlob(bg, t, blobs, "first")
 	planned, resume := make(chan struct{}), make(chan struct{})
 	plans := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- suspended.BlobRefs().Update(bg, "alice", func(tx blobdriver.Tx) error {
+		done <- blobsql.RefsOf(suspended).Update(bg, "alice", func(tx blobdriver.Tx) error {
 			row, err := tx.Ref(first.Ref)
 			if err != nil {
 				return err
@@ -106,12 +106,12 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	suspended := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	other := open(storetest.Wrap(t), suspended.cfg)
-	blobs := other.Blobs(blob.Config{})
+	blobs := blobsql.Of(other, blob.Config{})
 	first, second := putBlob(bg, t, blobs, "first"), putBlob(bg, t, blobs, "second")
 	planned, resume := make(chan struct{}), make(chan struct{})
 	plans := 0
-	refs := suspended.BlobRefs().(blobdriver.TransactionalRefs)
-	pinSecond, err := suspended.Blobs(blob.Config{}).PinEffect("alice", second.Ref, "task")
+	refs := blobsql.RefsOf(suspended).(blobdriver.TransactionalRefs)
+	pinSecond, err := blobsql.Of(suspended, blob.Config{}).PinEffect("alice", second.Ref, "task")
 	must(t, err)
 	change := submitted(1)
 	change.Effects = []store.Effect{
@@ -153,7 +153,7 @@ func TestSuspendedCommitThatPinsBlocksNoOther(t *testing.T) {
 func TestChangesOfACallThatPinAreApplied(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
-	blobs := s.Blobs(blob.Config{})
+	blobs := blobsql.Of(s, blob.Config{})
 	info := putBlob(bg, t, blobs, "pinned")
 	changes := []store.Change{submitted(1), submitted(2)}
 	for i := range changes {
@@ -181,7 +181,7 @@ func writePins(arg string) error {
 	if err != nil {
 		return err
 	}
-	blobs := s.Blobs(blob.Config{})
+	blobs := blobsql.Of(s, blob.Config{})
 	for n := 1; ; n++ {
 		change := submitted(n)
 		pin, err := blobs.PinEffect("alice", words[2], taskID(n))
@@ -205,7 +205,7 @@ func writePins(arg string) error {
 func TestStoppedProcessThatPinsBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
-	blobs := s.Blobs(blob.Config{})
+	blobs := blobsql.Of(s, blob.Config{})
 	ref := putBlob(bg, t, blobs, "pinned").Ref
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", pinChildVariable, s.cfg.URL, s.cfg.Schema, ref))
@@ -260,11 +260,11 @@ func TestObsoletePlansEnd(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), freshConfig(storetest.Wrap(t), Config{}))
 	other := open(storetest.Wrap(t), s.cfg)
-	blobs := other.Blobs(blob.Config{})
+	blobs := blobsql.Of(other, blob.Config{})
 	first, err := blobs.Put(bg, strings.NewReader("first"), blob.PutParams{Owner: "alice", TTL: time.Hour})
 	must(t, err)
 	plans := 0
-	must(t, s.BlobRefs().Update(bg, "alice", func(tx blobdriver.Tx) error {
+	must(t, blobsql.RefsOf(s).Update(bg, "alice", func(tx blobdriver.Tx) error {
 		row, err := tx.Ref(first.Ref)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -33,6 +34,7 @@ type database struct {
 	generation atomic.Int64 // number of resets of the pool; a connection stores it when it is opened
 	sqlCache   sync.Map     // statements by their text without the schema name
 	statements sync.Map     // *statement of sqlkit, by their text
+	caches     sqlkit.Caches
 	// markedStatements are the results of markedStatement, by the statement without a mark.
 	markedStatements sync.Map
 	groups           callGroups

@@ -12,7 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -32,14 +34,14 @@ func effectRequest(t *testing.T, s *Store, n int, effects ...store.Effect) *requ
 func textEffect(t *testing.T, s *Store, session string, p history.AppendParams) store.Effect {
 	t.Helper()
 	p.Messages = []history.Message{{Role: "user", Body: []byte(`"text"`)}}
-	e, err := s.History().(history.Transactional).AppendEffect(history.Key{Owner: "o", Agent: "a", Session: session}, p)
+	e, err := historysql.Of(s).(history.Transactional).AppendEffect(history.Key{Owner: "o", Agent: "a", Session: session}, p)
 	must(t, err)
 	return e
 }
 
 func factEffect(t *testing.T, s *Store, text string) store.Effect {
 	t.Helper()
-	e, err := s.LongTerm(memory.LongTermConfig{}).(memory.Transactional).SaveEffect(bg, memory.Scope{Owner: "o", Agent: "a"}, text, memory.SaveParams{})
+	e, err := memorysql.Of(s, memory.LongTermConfig{}).(memory.Transactional).SaveEffect(bg, memory.Scope{Owner: "o", Agent: "a"}, text, memory.SaveParams{})
 	must(t, err)
 	return e
 }
@@ -153,7 +155,7 @@ func TestGroupedEffectsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 		cuts += p.cuts - before
 		wantMessages(t, direct, "s", int64(n))
 	}
-	found, err := direct.LongTerm(memory.LongTermConfig{}).Search(bg, memory.Scope{Owner: "o", Agent: "a"}, memory.SearchParams{Limit: 100})
+	found, err := memorysql.Of(direct, memory.LongTermConfig{}).Search(bg, memory.Scope{Owner: "o", Agent: "a"}, memory.SearchParams{Limit: 100})
 	if err != nil || len(found.Facts) != n {
 		t.Errorf("Search() = %d facts, %v, want %d", len(found.Facts), err, n)
 	}
@@ -199,13 +201,13 @@ func TestEffectsThatReadAreNotGrouped(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	large := history.AppendParams{Messages: []history.Message{{Role: "user", Body: slices.Concat([]byte(`"`), slices.Repeat([]byte("x"), 65<<10), []byte(`"`))}}}
-	h := s.History().(history.Transactional)
+	h := historysql.Of(s).(history.Transactional)
 	k := history.Key{Owner: "o", Agent: "a", Session: "s"}
 	appendLarge, err := h.AppendEffect(k, large)
 	must(t, err)
 	remove, err := h.ClearEffect(k)
 	must(t, err)
-	keyed, err := s.LongTerm(memory.LongTermConfig{}).(memory.Transactional).SaveEffect(bg, memory.Scope{Owner: "o", Agent: "a"}, "red", memory.SaveParams{Key: "color"})
+	keyed, err := memorysql.Of(s, memory.LongTermConfig{}).(memory.Transactional).SaveEffect(bg, memory.Scope{Owner: "o", Agent: "a"}, "red", memory.SaveParams{Key: "color"})
 	must(t, err)
 	for name, e := range map[string]store.Effect{"large": appendLarge, "clear": remove, "fact with a key": keyed} {
 		c := submitted(0)

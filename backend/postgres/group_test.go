@@ -21,13 +21,13 @@ import (
 
 func appendText(s *Store, session, text string, p history.AppendParams) (history.AppendResult, error) {
 	p.Messages = []history.Message{{Role: "user", Body: fmt.Appendf(nil, "%q", text)}}
-	return s.History().Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
+	return historysql.Of(s).Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
 }
 
 // wantMessages checks the number of messages of a session.
 func wantMessages(t *testing.T, s *Store, session string, want int64) {
 	t.Helper()
-	if n, err := s.History().Count(bg, history.Key{Owner: "o", Agent: "a", Session: session}); err != nil || n != want {
+	if n, err := historysql.Of(s).Count(bg, history.Key{Owner: "o", Agent: "a", Session: session}); err != nil || n != want {
 		t.Errorf("Count() of session %s = %d, %v, want %d", session, n, err, want)
 	}
 }
@@ -138,7 +138,7 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	add("locked", history.AppendParams{}, appended)
 	go s.commitWaiting()
 	await.True(t, "the group is applied without the locked session", func() bool {
-		n, err := s.History().Count(bg, history.Key{Owner: "o", Agent: "a", Session: "c"})
+		n, err := historysql.Of(s).Count(bg, history.Key{Owner: "o", Agent: "a", Session: "c"})
 		return err == nil && n == 2
 	})
 	release()
@@ -223,7 +223,7 @@ func TestAppendSeesFenceOfTransactionThatItWaitedFor(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			p := history.AppendParams{Run: "run", Messages: slices.Repeat([]history.Message{{Role: "user", Body: []byte(`"late"`)}}, messages)}
-			_, err := s.History().Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
+			_, err := historysql.Of(s).Append(bg, history.Key{Owner: "o", Agent: "a", Session: session}, p)
 			done <- err
 		}()
 		await.True(t, "the append waits for the lock", func() bool {

@@ -9,11 +9,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/historytest"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -28,7 +30,7 @@ func historyBench(b *testing.B) historytest.Harness {
 func BenchmarkHistorySpeed(b *testing.B) {
 	historytest.BenchAppend(b, func(b *testing.B) (history.Provider, func(caller, n int) error) {
 		s := openBench(b, Config{})
-		return s.History(), benchInsert(b, s, strings.Repeat("x", historytest.BenchBody))
+		return historysql.Of(s), benchInsert(b, s, strings.Repeat("x", historytest.BenchBody))
 	})
 }
 
@@ -65,18 +67,18 @@ func BenchmarkStateSpeed(b *testing.B) {
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
 func BenchmarkSearchSpeed(b *testing.B) {
-	memorytest.BenchLongTerm(b, openBench(b, Config{}).LongTerm(memory.LongTermConfig{}), 1000, nil)
+	memorytest.BenchLongTerm(b, memorysql.Of(openBench(b, Config{}), memory.LongTermConfig{}), 1000, nil)
 }
 
 // BenchmarkSearchModes searches a scope with 10,000 facts.
 func BenchmarkSearchModes(b *testing.B) {
 	s := openBench(b, Config{})
-	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000, nil)
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return memorysql.Of(s, cfg) }, 10_000, nil)
 }
 
 func BenchmarkBlobSpeed(b *testing.B) {
 	blobtest.Bench(b, blobtest.Harness{Open: func(_ storetest.T, cfg blob.Config) blobtest.Store {
 		s := openBench(b, Config{})
-		return blobStore{s.Blobs(cfg), s}
+		return blobStore{blobsql.Of(s, cfg), s}
 	}}, blobtest.Files)
 }

@@ -21,6 +21,9 @@ var errKitRejected = errors.New("rejected")
 // Dialect implements sqlkit.DB.
 func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.PostgreSQL }
 
+// Caches implements sqlkit.DB.
+func (k *kit) Caches() *sqlkit.Caches { return &k.database.caches }
+
 // in reports whether a database is this one.
 func (k *kit) in(db sqlkit.DB) bool {
 	other, ok := db.(*kit)

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -40,9 +41,9 @@ func TestLongTermOfReplicasRanksAsInMemory(t *testing.T) {
 	cfg := emptyConfig(storetest.Wrap(t), Config{})
 	first, second := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	memorytest.CompareLongTerm(storetest.Wrap(t),
-		func(cfg memory.LongTermConfig) memory.LongTerm { return inmem.New().LongTerm(cfg) },
+		func(cfg memory.LongTermConfig) memory.LongTerm { return memorysql.Of(inmem.New(), cfg) },
 		func(cfg memory.LongTermConfig) memory.LongTerm {
-			return &twoReplicas{LongTermStore: first.LongTerm(cfg), second: second.LongTerm(cfg)}
+			return &twoReplicas{LongTermStore: memorysql.Of(first, cfg), second: memorysql.Of(second, cfg)}
 		})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -65,7 +66,7 @@ func TestChangesAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			return c
 		}},
 		{"effect", 1, 900, func(k store.Key) store.Change {
-			e, err := s.History().(history.Transactional).AppendEffect(transcript(k), history.AppendParams{Messages: []history.Message{{Body: []byte(`"a"`)}}})
+			e, err := historysql.Of(s).(history.Transactional).AppendEffect(transcript(k), history.AppendParams{Messages: []history.Message{{Body: []byte(`"a"`)}}})
 			must(t, err)
 			return store.Change{Lease: worker(k), Events: []store.Event{said("a")}, Effects: []store.Effect{e}}
 		}},
@@ -89,7 +90,7 @@ func TestChangesAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			if err != nil || len(log) != 2+kind.events {
 				t.Fatalf("%s cut after %d bytes: %d events, %v, want %d", kind.name, bytes, len(log), err, 2+kind.events)
 			}
-			if messages, err := direct.History().Count(bg, transcript(k)); err != nil || int(messages) != len(c.Effects) {
+			if messages, err := historysql.Of(direct).Count(bg, transcript(k)); err != nil || int(messages) != len(c.Effects) {
 				t.Fatalf("%s cut after %d bytes: %d messages, %v, want %d", kind.name, bytes, messages, err, len(c.Effects))
 			}
 		}
@@ -206,7 +207,7 @@ func TestAppendReturnsItsSequencesWhenTheAnswerIsLost(t *testing.T) {
 		for _, key := range []string{"", fmt.Sprint("key", bytes)} {
 			before := p.cuts
 			p.cutAfter(bytes)
-			got, err := s.History().Append(bg, k, history.AppendParams{
+			got, err := historysql.Of(s).Append(bg, k, history.AppendParams{
 				IdempotencyKey: key, Messages: []history.Message{{Body: []byte(`"a"`)}, {Body: []byte(`"b"`)}, {Body: []byte(`"c"`)}},
 			})
 			p.disarm()
@@ -215,7 +216,7 @@ func TestAppendReturnsItsSequencesWhenTheAnswerIsLost(t *testing.T) {
 				t.Fatalf("Append() with key %q cut after %d bytes = %+v, %v, want %+v", key, bytes, got, err, want)
 			}
 			n += 3
-			if stored, err := direct.History().Count(bg, k); err != nil || stored != n {
+			if stored, err := historysql.Of(direct).Count(bg, k); err != nil || stored != n {
 				t.Fatalf("%d messages, %v, want %d", stored, err, n)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/memory"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 var (
@@ -29,19 +29,18 @@ type Store struct {
 	*feedbackStore
 	*webhookStore
 
-	vectors        *vectorIndexes
-	factEmbeddings *memorysql.EmbeddingCache
+	vectors *vectorIndexes
 
 	stop context.CancelFunc // stops maintenance and notifications
 }
 
-// factMemory returns the memory for embeddings of facts in bytes: 1/32 of the cgroup's or machine's
+// cacheMemory returns the memory for caches of contracts in bytes: 1/32 of the cgroup's or machine's
 // memory, 16 to 256 MiB.
-func factMemory() int64 { return max(16<<20, min(256<<20, memory.Default()/24)) } // memory.Default is three quarters
+func cacheMemory() int64 { return max(16<<20, min(256<<20, memory.Default()/24)) } // memory.Default is three quarters
 
 // newStore returns a store without connections.
 func newStore(cfg Config) *Store {
-	db := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}
+	db := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, caches: sqlkit.Caches{Bytes: cacheMemory()}}
 	db.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
 	db.listSlots = make(slots, max(1, cap(db.callSlots)/2))
 	writer := &changeWriter{
@@ -52,9 +51,11 @@ func newStore(cfg Config) *Store {
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
 		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
-		factEmbeddings: memorysql.NewEmbeddingCache(factMemory()),
 	}
 }
+
+// SQL implements sqlkit.Source.
+func (s *Store) SQL() sqlkit.DB { return &kit{s.database} }
 
 // pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second

@@ -3,7 +3,7 @@
 //
 //	contents, err := s3.Open(ctx, s3.Config{Endpoint: "s3.eu-central-1.amazonaws.com", Bucket: "agents"})
 //	...
-//	blobs := blobdriver.New(blob.Config{}, store.BlobRefs(), contents)
+//	blobs := blobdriver.New(blob.Config{}, blobsql.RefsOf(store), contents)
 //
 // To store the refs in the bucket too, without a database:
 //

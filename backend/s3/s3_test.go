@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -42,7 +43,7 @@ func (g *gateway) harness() blobtest.Harness {
 			t.Fatalf("Open() = %v", err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		return blobStore{blobdriver.New(cfg, s.BlobRefs(), contents), s, dir, contents}
+		return blobStore{blobdriver.New(cfg, blobsql.RefsOf(s), contents), s, dir, contents}
 	}
 	return blobtest.Harness{
 		Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
@@ -153,7 +154,7 @@ func TestServerIsKilledAndStartedAgain(t *testing.T) {
 	}
 	var ahead atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	blobs := blobdriver.New(blob.Config{Now: clock, Grace: time.Minute}, inmem.New().BlobRefs(), contents)
+	blobs := blobdriver.New(blob.Config{Now: clock, Grace: time.Minute}, blobsql.RefsOf(inmem.New()), contents)
 	data := content(1, 20<<20)
 	put := func(r io.Reader) (blob.Info, error) {
 		return blobs.Put(t.Context(), r, blob.PutParams{Owner: owner, Holder: "h"})
@@ -208,7 +209,7 @@ func TestLostObjectsAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs := blobdriver.New(blob.Config{}, inmem.New().BlobRefs(), contents)
+	blobs := blobdriver.New(blob.Config{}, blobsql.RefsOf(inmem.New()), contents)
 	info, err := blobs.Put(t.Context(), bytes.NewReader(content(1, 1000)), blob.PutParams{Owner: owner})
 	if err != nil {
 		t.Fatal(err)

@@ -21,20 +21,10 @@ import (
 // together with the database, copied after it.
 const BlobDir = "blobs"
 
-// blobInline is the size in bytes up to which the content of a blob is a row of the database.
-const blobInline = 128 << 10
+var _ blobsql.FileSource = (*kit)(nil)
 
-// Blobs returns the blobs of the store. Contents up to 128 KiB are in the database, larger ones
-// are files in BlobDir.
-func (s *Store) Blobs(cfg blob.Config) *blobdriver.Blobs {
-	if cfg.Inline == 0 {
-		cfg.Inline = blobInline
-	}
-	return blobdriver.New(cfg, s.BlobRefs(), s.blobs)
-}
-
-// BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (s *Store) BlobRefs() blobdriver.Refs { return blobsql.Refs(s.kit) }
+// BlobContents implements blobsql.FileSource: contents of blobs above 128 KiB are files in BlobDir.
+func (k *kit) BlobContents() blobdriver.Contents { return k.blobs }
 
 // blobFiles implements blobdriver.Contents with one file per object. The last character of its name
 // selects one of 32 directories.

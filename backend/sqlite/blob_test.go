@@ -23,7 +23,7 @@ type blobStore struct {
 var blobHarness = blobtest.Harness{
 	Open: func(t storetest.T, cfg blob.Config) blobtest.Store {
 		s := open(t, Config{Dir: t.TempDir(), Logger: testLogger(t)})
-		return blobStore{s.Blobs(cfg), s}
+		return blobStore{blobsql.Of(s, cfg), s}
 	},
 	Reopen: func(t storetest.T, s blobtest.Store, cfg blob.Config) blobtest.Store {
 		old := s.(blobStore).s
@@ -31,7 +31,7 @@ var blobHarness = blobtest.Harness{
 			t.Fatalf("Close() = %v", err)
 		}
 		reopened := open(t, old.cfg)
-		return blobStore{reopened.Blobs(cfg), reopened}
+		return blobStore{blobsql.Of(reopened, cfg), reopened}
 	},
 }
 
@@ -47,7 +47,7 @@ func TestBlobsSurviveKill(t *testing.T) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Blobs(cfg), s.Close, nil
+		return blobsql.Of(s, cfg), s.Close, nil
 	}})
 }
 
@@ -70,14 +70,14 @@ func TestReadOnlyStoresReadBlobs(t *testing.T) {
 	dir := t.TempDir()
 	data := make([]byte, 300<<10)
 	put := func(s *Store, data []byte) (string, error) {
-		return blob.Scope{Blobs: s.Blobs(blob.Config{}), Owner: "o"}.Store(bg, data, "")
+		return blob.Scope{Blobs: blobsql.Of(s, blob.Config{}), Owner: "o"}.Store(bg, data, "")
 	}
 	s := open(t, Config{Dir: dir})
 	ref, err := put(s, data)
 	must(t, err)
 	must(t, s.Close())
 	s = open(t, Config{Dir: dir, ReadOnly: true})
-	if got, err := (blob.Scope{Blobs: s.Blobs(blob.Config{}), Owner: "o"}).Resolve(bg, ref); err != nil || len(got) != len(data) {
+	if got, err := (blob.Scope{Blobs: blobsql.Of(s, blob.Config{}), Owner: "o"}).Resolve(bg, ref); err != nil || len(got) != len(data) {
 		t.Errorf("Resolve() = %d bytes, %v, want the content", len(got), err)
 	}
 	for _, size := range []int{1, len(data) - 1} {

@@ -84,7 +84,7 @@ func (s *changeWriter) Commit(ctx context.Context, changes ...store.Change) ([]s
 			if c := &ready[i]; len(c.Effects) == 0 {
 				err = w.apply(c)
 			} else {
-				err = (&kit{s}).applyWithEffects(w, c)
+				err = (&kit{changeWriter: s}).applyWithEffects(w, c)
 			}
 			if err != nil {
 				return fmt.Errorf("task %s: %w", ready[i].Key.ID, err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -17,6 +18,7 @@ type database struct {
 	readers readerPool
 	reads   readGate
 	lists   chan struct{} // one token per list being read
+	caches  sqlkit.Caches
 
 	// gate is read-locked by each call, so that Close waits for them.
 	gate   sync.RWMutex

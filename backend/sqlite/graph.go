@@ -9,5 +9,5 @@ import (
 
 // Graph returns the graphs of the store. now returns the current time; nil means time.Now.
 func (s *Store) Graph(now func() time.Time) graph.Complete {
-	return graphsql.New(&kit{s.changeWriter}, now)
+	return graphsql.New(s.kit, now)
 }

@@ -10,7 +10,7 @@ import (
 // BenchmarkGraphWalk compares with a walk over the same tables that returns nothing but ids.
 func BenchmarkGraphWalk(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"})
-	graphtest.BenchWalk(b, s.Graph(nil), func(start string) int { return rawWalk(b, &kit{s.changeWriter}, start) })
+	graphtest.BenchWalk(b, s.Graph(nil), func(start string) int { return rawWalk(b, s.kit, start) })
 }
 
 // rawWalk returns the number of entities up to a distance of 3.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 )
 
 // historyBatch identifies the messages of an append: each has it as its body.
@@ -54,7 +55,7 @@ func childAppends(dir string) error {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				b := historyBatch{Session: fmt.Sprint("s", g%3), Turn: fmt.Sprint(os.Getpid(), " ", g, " ", n), Size: 1 + (g*7+n)%80}
-				r, err := b.append(s.History())
+				r, err := b.append(historysql.Of(s))
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					return
@@ -80,7 +81,7 @@ func TestAcknowledgedHistorySurvivesKill(t *testing.T) {
 	for n := range kills {
 		acknowledged = append(acknowledged, killWhileAppending(t, dir, time.Duration(80+41*n)*time.Millisecond)...)
 		s := open(t, Config{Dir: dir})
-		checkHistory(t, s.History(), acknowledged)
+		checkHistory(t, historysql.Of(s), acknowledged)
 		must(t, checkIntegrity(s))
 		must(t, s.Close())
 	}

@@ -43,7 +43,7 @@ func BenchmarkHistorySpeed(b *testing.B) {
 		historytest.BenchAppend(b, func(b *testing.B) (history.Provider, func(caller, n int) error) {
 			s := open(b, Config{Dir: b.TempDir()})
 			exec, data := reference(b, s), strings.Repeat("x", historytest.BenchBody)
-			return s.History(), func(_, n int) error { return exec(`INSERT INTO bare VALUES (?, ?)`, int64(n+100), data) }
+			return historysql.Of(s), func(_, n int) error { return exec(`INSERT INTO bare VALUES (?, ?)`, int64(n+100), data) }
 		})
 	})
 }

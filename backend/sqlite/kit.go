@@ -7,12 +7,16 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 )
 
 // kit is the sqlkit.DB of a store. Its transactions are parts of the groups of the committer.
-type kit struct{ *changeWriter }
+type kit struct {
+	*changeWriter
+	blobs *blobFiles
+}
 
 const (
 	sqlKitSavepoint = `SAVEPOINT kit`
@@ -22,6 +26,12 @@ const (
 
 // Dialect implements sqlkit.DB.
 func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
+
+// Now implements sqlkit.DB.
+func (k *kit) Now() time.Time { return time.Now() }
+
+// Caches implements sqlkit.DB.
+func (k *kit) Caches() *sqlkit.Caches { return &k.database.caches }
 
 // Write implements sqlkit.DB. The transactions of other callers in the group are not affected
 // if f fails.

@@ -11,5 +11,5 @@ func TestKitWritesWholeTransactions(t *testing.T) {
 	s, err := Open(bg, Config{Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
-	kittest.Run(t, &kit{s.changeWriter})
+	kittest.Run(t, s.kit)
 }

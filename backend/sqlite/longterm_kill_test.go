@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 // letters is an embedder that counts letters.
@@ -38,7 +39,7 @@ func childSavesFacts(dir string) error {
 	if err != nil {
 		return err
 	}
-	facts := s.LongTerm(memory.LongTermConfig{Embedder: letters{}})
+	facts := memorysql.Of(s, memory.LongTermConfig{Embedder: letters{}})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -70,7 +71,7 @@ func TestFactsAreWholeAfterKill(t *testing.T) {
 	for n := range 3 {
 		killWhileSaving(t, dir, time.Duration(60+37*n)*time.Millisecond, saved)
 		s := open(t, Config{Dir: dir})
-		facts := s.LongTerm(memory.LongTermConfig{Embedder: letters{}})
+		facts := memorysql.Of(s, memory.LongTermConfig{Embedder: letters{}})
 		stored := 0
 		for q := (memory.FactQuery{Owner: "owner", Limit: memory.MaxLimit}); ; {
 			page, err := facts.(memory.Lister).Facts(bg, q)

@@ -12,14 +12,14 @@ import (
 
 // BenchmarkSearchSpeed searches 200,000 facts in 1,000 scopes.
 func BenchmarkSearchSpeed(b *testing.B) {
-	l := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}).LongTerm(memory.LongTermConfig{})
+	l := memorysql.Of(open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"}), memory.LongTermConfig{})
 	memorytest.BenchLongTerm(b, l, 1000, processorTime)
 }
 
 // BenchmarkSearchModes searches a scope with 10,000 facts.
 func BenchmarkSearchModes(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir(), Synchronous: "NORMAL"})
-	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return s.LongTerm(cfg) }, 10_000, processorTime)
+	memorytest.BenchModes(b, func(cfg memory.LongTermConfig) memory.LongTerm { return memorysql.Of(s, cfg) }, 10_000, processorTime)
 }
 
 func TestLongTerm(t *testing.T) {
@@ -34,9 +34,9 @@ func TestLongTermRanksByTheIndexAsByTheWholeScope(t *testing.T) {
 			t.Parallel()
 			s := open(t, Config{Dir: t.TempDir(), IndexMemory: indexMemory})
 			memorytest.CompareLongTerm(storetest.Wrap(t),
-				func(cfg memory.LongTermConfig) memory.LongTerm { return NewMemory().LongTerm(cfg) },
+				func(cfg memory.LongTermConfig) memory.LongTerm { return memorysql.Of(NewMemory(), cfg) },
 				func(cfg memory.LongTermConfig) memory.LongTerm {
-					l := s.LongTerm(cfg).(*memorysql.LongTerm)
+					l := memorysql.Of(s, cfg).(*memorysql.LongTerm)
 					l.IndexOnly = true
 					return l
 				})
@@ -47,7 +47,7 @@ func TestLongTermRanksByTheIndexAsByTheWholeScope(t *testing.T) {
 // A scope with few words is not small if they are long.
 func TestSearchBesideLongWords(t *testing.T) {
 	t.Parallel()
-	l := open(t, Config{Dir: t.TempDir()}).LongTerm(memory.LongTermConfig{})
+	l := memorysql.Of(open(t, Config{Dir: t.TempDir()}), memory.LongTermConfig{})
 	scope := memory.Scope{Owner: "o", Agent: "a"}
 	texts := []string{"reset the pump"}
 	for i := range 10 {

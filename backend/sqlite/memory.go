@@ -14,24 +14,16 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
-	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
-	"github.com/holdfast-dev/holdfast/store/history"
-	"github.com/holdfast-dev/holdfast/store/history/historysql"
-	"github.com/holdfast-dev/holdfast/store/memory"
-	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
 // Memory stores the data that agents keep besides tasks in a database in memory. It is a part of package inmem. The
 // first change opens it. It has one connection and no goroutine, so it needs no Close.
 type Memory struct {
-	db             *memoryDB
-	vectors        *vectorIndexes
-	factEmbeddings *memorysql.EmbeddingCache
+	db      *memoryDB
+	vectors *vectorIndexes
 }
 
 // memoryIndexes limits the memory of the indexes of documents, and with a quarter of it of the embeddings of facts.
@@ -39,11 +31,8 @@ const memoryIndexes = 1 << 30
 
 // NewMemory returns an empty database.
 func NewMemory() *Memory {
-	db := new(memoryDB)
-	return &Memory{
-		db: db, vectors: newVectorIndexes(db, memoryIndexes, true, slog.New(slog.DiscardHandler)),
-		factEmbeddings: memorysql.NewEmbeddingCache(memoryIndexes / 4),
-	}
+	db := &memoryDB{caches: sqlkit.Caches{Bytes: memoryIndexes / 4}}
+	return &Memory{db, newVectorIndexes(db, memoryIndexes, true, slog.New(slog.DiscardHandler))}
 }
 
 // Close discards the data. Later calls return [store.ErrClosed].
@@ -52,30 +41,14 @@ func (m *Memory) Close() error {
 	return m.db.close()
 }
 
-// LongTerm returns the facts. The memories of one database share their facts.
-func (m *Memory) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	return memorysql.New(m.db, cfg, m.factEmbeddings)
-}
+// SQL implements sqlkit.Source.
+func (m *Memory) SQL() sqlkit.DB { return m.db }
 
 // Graph returns the graphs. now returns the current time; nil means time.Now.
 func (m *Memory) Graph(now func() time.Time) graph.Complete { return graphsql.New(m.db, now) }
 
-// History returns the transcripts. now returns the current time.
-func (m *Memory) History(now func() time.Time) history.Provider { return historysql.New(m.db, now) }
-
 // Vectors returns the documents.
 func (m *Memory) Vectors(cfg vector.Config) vector.Store { return newVectorStore(m.vectors, cfg) }
-
-// Blobs returns the blobs, in rows of about 1 MiB.
-func (m *Memory) Blobs(cfg blob.Config) *blobdriver.Blobs {
-	if cfg.Inline == 0 {
-		cfg.Inline = blobInline
-	}
-	return blobdriver.New(cfg, m.BlobRefs(), blobsql.Chunks(m.db))
-}
-
-// BlobRefs returns the rows of blobs, for a blob.Store with other contents.
-func (m *Memory) BlobRefs() blobdriver.Refs { return blobsql.Refs(m.db) }
 
 // ApplyEffects applies the effects of a change, or none of them.
 func (m *Memory) ApplyEffects(c *store.Change) error {
@@ -87,12 +60,19 @@ type memoryDB struct {
 	mu     sync.Mutex
 	conn   *conn // nil before the first change
 	closed bool
+	caches sqlkit.Caches
 	// cleanup closes the connection of a database that nobody has closed.
 	cleanup runtime.Cleanup
 }
 
 // Dialect implements sqlkit.DB.
 func (*memoryDB) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
+
+// Now implements sqlkit.DB.
+func (*memoryDB) Now() time.Time { return time.Now() }
+
+// Caches implements sqlkit.DB.
+func (m *memoryDB) Caches() *sqlkit.Caches { return &m.caches }
 
 // Write implements sqlkit.DB. The first call opens the database.
 func (m *memoryDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit/kittest"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 func TestMemoryRunsTransactions(t *testing.T) {
@@ -22,20 +23,20 @@ func TestMemoriesShareNoData(t *testing.T) {
 	one, other := NewMemory(), NewMemory()
 	count := func(m *Memory) int {
 		t.Helper()
-		found, err := m.LongTerm(memory.LongTermConfig{Now: time.Now}).Search(t.Context(), scope, memory.SearchParams{Query: "oil"})
+		found, err := memorysql.Of(m, memory.LongTermConfig{Now: time.Now}).Search(t.Context(), scope, memory.SearchParams{Query: "oil"})
 		must(t, err)
 		return len(found.Facts)
 	}
 	if n := count(one) + count(other); n != 0 {
 		t.Errorf("empty databases have %d facts", n)
 	}
-	_, err := one.LongTerm(memory.LongTermConfig{}).Save(t.Context(), scope, "the pump needs oil", memory.SaveParams{})
+	_, err := memorysql.Of(one, memory.LongTermConfig{}).Save(t.Context(), scope, "the pump needs oil", memory.SaveParams{})
 	must(t, err)
 	if a, b, c := count(one), count(other), count(NewMemory()); a != 1 || b != 0 || c != 0 {
 		t.Errorf("the databases have %d, %d and %d facts, want 1, 0 and 0", a, b, c)
 	}
 	must(t, one.Close())
-	if _, err := one.LongTerm(memory.LongTermConfig{}).Save(t.Context(), scope, "x", memory.SaveParams{}); !errors.Is(err, store.ErrClosed) {
+	if _, err := memorysql.Of(one, memory.LongTermConfig{}).Save(t.Context(), scope, "x", memory.SaveParams{}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Save() after Close() = %v, want ErrClosed", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/vector"
@@ -18,7 +19,7 @@ import (
 func TestLongTermRecall(t *testing.T) {
 	t.Parallel()
 	s := open(storetest.Wrap(t), Config{Dir: t.TempDir()})
-	memorytest.CheckRecall(storetest.Wrap(t), s.LongTerm(memory.LongTermConfig{}), 50)
+	memorytest.CheckRecall(storetest.Wrap(t), memorysql.Of(s, memory.LongTermConfig{}), 50)
 }
 
 func TestWordRecall(t *testing.T) {

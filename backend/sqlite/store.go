@@ -10,8 +10,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 // The statements of Ping.
@@ -33,10 +33,7 @@ type Store struct {
 	*webhookStore
 
 	kit     *kit
-	blobs   *blobFiles
 	vectors *vectorIndexes
-	// factEmbeddings gets a quarter of Config.IndexMemory.
-	factEmbeddings *memorysql.EmbeddingCache
 
 	lock    *flock.Flock
 	stopped chan struct{} // closed when the committer has ended
@@ -49,16 +46,18 @@ type Store struct {
 
 // newStore returns a store without connections.
 func newStore(cfg Config) *Store {
-	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger}
+	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, caches: sqlkit.Caches{Bytes: cfg.IndexMemory / 4}}
 	changes := &changeWriter{database: db}
-	k := &kit{changes}
+	k := &kit{changes, newBlobFiles(db)}
 	return &Store{
 		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
 		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
-		kit: k, blobs: newBlobFiles(db), vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
-		factEmbeddings: memorysql.NewEmbeddingCache(cfg.IndexMemory / 4),
+		kit: k, vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
 	}
 }
+
+// SQL implements sqlkit.Source.
+func (s *Store) SQL() sqlkit.DB { return s.kit }
 
 // pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second

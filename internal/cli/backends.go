@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // backend is a kind of storage. Other files use its properties and name no kind. A kind without the
@@ -34,8 +35,8 @@ type backend struct {
 	openExisting func(ctx context.Context, s *storage) (store.Store, error)
 	migrations   func(ctx context.Context, s *storage) ([]migration, error)
 
-	// contracts are the flags of the contracts for which the kind has stores. schemes are the
-	// schemes of their URLs, "" for a path, and example shows such a URL.
+	// contracts are the names of the contracts for which a kind without open has stores. schemes are the
+	// schemes of the URLs of contracts, "" for a path, and example shows such a URL.
 	contracts, schemes []string
 	example            string
 	// locate sets the location of the storage at the URL of a contract. For kinds with open.
@@ -45,8 +46,10 @@ type backend struct {
 	connect func(ctx context.Context, p OpenParams) (OpenedContracts, error)
 }
 
-// allContracts are the contracts of a kind that has all of them.
-var allContracts = []string{"store-blob", "store-history", "store-memory", "store-vector", "store-graph", "store-state"}
+// has reports whether the kind of storage has a store of a contract.
+func (b *backend) has(kind *contract.Kind) bool {
+	return b.open != nil || slices.Contains(b.contracts, kind.Name)
+}
 
 // storages returns the kinds of storage for tasks, the default first.
 func storages() []backend {
@@ -75,7 +78,7 @@ func backends() []backend {
 			migrations: func(ctx context.Context, s *storage) ([]migration, error) {
 				return convertMigrations(sqlite.Migrations(ctx, s.data))
 			},
-			contracts: allContracts, schemes: []string{"", "sqlite"}, example: "sqlite:DIRECTORY",
+			schemes: []string{"", "sqlite"}, example: "sqlite:DIRECTORY",
 			locate: func(_ *app, s *storage, url string) (err error) {
 				if schemeOf(url) != "" {
 					_, url, _ = strings.Cut(url, ":")
@@ -111,7 +114,7 @@ func backends() []backend {
 				}
 				return all, nil
 			},
-			contracts: allContracts, schemes: databaseSchemes, example: "postgres://",
+			schemes: databaseSchemes, example: "postgres://",
 			locate: locatePostgres,
 		},
 		{
@@ -119,14 +122,14 @@ func backends() []backend {
 			resolve: func(*storageFlags, *app, *storage, string) error { return nil },
 			open:    func(context.Context, *storage, *slog.Logger) (store.Store, error) { return inmem.New(), nil },
 
-			contracts: allContracts, schemes: []string{"memory"}, example: "memory",
+			schemes: []string{"memory"}, example: "memory",
 			locate: func(*app, *storage, string) error { return nil },
 		},
 		{
-			kind: "s3", shared: true, contracts: []string{"store-blob"}, schemes: []string{"s3"}, example: "s3://BUCKET",
+			kind: "s3", shared: true, contracts: []string{"blobs"}, schemes: []string{"s3"}, example: "s3://BUCKET",
 		},
 		{
-			kind: "redis", shared: true, contracts: []string{"store-history", "store-state"}, schemes: []string{"redis", "rediss"}, example: "redis://",
+			kind: "redis", shared: true, contracts: []string{"transcripts", "session states"}, schemes: []string{"redis", "rediss"}, example: "redis://",
 		},
 	}
 }

@@ -5,57 +5,59 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/command"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob/blobcmd"
-	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boardcmd"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph/graphcmd"
-	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history/historycmd"
-	"github.com/holdfast-dev/holdfast/store/history/transcripts"
-	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/memory/memorycmd"
-	"github.com/holdfast-dev/holdfast/store/memory/states"
-	"github.com/holdfast-dev/holdfast/store/vector/documents"
 	"github.com/holdfast-dev/holdfast/store/vector/vectorcmd"
 )
 
-// contractFlags select other stores than the main one for data that agents keep besides tasks.
+// contractFlags select other stores than the main one for data that agents keep besides tasks. Each kind with a setting
+// has a flag.
 type contractFlags struct {
-	StoreBlob    string `secret:"" placeholder:"URL" envvar:"" also:"STORE_BLOB" group:"Storage:" help:"Store of blobs, such as s3://bucket/prefix?endpoint=host:port. Their refs stay in the main storage (default the main storage)."`
-	StoreHistory string `secret:"" placeholder:"URL" envvar:"" also:"STORE_HISTORY" group:"Storage:" help:"Store of transcripts, such as redis://:password@host:6379/0 (default the main storage)."`
-	StoreMemory  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_MEMORY" group:"Storage:" help:"Store of facts, such as postgres://user:password@host/database?schema=name or the path of a SQLite data directory (default the main storage)."`
-	StoreVector  string `secret:"" placeholder:"URL" envvar:"" also:"STORE_VECTOR" group:"Storage:" help:"Store of documents, such as the path of a SQLite data directory (default the main storage, in which they are committed with the task)."`
-	StoreGraph   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_GRAPH" group:"Storage:" help:"Store of graphs, such as postgres://user:password@host/database?schema=name (default the main storage, in which they are committed with the task)."`
-	StoreState   string `secret:"" placeholder:"URL" envvar:"" also:"STORE_STATE" group:"Storage:" help:"Store of session states, such as redis://:password@host:6379/0 (default the main storage, in which they are committed with the task)."`
+	Flags kong.Plugins `embed:""`
 }
 
-// contractFlag is a contract with a flag that moves its data to another store.
-type contractFlag struct {
-	flag string
-	*contract.Kind
-	url func(f *contractFlags) string
-}
-
-// contracts returns all contracts that have a URL.
-func contracts() []contractFlag {
-	return []contractFlag{
-		{"store-blob", blobs.Kind, func(f *contractFlags) string { return f.StoreBlob }},
-		{"store-history", transcripts.Kind, func(f *contractFlags) string { return f.StoreHistory }},
-		{"store-memory", facts.Kind, func(f *contractFlags) string { return f.StoreMemory }},
-		{"store-vector", documents.Kind, func(f *contractFlags) string { return f.StoreVector }},
-		{"store-graph", graphs.Kind, func(f *contractFlags) string { return f.StoreGraph }},
-		{"store-state", states.Kind, func(f *contractFlags) string { return f.StoreState }},
+// contractFlags returns the flags of all kinds.
+func (a *app) contractFlags() kong.Plugins {
+	var fields []reflect.StructField
+	for _, kind := range a.kinds {
+		if kind.Setting == "" {
+			continue
+		}
+		help := fmt.Sprintf("Store of %s: %s (default the main storage).", kind.Name, a.contractURLs(kind))
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprintf("URL%d", len(fields)), Type: reflect.TypeFor[string](),
+			Tag: reflect.StructTag(fmt.Sprintf(`name:%q secret:"" placeholder:"URL" envvar:"" also:%q group:"Storage:" help:%q`,
+				kind.Setting, strings.ToUpper(strings.ReplaceAll(kind.Setting, "-", "_")), help)),
+		})
 	}
+	return kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}
+}
+
+// urls returns the URLs of the flags by their names.
+func (f *contractFlags) urls() map[string]string {
+	all := make(map[string]string)
+	for _, plugin := range f.Flags {
+		for field, value := range reflect.ValueOf(plugin).Elem().Fields() {
+			all[field.Tag.Get("name")] = value.String()
+		}
+	}
+	return all
 }
 
 // contractCommands are the commands of Holdfast's contracts, in the order of the help.
@@ -65,7 +67,7 @@ func contractCommands() []command.Command {
 
 // contractStore is the store that the URL of a contract selects.
 type contractStore struct {
-	contractFlag
+	*contract.Kind
 	backend
 	url string
 	at  storage // if the backend is a kind of storage
@@ -91,11 +93,12 @@ func schemeOf(text string) string {
 
 // resolveContracts returns the stores that the URLs of contracts select, or all problems.
 func (f *storageFlags) resolveContracts(a *app) (all []contractStore, errs []error) {
-	for _, c := range contracts() {
-		if text := c.url(&f.contractFlags); text != "" {
-			one, err := a.contractStore(c, text)
+	urls := f.urls()
+	for _, kind := range a.kinds {
+		if text := urls[kind.Setting]; text != "" {
+			one, err := a.contractStore(kind, text)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("--%s %s", c.flag, strings.ReplaceAll(err.Error(), "\n", " and ")))
+				errs = append(errs, fmt.Errorf("--%s %s", kind.Setting, strings.ReplaceAll(err.Error(), "\n", " and ")))
 				continue
 			}
 			all = append(all, one)
@@ -106,19 +109,19 @@ func (f *storageFlags) resolveContracts(a *app) (all []contractStore, errs []err
 
 // contractStore returns the store that the URL of a contract selects. Its errors do not contain the
 // URL, which may have a password.
-func (a *app) contractStore(c contractFlag, text string) (one contractStore, err error) {
+func (a *app) contractStore(kind *contract.Kind, text string) (one contractStore, err error) {
 	scheme := schemeOf(text)
 	if scheme == "" && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") {
 		scheme = text // the name of a kind, such as memory
 	}
 	i := slices.IndexFunc(a.backends, func(b backend) bool { return slices.Contains(b.schemes, scheme) })
 	if i < 0 {
-		return one, fmt.Errorf("is no URL of a known store: want %s", a.contractURLs(c.flag))
+		return one, fmt.Errorf("is no URL of a known store: want %s", a.contractURLs(kind))
 	}
-	one = contractStore{contractFlag: c, backend: a.backends[i], url: text}
+	one = contractStore{Kind: kind, backend: a.backends[i], url: text}
 	switch {
-	case !slices.Contains(one.contracts, c.flag):
-		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, c.Name, a.contractURLs(c.flag))
+	case !one.has(kind):
+		return one, fmt.Errorf("starts with %s:, which has no store of %s: want %s", scheme, kind.Name, a.contractURLs(kind))
 	case one.open != nil:
 		one.at = storage{backend: one.backend}
 		return one, one.locate(a, &one.at, text)
@@ -127,10 +130,10 @@ func (a *app) contractStore(c contractFlag, text string) (one contractStore, err
 }
 
 // contractURLs returns how URLs of a contract start, as text.
-func (a *app) contractURLs(flag string) string {
+func (a *app) contractURLs(kind *contract.Kind) string {
 	var all []string
 	for i := range a.backends {
-		if b := &a.backends[i]; slices.Contains(b.contracts, flag) {
+		if b := &a.backends[i]; b.has(kind) {
 			all = append(all, b.example)
 		}
 	}
@@ -194,7 +197,7 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 		}
 		kept := contract.Find(one.Stores, c.Kind)
 		if kept == nil {
-			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.flag), c.kind, c.Name), o.Close())
+			return nil, errors.Join(a2a.Errorf(a2a.CodeUnsupported, "%s: %s has no store of %s", a.set.sourceName("--"+c.Setting), c.kind, c.Name), o.Close())
 		}
 		o.Stores = append(o.Stores, kept)
 		o.Pings[c.Name] = one.Ping
@@ -204,7 +207,7 @@ func (s *storage) openContracts(ctx context.Context, a *app, p openContractsPara
 
 // contractError adds the setting to an error of the store that it selects.
 func (a *app) contractError(c *contractStore, err error) error {
-	return a.storeError(a.set.sourceName("--"+c.flag), c.url, err)
+	return a.storeError(a.set.sourceName("--"+c.Setting), c.url, err)
 }
 
 // storeError adds a setting and its URL to an error of a store.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
@@ -37,7 +38,7 @@ func (h *toyHistory) Append(ctx context.Context, k history.Key, p history.Append
 // toyBackend is the row that adds a backend for one contract.
 func toyBackend(h *toyHistory, closed *bool) backend {
 	return backend{
-		kind: "toy", contracts: []string{"store-history"}, schemes: []string{"toy"}, example: "toy://",
+		kind: "toy", contracts: []string{"transcripts"}, schemes: []string{"toy"}, example: "toy://",
 		check: func(text string) error {
 			if u, err := url.Parse(text); err != nil || u.Host == "" {
 				return errors.New("has no host")
@@ -73,7 +74,7 @@ func parseServe(t *testing.T, a *app) (*serveCmd, serveSettings, error) {
 // One row adds a backend for a contract: its URL selects it, handlers use it, and it is closed.
 func TestBackendOfContractIsOneRow(t *testing.T) {
 	t.Parallel()
-	toy, closed := &toyHistory{Provider: inmem.New().History()}, false
+	toy, closed := &toyHistory{Provider: historysql.Of(inmem.New())}, false
 	a := newApp(Program{Args: []string{"holdfast", "serve", "--storage", "memory"}, Environ: []string{"STORE_HISTORY=toy://u:hunter2@host"}, Stdout: io.Discard, Stderr: io.Discard})
 	a.backends = append(a.backends, toyBackend(toy, &closed))
 	_, r, err := parseServe(t, a)
@@ -140,9 +141,12 @@ func TestKindsHaveTheirDeclaredContracts(t *testing.T) {
 		if b.kind != "sqlite" && b.kind != "memory" {
 			continue // other kinds need servers
 		}
-		for _, c := range contracts() {
-			a := newApp(Program{Stdout: io.Discard, Stderr: io.Discard})
-			one, err := a.contractStore(c, map[string]string{"sqlite": "sqlite:" + t.TempDir(), "memory": "memory"}[b.kind])
+		a := newApp(Program{Stdout: io.Discard, Stderr: io.Discard})
+		for _, kind := range a.kinds {
+			if kind.Setting == "" {
+				continue
+			}
+			one, err := a.contractStore(kind, map[string]string{"sqlite": "sqlite:" + t.TempDir(), "memory": "memory"}[b.kind])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,8 +154,8 @@ func TestKindsHaveTheirDeclaredContracts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if contract.Find(opened.Stores, c.Kind) == nil {
-				t.Errorf("%s has no store of %s", b.kind, c.Name)
+			if contract.Find(opened.Stores, kind) == nil {
+				t.Errorf("%s has no store of %s", b.kind, kind.Name)
 			}
 			if err := opened.Close(); err != nil {
 				t.Error(err)

@@ -63,21 +63,23 @@ func (g *grammar) commands(a *app) []topCommand {
 	}
 	var contracts []topCommand
 	for _, c := range a.commands {
-		fields := c.New()
-		setStores(reflect.ValueOf(fields).Elem(), a)
-		contracts = append(contracts, topCommand{c.Name, c.Help, fields})
+		contracts = append(contracts, topCommand{c.Name, c.Help, c.New()})
 	}
 	i := slices.IndexFunc(all, func(c topCommand) bool { return c.name == "config" })
 	return slices.Insert(all, i, contracts...)
 }
 
-// setStores sets the Stores in the structs of a contract's command.
+// setStores sets the flags of contracts, and the Stores of a contract's command, in the structs of a command.
 func setStores(v reflect.Value, a *app) {
-	for i := range v.NumField() {
-		switch f := v.Field(i); {
+	for _, f := range v.Fields() {
+		switch {
+		case f.Type() == reflect.TypeFor[contractFlags]():
+			f.Field(0).Set(reflect.ValueOf(a.contractFlags()))
 		case f.Type() == reflect.TypeFor[command.Stores]():
-			f.Set(reflect.ValueOf(&keptStorage{app: a}))
-		case f.Kind() == reflect.Struct && f.CanSet():
+			s := &keptStorage{app: a}
+			setStores(reflect.ValueOf(s).Elem(), a)
+			f.Set(reflect.ValueOf(s))
+		case f.Kind() == reflect.Struct:
 			setStores(f, a)
 		}
 	}
@@ -95,6 +97,7 @@ func (g *grammar) parts(a *app) []kong.Option {
 		if !whole && !named(c) && c.name != "serve" {
 			c.fields = &struct{}{}
 		}
+		setStores(reflect.ValueOf(c.fields).Elem(), a)
 		options[i] = kong.DynamicCommand(c.name, c.help, "", c.fields)
 	}
 	return options

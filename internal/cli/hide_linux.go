@@ -9,7 +9,6 @@ import (
 // secretFlags are the flags with secret values. Webhook URLs may contain keys.
 var secretFlags = []string{
 	"--token", "--database-url", "--webhook", "--webhook-url", "--webhook-token", "--webhook-secret", "--webhook-encryption-key", "--webhook-egress-proxy",
-	"--store-blob", "--store-history", "--store-memory", "--store-vector", "--store-graph", "--store-state",
 	"--embedding-key",
 }
 
@@ -21,7 +20,11 @@ func HideSecrets() []string {
 		args[i] = strings.Clone(arg)
 	}
 	for i, arg := range args {
-		for _, flag := range secretFlags {
+		flags := secretFlags
+		if name, _, _ := strings.Cut(arg, "="); strings.HasPrefix(name, "--store-") { // the store of a contract
+			flags = []string{name}
+		}
+		for _, flag := range flags {
 			switch {
 			case strings.HasPrefix(arg, flag+"="):
 				overwrite(os.Args[i][len(flag)+1:])

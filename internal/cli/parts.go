@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
@@ -55,11 +56,11 @@ type OpenParams struct {
 
 // WithRefs returns blobs with contents on another system, and refs in the main store.
 func (p *OpenParams) WithRefs(contents blobdriver.Contents) (*blobdriver.Blobs, error) {
-	refs, ok := p.Main.(interface{ BlobRefs() blobdriver.Refs })
-	if !ok {
+	refs := blobsql.RefsOf(p.Main)
+	if refs == nil {
 		return nil, a2a.Errorf(a2a.CodeUnsupported, "the main storage has no store of refs")
 	}
-	return blobdriver.New(blob.Config{}, refs.BlobRefs(), contents), nil
+	return blobdriver.New(blob.Config{}, refs, contents), nil
 }
 
 // OpenedContracts are the contracts of one place.

@@ -188,7 +188,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	cfg.Contracts = others.Contracts
 	for i := range r.storage.contracts {
 		c := &r.storage.contracts[i]
-		log.Info("store", "of", c.Name, "url", maskURL(c.url), "chosen_by", a.set.origins[c.flag].name)
+		log.Info("store", "of", c.Name, "url", maskURL(c.url), "chosen_by", a.set.origins[c.Setting].name)
 	}
 	if r.storage.url != "" {
 		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)

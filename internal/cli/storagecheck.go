@@ -131,8 +131,11 @@ func (r *SuiteReport) print(a *app) {
 
 // storeToCheck returns the store at a URL, whatever contracts it has.
 func (a *app) storeToCheck(url string) (one contractStore, err error) {
-	for _, flag := range contracts() {
-		if one, err = a.contractStore(flag, url); err == nil {
+	for _, kind := range a.kinds {
+		if kind.Setting == "" {
+			continue
+		}
+		if one, err = a.contractStore(kind, url); err == nil {
 			return one, nil
 		}
 	}

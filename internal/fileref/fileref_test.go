@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
 var task = store.Key{Owner: "alice", ID: "t"}
@@ -32,7 +33,7 @@ type fixture struct {
 func newFixture(t *testing.T, inline int64) *fixture {
 	t.Helper()
 	f := &fixture{store: inmem.New(), at: time.Unix(1_800_000_030, 0)}
-	f.Files = fileref.New(fileref.Config{Blobs: f.store.Blobs(blob.Config{Now: f.now}), Records: f.store, Inline: inline, LinkTTL: time.Hour, Now: f.now})
+	f.Files = fileref.New(fileref.Config{Blobs: blobsql.Of(f.store, blob.Config{Now: f.now}), Records: f.store, Inline: inline, LinkTTL: time.Hour, Now: f.now})
 	return f
 }
 

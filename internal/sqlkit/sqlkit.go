@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"sync"
+	"time"
 )
 
 // DB runs statements of one database. It is safe for concurrent use.
@@ -25,6 +27,38 @@ type DB interface {
 	Read(ctx context.Context, f func(q Querier) error) error
 	// Dialect returns the dialect of the database.
 	Dialect() Dialect
+	// Now returns the time of the database's clock.
+	Now() time.Time
+	// Caches returns the caches of the database.
+	Caches() *Caches
+}
+
+// Source is a store of tasks with a database in which contracts keep their data.
+type Source interface {
+	SQL() DB
+}
+
+// Of returns the database of a store of tasks, nil if the store has none.
+func Of(tasks any) DB {
+	if s, ok := tasks.(Source); ok {
+		return s.SQL()
+	}
+	return nil
+}
+
+// Caches are the caches that contracts keep of the data of one database. It is safe for concurrent use.
+type Caches struct {
+	Bytes int64 // the memory for all of them
+	byKey sync.Map
+}
+
+// Get returns the cache with a key. The first call makes it.
+func (c *Caches) Get(key any, make func(bytes int64) any) any {
+	if cache, ok := c.byKey.Load(key); ok {
+		return cache
+	}
+	cache, _ := c.byKey.LoadOrStore(key, make(c.Bytes))
+	return cache
 }
 
 // SnapshotReader is a DB that can give all statements of a read the same snapshot.

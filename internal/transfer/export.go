@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
@@ -103,17 +103,14 @@ type sourceWithFiles struct {
 	files blob.Store
 }
 
-// newExporter returns an exporter. A source that stores files as blobs has the method Blobs, or is a
+// newExporter returns an exporter. A source that stores files as blobs has a database with them, or is a
 // result of WithFiles.
 func newExporter(s Source, w io.Writer) *exporter {
 	e := &exporter{store: s, out: w}
-	switch b := s.(type) {
-	case sourceWithFiles:
+	if b, ok := s.(sourceWithFiles); ok {
 		e.files = fileref.New(fileref.Config{Blobs: b.files})
-	case interface {
-		Blobs(cfg blob.Config) *blobdriver.Blobs
-	}:
-		e.files = fileref.New(fileref.Config{Blobs: b.Blobs(blob.Config{})})
+	} else if b := blobsql.Of(s, blob.Config{}); b != nil {
+		e.files = fileref.New(fileref.Config{Blobs: b})
 	}
 	return e
 }

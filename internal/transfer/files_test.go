@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
 // The content of files that are blobs is part of an export, so an import needs no blobs.
@@ -19,9 +19,7 @@ func TestFilesAreExportedInPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	source, target := openSQLite(t, dir, false), memory(t)
-	blobs := source.(interface {
-		Blobs(cfg blob.Config) *blobdriver.Blobs
-	}).Blobs(blob.Config{})
+	blobs := blobsql.Of(source, blob.Config{})
 	files := fileref.New(fileref.Config{Blobs: blobs, Records: source, LinkTTL: time.Hour, Now: time.Now})
 	data := bytes.Repeat([]byte("content"), 50_000)
 	parts, err := files.StoreParts(t.Context(), taskKey("files"), []a2a.Part{text("x"), a2a.FilePart{File: a2a.FileWithBytes{Name: "f", MimeType: "a/b", Bytes: data}}})
@@ -69,7 +67,7 @@ func TestImportStoresFilesAsBlobs(t *testing.T) {
 		store.Event{Time: at(42), State: a2a.StateCompleted, Message: message(a2a.RoleAgent, "a4", file)},
 	)
 	document := export(t, source, conversation)
-	blobs := target.Blobs(blob.Config{})
+	blobs := blobsql.Of(target, blob.Config{})
 	options := transfer.ImportOptions{Files: blobs}
 	importDocument(t, target, document, options)
 	task, err := target.Task(t.Context(), taskKey("files"), store.TaskOptions{})

@@ -16,18 +16,21 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/internal/transfer"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
 	longterm "github.com/holdfast-dev/holdfast/store/memory"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/states"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
@@ -36,9 +39,7 @@ import (
 // parts is a store with the parts that agents keep data in.
 type parts interface {
 	store.Store
-	History() history.Provider
-	LongTerm(cfg longterm.LongTermConfig) longterm.LongTermStore
-	Blobs(cfg blob.Config) *blobdriver.Blobs
+	sqlkit.Source
 	Vectors(cfg vector.Config) vector.Store
 	Graph(now func() time.Time) graph.Complete
 }
@@ -60,7 +61,7 @@ func (k *kept) Stores() []contract.Store {
 }
 
 func keptOf(s parts) kept {
-	return kept{History: s.History(), Facts: s.LongTerm(longterm.LongTermConfig{}), Blobs: s.Blobs(blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
+	return kept{History: historysql.Of(s), Facts: memorysql.Of(s, longterm.LongTermConfig{}), Blobs: blobsql.Of(s, blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
 }
 
 func storesOf(s parts) []contract.Store {
@@ -224,7 +225,7 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 			return err
 		}, `session "s2" of agent "a" exists and differs from the document at message 1`},
 		"a fact": {func(k kept) error {
-			page, err := source.LongTerm(longterm.LongTermConfig{}).(longterm.Lister).Facts(t.Context(), longterm.FactQuery{Owner: "alice"})
+			page, err := memorysql.Of(source, longterm.LongTermConfig{}).(longterm.Lister).Facts(t.Context(), longterm.FactQuery{Owner: "alice"})
 			if err != nil {
 				return err
 			}
@@ -251,7 +252,7 @@ func TestKeptDataThatDiffersIsAConflict(t *testing.T) {
 			return err
 		}, `relationship "r1" of graph "places" exists and differs`},
 		"a blob": {func(k kept) error {
-			page, err := source.Blobs(blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
+			page, err := blobsql.Of(source, blob.Config{}).List(t.Context(), blob.ListParams{Owner: "alice"})
 			if err != nil {
 				return err
 			}
@@ -517,20 +518,20 @@ func TestImportDropsHoldersThatDoNotExist(t *testing.T) {
 	holders := map[string]bool{"task/t1": true, "task/t1/1700000000000": true, "task/a/b": true, "run/x": true, "task/gone": false, "task/gone/1700000000000": false}
 	refs := make(map[string]string)
 	for holder := range holders {
-		info, err := source.Blobs(blob.Config{}).Put(t.Context(), strings.NewReader(holder), blob.PutParams{Owner: "alice", Holder: holder, TTL: time.Hour})
+		info, err := blobsql.Of(source, blob.Config{}).Put(t.Context(), strings.NewReader(holder), blob.PutParams{Owner: "alice", Holder: holder, TTL: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		refs[holder] = info.Ref
 	}
-	if err := source.Blobs(blob.Config{}).Pin(t.Context(), "alice", refs["task/t1"], "task/gone"); err != nil {
+	if err := blobsql.Of(source, blob.Config{}).Pin(t.Context(), "alice", refs["task/t1"], "task/gone"); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC()
 	opts := transfer.ImportOptions{Contracts: storesOf(target), Now: func() time.Time { return now }}
 	importDocument(t, target, exportKept(t, keptOf(source), "alice"), opts)
 	for holder, keeps := range holders {
-		info, err := target.Blobs(blob.Config{}).Stat(t.Context(), "alice", refs[holder])
+		info, err := blobsql.Of(target, blob.Config{}).Stat(t.Context(), "alice", refs[holder])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,9 @@ type Kind struct {
 	// Counts are the names of what a report about its data counts, such as facts and factVersions,
 	// in the order for people. They are unique among all kinds.
 	Counts []string
+	// Setting is the name of the setting that selects another store than the store of tasks, such as store-memory. "" if
+	// there is no such setting.
+	Setting string
 	// Part returns the part of a store of tasks that stores its data, nil if it has none.
 	Part func(tasks any, p PartParams) Store
 	// Lasting are errors that handlers test for. A call that has failed with one of them is not

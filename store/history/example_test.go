@@ -8,13 +8,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 )
 
 // The example appends the messages of a run, reads the newest ones, and shows that an append
 // which expects an older state is rejected.
 func Example() {
 	ctx := context.Background()
-	transcript := inmem.New().History()
+	transcript := historysql.Of(inmem.New())
 	key := history.Key{Owner: "alice", Agent: "travel", Session: "s1"}
 	_, err := transcript.Append(ctx, key, history.AppendParams{
 		Run: "run-1",

@@ -8,11 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 func ExampleLongTerm() {
 	ctx := context.Background()
-	facts := inmem.New().LongTerm(memory.LongTermConfig{})
+	facts := memorysql.Of(inmem.New(), memory.LongTermConfig{})
 	in := memory.Scope{Owner: "did:key:z6Mk", Namespace: "users/ravi", Agent: "assistant"}
 	_, err := facts.Save(ctx, in, "Ravi lives in Pune.", memory.SaveParams{Key: "home", Metadata: map[string]any{"kind": "address"}})
 	if err != nil {

@@ -10,9 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -36,12 +38,9 @@ var session = history.Key{Owner: owner, Agent: "agent", Session: "session"}
 
 // historyOf returns the transcripts of a store, nil if it has none with effects.
 func historyOf(s store.Store) history.Provider {
-	if p, ok := s.(interface{ History() history.Provider }); ok {
-		if h := p.History(); h != nil {
-			if _, ok := h.(history.Transactional); ok {
-				return h
-			}
-		}
+	h := historysql.Of(s)
+	if _, ok := h.(history.Transactional); ok {
+		return h
 	}
 	return nil
 }
@@ -315,9 +314,7 @@ func effectsExpired(f *fixture) {
 
 func effectsFacts(f *fixture) {
 	f.history()
-	facts := f.s.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-	}).LongTerm(memory.LongTermConfig{})
+	facts := memorysql.Of(f.s, memory.LongTermConfig{})
 	t := facts.(memory.Transactional)
 	scope := memory.Scope{Owner: owner, Agent: "agent"}
 	found := func() []string {
@@ -351,9 +348,7 @@ func effectsFacts(f *fixture) {
 
 func effectsBlobs(f *fixture) {
 	f.history()
-	blobs := f.s.(interface {
-		Blobs(blob.Config) *blobdriver.Blobs
-	}).Blobs(blob.Config{})
+	blobs := blobsql.Of(f.s, blob.Config{})
 	info := suite.Call(blobs.Put(f.ctx, strings.NewReader("content"), blob.PutParams{Owner: owner})).Must(f, "Put()")
 	holders := func() []string {
 		f.Helper()

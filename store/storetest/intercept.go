@@ -6,12 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/history"
-	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
 // Call describes a call of an intercepted store before it is made.
@@ -277,23 +274,8 @@ func (f *intercepted) WebhookBacklog(ctx context.Context) (store.WebhookBacklog,
 
 func (f *intercepted) WatchLanes(g func()) (stop func()) { return f.inner.WatchLanes(g) }
 
-// History returns the transcripts of the inner store, nil if it has none.
-func (f *intercepted) History() history.Provider {
-	if p, ok := f.inner.(interface{ History() history.Provider }); ok {
-		return p.History()
-	}
-	return nil
-}
-
-// LongTerm returns the facts of the inner store, nil if it has none.
-func (f *intercepted) LongTerm(cfg memory.LongTermConfig) memory.LongTermStore {
-	if p, ok := f.inner.(interface {
-		LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-	}); ok {
-		return p.LongTerm(cfg)
-	}
-	return nil
-}
+// SQL implements sqlkit.Source with the database of the inner store.
+func (f *intercepted) SQL() sqlkit.DB { return sqlkit.Of(f.inner) }
 
 // Graph returns the graphs of the inner store, nil if it has none.
 func (f *intercepted) Graph(now func() time.Time) graph.Complete {
@@ -301,16 +283,6 @@ func (f *intercepted) Graph(now func() time.Time) graph.Complete {
 		Graph(now func() time.Time) graph.Complete
 	}); ok {
 		return p.Graph(now)
-	}
-	return nil
-}
-
-// Blobs returns the blobs of the inner store, nil if it has none.
-func (f *intercepted) Blobs(cfg blob.Config) *blobdriver.Blobs {
-	if p, ok := f.inner.(interface {
-		Blobs(blob.Config) *blobdriver.Blobs
-	}); ok {
-		return p.Blobs(cfg)
 	}
 	return nil
 }

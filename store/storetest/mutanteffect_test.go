@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -56,8 +55,6 @@ type effectMutant struct {
 	*inmem.Store
 	mutate func(s *inmem.Store, c *store.Change) (after func())
 }
-
-func (m *effectMutant) History() history.Provider { return m.Store.History() }
 
 func (m *effectMutant) Commit(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
 	changes = append([]store.Change(nil), changes...)

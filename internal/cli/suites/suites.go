@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 	"github.com/holdfast-dev/holdfast/store/board/boardtest"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
@@ -209,7 +210,7 @@ func (p *place) s3Blobs(t storetest.T, cfg blob.Config) blobtest.Store {
 	if s3cfg.RefsInBucket {
 		return contents.Blobs(cfg)
 	}
-	return blobdriver.New(cfg, inmem.New().BlobRefs(), contents)
+	return blobdriver.New(cfg, blobsql.RefsOf(inmem.New()), contents)
 }
 
 // removeObjects removes all objects below the prefix of contents.

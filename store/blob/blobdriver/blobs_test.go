@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/blob/blobtest"
 )
 
@@ -50,7 +51,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, refs: &faultyRefs{Refs: inmem.New().BlobRefs()}, objects: new(blobtest.Objects), now: time.Unix(1_800_000_000, 0)}
+	f := &fixture{T: t, refs: &faultyRefs{Refs: blobsql.RefsOf(inmem.New())}, objects: new(blobtest.Objects), now: time.Unix(1_800_000_000, 0)}
 	f.s = blobdriver.New(blob.Config{Grace: time.Minute, OwnerBytes: 1000, Now: func() time.Time { return f.now }}, f.refs, f.objects)
 	return f
 }
@@ -200,7 +201,7 @@ func TestDamagedContentIsReported(t *testing.T) {
 
 func ExampleScope() {
 	ctx := context.Background()
-	blobs := blob.Scope{Blobs: inmem.New().Blobs(blob.Config{}), Owner: "alice"}
+	blobs := blob.Scope{Blobs: blobsql.Of(inmem.New(), blob.Config{}), Owner: "alice"}
 	ref, err := blobs.Store(ctx, []byte("large"), "text/plain")
 	if err != nil {
 		panic(err)

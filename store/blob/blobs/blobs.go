@@ -10,25 +10,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fileref"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
 // Kind is the contract of blobs.
 var Kind = &contract.Kind{
-	Name: "blobs",
+	Name:    "blobs",
+	Setting: "store-blob",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
-		s, ok := tasks.(interface {
-			Blobs(cfg blob.Config) *blobdriver.Blobs
-		})
-		if !ok {
-			return nil
+		if b := blobsql.Of(tasks, blob.Config{Now: p.Now}); b != nil {
+			return Of(b)
 		}
-		b := s.Blobs(blob.Config{Now: p.Now})
-		if b == nil {
-			return nil
-		}
-		return Of(b)
+		return nil
 	},
 	Lasting: []error{blob.ErrNotFound, blob.ErrSize, blob.ErrDigest, blob.ErrTooLarge, blob.ErrRange, blob.ErrHolders, blob.ErrConflict},
 	Counts:  []string{countBlobs, countBytes},

@@ -14,6 +14,41 @@ import (
 // blobRefs implements blobdriver.Refs.
 type blobRefs struct{ db sqlkit.DB }
 
+// inline is the default of blob.Config.Inline in bytes: the content of such a blob is written in the transaction of its
+// ref.
+const inline = 128 << 10
+
+// FileSource is a database with another place for the contents of blobs, such as files.
+type FileSource interface {
+	BlobContents() blobdriver.Contents
+}
+
+// Of returns the blobs of a store of tasks, nil if the store has no database. Their contents are rows of about 1 MiB, so
+// reads and writes need constant memory, unless the database is a FileSource.
+func Of(tasks any, cfg blob.Config) *blobdriver.Blobs {
+	db := sqlkit.Of(tasks)
+	if db == nil {
+		return nil
+	}
+	contents := Chunks(db)
+	if f, ok := db.(FileSource); ok {
+		contents = f.BlobContents()
+	}
+	if cfg.Inline == 0 {
+		cfg.Inline = inline
+	}
+	return blobdriver.New(cfg, Refs(db), contents)
+}
+
+// RefsOf returns the rows of blobs of a store of tasks, for blobs with other contents. It is nil if the store has no
+// database.
+func RefsOf(tasks any) blobdriver.Refs {
+	if db := sqlkit.Of(tasks); db != nil {
+		return Refs(db)
+	}
+	return nil
+}
+
 // Refs returns the rows of blobs in a database. Their tables are blob_owners, blob_refs,
 // blob_pins, blob_contents and blob_chunks.
 func Refs(db sqlkit.DB) blobdriver.Refs { return &blobRefs{db} }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -29,7 +30,7 @@ func newStore(cfg blob.Config, breakStore func(*mutant)) Store {
 		cfg.Inline = 128 * kib
 	}
 	suite.Mutate(m.config, &cfg)
-	refs := inmem.New().BlobRefs()
+	refs := blobsql.RefsOf(inmem.New())
 	if m.refs != nil {
 		refs = m.refs(refs)
 	}

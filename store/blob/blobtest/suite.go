@@ -3,7 +3,7 @@ package blobtest
 import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/blob"
-	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
+	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -13,10 +13,8 @@ var Suite = storetest.Suite{Name: "blobs", Run: func(t storetest.T, h storetest.
 // Of returns the harness of the blobs of a backend.
 func Of(h storetest.Harness) Harness {
 	p := &storetest.Parts[Store, blob.Config]{Harness: h, Of: func(_ storetest.T, s store.Store, cfg blob.Config) Store {
-		if s, ok := s.(interface {
-			Blobs(cfg blob.Config) *blobdriver.Blobs
-		}); ok {
-			return s.Blobs(cfg)
+		if b := blobsql.Of(s, cfg); b != nil {
+			return b
 		}
 		return nil
 	}}

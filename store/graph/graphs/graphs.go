@@ -11,7 +11,8 @@ import (
 
 // Kind is the contract of graphs.
 var Kind = &contract.Kind{
-	Name: "graphs",
+	Name:    "graphs",
+	Setting: "store-graph",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
 		s, ok := tasks.(interface {
 			Graph(now func() time.Time) graph.Complete

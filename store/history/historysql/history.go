@@ -29,6 +29,15 @@ var (
 	_ history.Transactional = (*History)(nil)
 )
 
+// Of returns the transcripts in the database of a store of tasks, nil if the store has none. They implement all
+// interfaces of package history.
+func Of(tasks any) history.Provider {
+	if db := sqlkit.Of(tasks); db != nil {
+		return New(db, db.Now)
+	}
+	return nil
+}
+
 // New returns the transcripts in a database. now is the clock for expiry.
 func New(db sqlkit.DB, now func() time.Time) *History { return &History{db: db, now: now} }
 

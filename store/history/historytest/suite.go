@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/history"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -14,10 +15,7 @@ var Suite = storetest.Suite{Name: "history", Run: func(t storetest.T, h storetes
 // Of returns the harness of the transcripts of a backend.
 func Of(h storetest.Harness) Harness {
 	p := &storetest.Parts[history.Provider, func() time.Time]{Harness: h, Of: func(_ storetest.T, s store.Store, _ func() time.Time) history.Provider {
-		if s, ok := s.(interface{ History() history.Provider }); ok {
-			return s.History()
-		}
-		return nil
+		return historysql.Of(s)
 	}}
 	out := Harness{Open: p.Open, OwnClock: true}
 	if h.Reopen != nil {

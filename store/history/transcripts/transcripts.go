@@ -9,20 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historydriver"
+	"github.com/holdfast-dev/holdfast/store/history/historysql"
 )
 
 // Kind is the contract of transcripts.
 var Kind = &contract.Kind{
 	Name:      "transcripts",
+	Setting:   "store-history",
 	Retention: Retention,
-	Part: func(tasks any, _ contract.PartParams) contract.Store {
-		s, ok := tasks.(interface{ History() history.Provider })
-		if !ok {
-			return nil
-		}
-		return Of(s.History())
-	},
-	Counts: []string{countSessions, countMessages},
+	Part:      func(tasks any, _ contract.PartParams) contract.Store { return Of(historysql.Of(tasks)) },
+	Counts:    []string{countSessions, countMessages},
 	Lines: []contract.LineType{
 		{Name: typeSession, Counts: countSessions, Incomplete: true},
 		{Name: typeMessage, Counts: countMessages, After: []string{typeSession, typeMessage}},

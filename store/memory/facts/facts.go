@@ -8,19 +8,15 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 )
 
 // Kind is the contract of facts.
 var Kind = &contract.Kind{
-	Name: "facts",
+	Name:    "facts",
+	Setting: "store-memory",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
-		s, ok := tasks.(interface {
-			LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-		})
-		if !ok {
-			return nil
-		}
-		return Of(s.LongTerm(memory.LongTermConfig{Now: p.Now, Embedder: p.Embedder}))
+		return Of(memorysql.Of(tasks, memory.LongTermConfig{Now: p.Now, Embedder: p.Embedder}))
 	},
 	Lasting: []error{memory.ErrFactNotFound, memory.ErrNoEmbedder},
 	Counts:  []string{countFacts, countVersions},

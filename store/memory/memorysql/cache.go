@@ -4,12 +4,13 @@ import (
 	"container/list"
 	"sync"
 
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/memory"
 )
 
-// EmbeddingCache keeps embeddings of facts in memory, for the scopes that were searched last. It is
+// embeddingCache keeps embeddings of facts in memory, for the scopes that were searched last. It is
 // safe for concurrent use.
-type EmbeddingCache struct {
+type embeddingCache struct {
 	limit int64 // bytes
 
 	mu     sync.Mutex
@@ -18,9 +19,16 @@ type EmbeddingCache struct {
 	recent list.List // of *scopeEmbeddings, the most recently used one first
 }
 
-// NewEmbeddingCache returns a cache of up to a number of bytes.
-func NewEmbeddingCache(limit int64) *EmbeddingCache {
-	return &EmbeddingCache{limit: limit, scopes: make(map[embeddingScope]*scopeEmbeddings)}
+// newEmbeddingCache returns a cache of up to a number of bytes.
+func newEmbeddingCache(limit int64) *embeddingCache {
+	return &embeddingCache{limit: limit, scopes: make(map[embeddingScope]*scopeEmbeddings)}
+}
+
+type cacheKey struct{}
+
+// cacheOf returns the cache of a database.
+func cacheOf(db sqlkit.DB) *embeddingCache {
+	return db.Caches().Get(cacheKey{}, func(bytes int64) any { return newEmbeddingCache(bytes) }).(*embeddingCache)
 }
 
 // embeddingScope is a scope and the model of embeddings.
@@ -45,7 +53,7 @@ const versionBytes = 160
 func bytesOf(embedding []float32) int64 { return versionBytes + 4*int64(len(embedding)) }
 
 // scope returns the embeddings of a scope.
-func (c *EmbeddingCache) scope(key embeddingScope) *scopeEmbeddings {
+func (c *embeddingCache) scope(key embeddingScope) *scopeEmbeddings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	in := c.scopes[key]
@@ -72,7 +80,7 @@ func (s *scopeEmbeddings) get(versions []visibleFact) (embeddings [][]float32, m
 }
 
 // add keeps an embedding, unless the scope alone would need more than the limit.
-func (c *EmbeddingCache) add(s *scopeEmbeddings, v factVersion, embedding []float32) {
+func (c *embeddingCache) add(s *scopeEmbeddings, v factVersion, embedding []float32) {
 	bytes := bytesOf(embedding)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +99,7 @@ func (c *EmbeddingCache) add(s *scopeEmbeddings, v factVersion, embedding []floa
 // used notes that a search has used the embeddings of versions, which are all versions that exist at its
 // time. It drops most other embeddings of the scope. While all scopes need more memory than the limit,
 // it also drops the scopes that were not used for the longest time.
-func (c *EmbeddingCache) used(s *scopeEmbeddings, versions []visibleFact) {
+func (c *embeddingCache) used(s *scopeEmbeddings, versions []visibleFact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.scopes[s.key] != s {

@@ -11,7 +11,7 @@ func TestEmbeddingCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const perScope = 10
 	one := bytesOf(make([]float32, 4))
-	c := NewEmbeddingCache(25 * one)
+	c := newEmbeddingCache(25 * one)
 	key := func(i int) embeddingScope {
 		return embeddingScope{memory.Scope{Owner: fmt.Sprint(i)}, "m/4"}
 	}

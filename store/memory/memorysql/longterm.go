@@ -37,7 +37,7 @@ type LongTerm struct {
 	now        func() time.Time
 	text       *textIndex
 	embeddings *memorydriver.Embeddings
-	cache      *EmbeddingCache
+	cache      *embeddingCache
 	// IndexOnly makes searches use the index in small scopes too, for tests. Set it before use.
 	IndexOnly bool
 }
@@ -47,9 +47,18 @@ var (
 	_ memory.Transactional = (*LongTerm)(nil)
 )
 
+// Of returns the long-term memory in the database of a store of tasks, nil if the store has none. The memories of one
+// store share their facts.
+func Of(tasks any, cfg memory.LongTermConfig) memory.LongTermStore {
+	if db := sqlkit.Of(tasks); db != nil {
+		return New(db, cfg)
+	}
+	return nil
+}
+
 // New returns the long-term memory of a database. All that are returned for a database share
 // a cache.
-func New(db sqlkit.DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongTerm {
+func New(db sqlkit.DB, cfg memory.LongTermConfig) *LongTerm {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -57,7 +66,7 @@ func New(db sqlkit.DB, cfg memory.LongTermConfig, cache *EmbeddingCache) *LongTe
 	if db.Dialect() == sqlkit.PostgreSQL {
 		text = &postgresIndex
 	}
-	return &LongTerm{db: db, now: cfg.Now, text: text, embeddings: memorydriver.NewEmbeddings(cfg), cache: cache}
+	return &LongTerm{db: db, now: cfg.Now, text: text, embeddings: memorydriver.NewEmbeddings(cfg), cache: cacheOf(db)}
 }
 
 // factRow is a version of a fact with the JSON of its metadata.

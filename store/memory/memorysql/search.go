@@ -62,7 +62,7 @@ func (l *LongTerm) readSnapshot(ctx context.Context, f func(q sqlkit.Querier) er
 type factSearch struct {
 	q       sqlkit.Querier
 	text    *textIndex
-	cache   *EmbeddingCache
+	cache   *embeddingCache
 	scope   memory.Scope
 	now, at int64
 	p       memory.SearchParams

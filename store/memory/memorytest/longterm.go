@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
@@ -30,10 +31,8 @@ type LongTermHarness struct {
 // LongTermOf returns the harness of the long-term memory of a backend.
 func LongTermOf(h storetest.Harness) LongTermHarness {
 	p := &storetest.Parts[memory.LongTerm, memory.LongTermConfig]{Harness: h, Of: func(_ storetest.T, s store.Store, cfg memory.LongTermConfig) memory.LongTerm {
-		if s, ok := s.(interface {
-			LongTerm(cfg memory.LongTermConfig) memory.LongTermStore
-		}); ok {
-			return s.LongTerm(cfg)
+		if l := memorysql.Of(s, cfg); l != nil {
+			return l
 		}
 		return nil
 	}}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/memory"
+	"github.com/holdfast-dev/holdfast/store/memory/memorysql"
 	"github.com/holdfast-dev/holdfast/store/memory/memorytest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -198,7 +199,7 @@ func breakStore(b broken, s *inmem.Store, cfg memory.LongTermConfig) *broken {
 		b.embedder = &embedder{Embedder: cfg.Embedder, name: cfg.Embedder.Name()}
 		cfg.Embedder = b.embedder
 	}
-	b.store, b.LongTermStore = s, s.LongTerm(cfg)
+	b.store, b.LongTermStore = s, memorysql.Of(s, cfg)
 	return &b
 }
 

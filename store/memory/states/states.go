@@ -20,6 +20,7 @@ import (
 // has another store for them.
 var Kind = &contract.Kind{
 	Name:      "session states",
+	Setting:   "store-state",
 	Retention: Retention,
 	Part: func(tasks any, p contract.PartParams) contract.Store {
 		s, ok := tasks.(store.Records)

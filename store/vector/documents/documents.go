@@ -17,7 +17,8 @@ import (
 
 // Kind is the contract of documents.
 var Kind = &contract.Kind{
-	Name: "documents",
+	Name:    "documents",
+	Setting: "store-vector",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
 		s, ok := tasks.(interface {
 			Vectors(cfg vector.Config) vector.Store
