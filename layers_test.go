@@ -30,20 +30,20 @@ var layers = [][]string{
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
-	6:  {"backend/internal", "internal/command", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
+	6:  {"backend/internal", "cli/command", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
 	7:  {"internal/notes", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/blob/blobs", "store/blob/blobsql", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphsql", "store/graph/graphtest", "store/history/historysql", "store/history/historytest", "store/memory/memorysql", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
-	10: {"backend/inmem", "engine", "internal/transfer"},
+	10: {"backend/inmem", "cli/transfer", "engine"},
 	11: {"server/internal", "store/blob/blobcmd", "store/board/boardcmd", "store/graph/graphcmd", "store/history/historycmd", "store/memory/memorycmd", "store/vector/vectorcmd"},
 	12: {"server/internal/cards", "server/jsonrpc", "server/rest"},
 	13: {"server"},
 	14: {"."},
 	15: {"holdfasttest"},
 	16: {"internal/agents"},
-	17: {"faults", "internal/cli"},
-	18: {"internal/cli/full"},
-	19: {"internal/cli/suites"},
+	17: {"cli", "faults"},
+	18: {"cli/full"},
+	19: {"cli/suites"},
 	20: {"cmd"},
 }
 
@@ -372,7 +372,7 @@ func TestTheCommandLinksFewModules(t *testing.T) {
 // Shipped commands have no test code.
 func TestCommandsLinkNoTestCode(t *testing.T) {
 	t.Parallel()
-	for _, root := range []string{"cmd/holdfast", "internal/cli/full"} {
+	for _, root := range []string{"cmd/holdfast", "cli/full"} {
 		_, foreign := links(t, root)
 		for _, imported := range foreign {
 			if strings.HasPrefix(imported, "testing") || strings.HasPrefix(imported, "pgregory.net/rapid") {

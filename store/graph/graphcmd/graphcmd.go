@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/command"
-	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/cli/command"
+	"github.com/holdfast-dev/holdfast/cli/transfer"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
