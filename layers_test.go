@@ -24,9 +24,9 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the rows of packages, from the lowest one: a package imports only packages of lower rows and
 // its own sub-packages. The longest matching prefix determines the row. docs/design/packages.md has the table.
 var layers = [][]string{
-	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
-	1:  {"a2a", "internal/pgtest", "internal/summarize"},
-	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext", "store/suite"},
+	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
+	1:  {"a2a", "internal/pgtest"},
+	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
@@ -38,13 +38,22 @@ var layers = [][]string{
 	11: {"server/internal", "store/blob/blobcmd", "store/board/boardcmd", "store/graph/graphcmd", "store/history/historycmd", "store/memory/memorycmd", "store/vector/vectorcmd"},
 	12: {"server/internal/cards", "server/jsonrpc", "server/rest"},
 	13: {"server"},
-	14: {"."},
-	15: {"holdfasttest"},
-	16: {"internal/agents"},
+	14: {".", "agents/summarizer/summarize"},
+	15: {"agents/summarizer/pdftext", "holdfasttest"},
+	16: {"agents"},
 	17: {"cli", "faults"},
 	18: {"cli/full"},
 	19: {"cli/suites"},
 	20: {"cmd"},
+}
+
+// wings are folders that no other program needs. Besides their own packages, only these packages import them, tests and
+// other modules. A user is a folder or a pattern; the longest wing applies.
+var wings = map[string][]string{
+	"agents":       {"cli", "cmd"},
+	"cli":          {"cmd"},
+	"cli/command":  {"cli", "internal/notes", "store/*/*cmd"},
+	"cli/transfer": {"cli", "store/graph/graphcmd"},
 }
 
 // standardOnly are the packages that import only the standard library and this module.
@@ -63,7 +72,7 @@ func TestPackagesImportOnlyLowerRows(t *testing.T) {
 		if target == "" {
 			target = "."
 		}
-		if strings.HasPrefix(target, pkg+"/") || (strings.HasPrefix(pkg, "internal/agents/") && strings.HasPrefix(target, "internal/agents/")) {
+		if strings.HasPrefix(target, pkg+"/") || (strings.HasPrefix(pkg, "agents/") && strings.HasPrefix(target, "agents/")) {
 			return
 		}
 		if row(t, target) >= row(t, pkg) {
@@ -73,6 +82,39 @@ func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("checked %d imports, want at least 100", checked)
 	}
+}
+
+func TestWingsAreLinkedByTheirUsersOnly(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	eachImport(t, func(pkg, file, imported string) {
+		target, ok := strings.CutPrefix(imported, module+"/")
+		if !ok {
+			return
+		}
+		wing := target
+		for wings[wing] == nil && wing != "." {
+			wing = path.Dir(wing)
+		}
+		if wing == "." || within(pkg, wing) {
+			return
+		}
+		used[wing] = true
+		if !slices.ContainsFunc(wings[wing], func(user string) bool { return within(pkg, user) }) {
+			t.Errorf("%s: package %s imports %s, want only %v to import %s", file, pkg, target, wings[wing], wing)
+		}
+	})
+	for wing := range wings {
+		if !used[wing] {
+			t.Errorf("nothing imports %s: the rule checks nothing", wing)
+		}
+	}
+}
+
+// within reports whether a package is in a folder or matches a pattern.
+func within(pkg, folder string) bool {
+	matches, _ := path.Match(folder, pkg) // an invalid pattern matches nothing
+	return matches || strings.HasPrefix(pkg, folder+"/")
 }
 
 // A consumer declares what it uses of another type: interfaces grow by embedding.

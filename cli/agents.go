@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/agents"
-	"github.com/holdfast-dev/holdfast/internal/agents/execagent"
-	"github.com/holdfast-dev/holdfast/internal/agents/summarizer"
+	"github.com/holdfast-dev/holdfast/agents"
+	"github.com/holdfast-dev/holdfast/agents/execagent"
+	"github.com/holdfast-dev/holdfast/agents/summarizer"
 )
 
 func agentNames() []string {

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/agents/summarizer/summarize"
 	"github.com/holdfast-dev/holdfast/cli/command"
-	"github.com/holdfast-dev/holdfast/internal/summarize"
 )
 
 // documentText returns the text of a file, or of stdin for "-".

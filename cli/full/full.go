@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/agents/summarizer/pdftext"
+	"github.com/holdfast-dev/holdfast/agents/summarizer/summarize"
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/cli"
-	"github.com/holdfast-dev/holdfast/internal/pdftext"
-	"github.com/holdfast-dev/holdfast/internal/summarize"
 	"github.com/holdfast-dev/holdfast/store/blob"
 	kept "github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/contract"
