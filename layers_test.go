@@ -30,8 +30,8 @@ var layers = [][]string{
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
-	6:  {"backend/internal", "cli/command", "internal/fileref", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
-	7:  {"internal/notes", "store/memory/recall/recallsql", "store/vector/vectordriver"},
+	6:  {"backend/internal", "cli/command", "internal/fileref", "store/board/boards", "store/graph/graphs", "store/graph/graphwalk", "store/history/transcripts", "store/memory/facts", "store/memory/recall", "store/memory/states", "store/storetest", "store/vector"},
+	7:  {"internal/notes", "store/graph/cypher", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/blob/blobs", "store/blob/blobsql", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphsql", "store/graph/graphtest", "store/history/historysql", "store/history/historytest", "store/memory/memorysql", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
 	10: {"backend/inmem", "cli/transfer", "engine"},
@@ -54,6 +54,8 @@ var wings = map[string][]string{
 	"cli":          {"cmd"},
 	"cli/command":  {"cli", "internal/notes", "store/*/*cmd"},
 	"cli/transfer": {"cli", "store/graph/graphcmd"},
+
+	"store/graph/cypher": {"backend/postgres", "store/graph/graphcmd", "store/graph/graphtest"},
 }
 
 // standardOnly are the packages that import only the standard library and this module.

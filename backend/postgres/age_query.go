@@ -26,11 +26,11 @@ const ageSession = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 	SET LOCAL enable_mergejoin = on; SET LOCAL enable_sort = on; SET LOCAL plan_cache_mode = auto; SET LOCAL statement_timeout = %d;
 	SELECT '0'::ag_catalog.agtype`
 
-// ageQuote encloses the text of a query. [cypher.Query.AGE] returns no text that contains it.
+// ageQuote encloses the text of a query. [cypher.Statement.AGE] returns no text that contains it.
 const ageQuote = "$holdfast$"
 
 // QueryCypher implements graph.CypherCapable for the language of package cypher, except what
-// [cypher.Query.AGE] rejects. MaxSteps has no effect. The server limits the time.
+// [cypher.Statement.AGE] rejects. MaxSteps has no effect. The server limits the time.
 func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
 	if !a.database.cfg.AGE {
 		return cypher.Execute(ctx, a.Complete, k, p)
@@ -75,7 +75,7 @@ func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams
 }
 
 // statement returns the statement that executes a query.
-func (a *AGE) statement(k graph.Key, q *cypher.Query, text string, rows int) string {
+func (a *AGE) statement(k graph.Key, q *cypher.Statement, text string, rows int) string {
 	var values, columns []string
 	for i := range q.Columns() {
 		name := "c" + strconv.Itoa(i)
@@ -177,7 +177,7 @@ func ageFailure(err error) error {
 }
 
 // result replaces vertices and edges by entities and relationships.
-func (a *AGE) result(ctx context.Context, k graph.Key, q *cypher.Query, run *ageQuery) (graph.CypherResult, error) {
+func (a *AGE) result(ctx context.Context, k graph.Key, q *cypher.Statement, run *ageQuery) (graph.CypherResult, error) {
 	b := &ageElements{entities: make(map[string]graph.Entity), relationships: make(map[string]graph.Relationship)}
 	for _, row := range run.rows {
 		for _, v := range row {

@@ -1,39 +1,32 @@
-package graphs
+package cypher
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
-	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/store/contract"
+	"github.com/holdfast-dev/holdfast/internal/jsonobject"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
 
-// Query executes a query in openCypher that reads, as of [graph.CypherCapable]: it finds
-// what the turn has written. A query that is malformed or not supported returns
-// [graph.ErrCypher] or [graph.ErrCypherUnsupported], one that exceeds a limit [graph.ErrBudget]. The
-// rows are stored with the turn until the task is deleted: return only those that the handler needs.
-func (g *Graph) Query(ctx context.Context, p graph.CypherParams) (result graph.CypherResult, err error) {
-	s, _, err := g.store()
-	if err != nil {
-		return result, err
-	}
-	c, ok := s.(graph.CypherCapable)
-	if !ok {
-		return result, a2a.Errorf(a2a.CodeUnsupported, "the agent has no store of graphs with queries in openCypher")
-	}
+// Query executes a query on a graph of a turn, like [Execute]. It finds what the turn has written. A query that is
+// malformed or not supported returns [graph.ErrCypher] or [graph.ErrCypherUnsupported], one that exceeds a limit
+// [graph.ErrBudget]. The rows are stored with the turn until the task is deleted: return only those that the handler
+// needs.
+func Query(ctx context.Context, g *graphs.Graph, p graph.CypherParams) (graph.CypherResult, error) {
 	var stored storedRows
-	err = g.t.Call(ctx, contract.Call{Op: "graph.query", Result: &stored, Read: func(ctx context.Context) error {
-		r, err := c.QueryCypher(ctx, g.key(), p)
+	err := g.Read(ctx, "query", &stored, func(ctx context.Context, s graph.Store, k graph.Key) error {
+		r, err := Execute(ctx, s, k, p)
 		if err != nil {
 			return err
 		}
 		stored, err = storeRows(&r)
 		return err
-	}})
+	})
 	if err != nil {
-		return result, err
+		return graph.CypherResult{}, err
 	}
 	return stored.result()
 }
@@ -55,8 +48,60 @@ type storedValue struct {
 	List  *[]storedValue          `json:"l,omitempty"`
 	Map   *map[string]storedValue `json:"m,omitempty"`
 	// Part has an entity, a relationship or, with Path, a path.
-	Part *storedGraph `json:"g,omitempty"`
-	Path bool         `json:"p,omitempty"`
+	Part *storedPart `json:"g,omitempty"`
+	Path bool        `json:"p,omitempty"`
+}
+
+// storedPart is a part of a graph. JSON would change the numbers of properties.
+type storedPart struct {
+	Entities      []storedEntity       `json:",omitempty"`
+	Relationships []storedRelationship `json:",omitempty"`
+	Truncated     bool                 `json:",omitempty"`
+}
+
+type storedEntity struct {
+	graph.Entity
+	Properties json.RawMessage
+}
+
+type storedRelationship struct {
+	graph.Relationship
+	Properties json.RawMessage
+}
+
+func storePart(entities []graph.Entity, relationships []graph.Relationship) (*storedPart, error) {
+	p := new(storedPart)
+	for _, e := range entities {
+		properties, err := json.Marshal(e.Properties)
+		if err != nil {
+			return nil, err
+		}
+		e.Properties = nil
+		p.Entities = append(p.Entities, storedEntity{e, properties})
+	}
+	for _, r := range relationships {
+		properties, err := json.Marshal(r.Properties)
+		if err != nil {
+			return nil, err
+		}
+		r.Properties = nil
+		p.Relationships = append(p.Relationships, storedRelationship{r, properties})
+	}
+	return p, nil
+}
+
+// path returns the part as a path.
+func (p *storedPart) path() (path graph.Path) {
+	path.Truncated = p.Truncated
+	for _, e := range p.Entities {
+		e.Entity.Properties = jsonobject.Decode(string(e.Properties))
+		path.Entities = append(path.Entities, e.Entity)
+	}
+	for _, r := range p.Relationships {
+		r.Relationship.Properties = jsonobject.Decode(string(r.Properties))
+		path.Relationships = append(path.Relationships, r.Relationship)
+	}
+	return path
 }
 
 func storeRows(r *graph.CypherResult) (s storedRows, err error) {
@@ -106,15 +151,12 @@ func storeValue(v any) (s storedValue, err error) {
 		}
 		s.Map = &members
 	case graph.Entity:
-		s.Part = new(storedGraph)
-		err = s.Part.addEntity(v, 0)
+		s.Part, err = storePart([]graph.Entity{v}, nil)
 	case graph.Relationship:
-		s.Part = new(storedGraph)
-		err = s.Part.addRelationships([]graph.Relationship{v})
+		s.Part, err = storePart(nil, []graph.Relationship{v})
 	case graph.Path:
-		s.Path, s.Part = true, &storedGraph{Truncated: v.Truncated}
-		if err = s.Part.addEntities(v.Entities, nil); err == nil {
-			err = s.Part.addRelationships(v.Relationships)
+		if s.Part, err = storePart(v.Entities, v.Relationships); err == nil {
+			s.Path, s.Part.Truncated = true, v.Truncated
 		}
 	default:
 		err = fmt.Errorf("graph: query: result has a %T", v)
@@ -168,11 +210,11 @@ func (s *storedValue) value() (any, error) {
 		}
 		return members, nil
 	case s.Path:
-		return graph.Path{Entities: s.Part.entities(), Relationships: s.Part.relationships(), Truncated: s.Part.Truncated}, nil
+		return s.Part.path(), nil
 	case s.Part != nil && len(s.Part.Entities) > 0:
-		return s.Part.entities()[0], nil
+		return s.Part.path().Entities[0], nil
 	case s.Part != nil:
-		return s.Part.relationships()[0], nil
+		return s.Part.path().Relationships[0], nil
 	}
 	return nil, nil
 }
