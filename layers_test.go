@@ -34,7 +34,7 @@ var layers = [][]string{
 	7:  {"internal/notes", "store/graph/cypher", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/blob/blobs", "store/blob/blobsql", "store/blob/blobtest", "store/board/boardtest", "store/graph/graphsql", "store/graph/graphtest", "store/history/historysql", "store/history/historytest", "store/memory/memorysql", "store/memory/memorytest", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "internal/sqlkit/kittest", "store/contract/all", "store/vector/vectortest"},
-	10: {"backend/inmem", "cli/transfer", "engine"},
+	10: {"backend/inmem", "backend/postgres/age", "cli/transfer", "engine"},
 	11: {"server/internal", "store/blob/blobcmd", "store/board/boardcmd", "store/graph/graphcmd", "store/history/historycmd", "store/memory/memorycmd", "store/vector/vectorcmd"},
 	12: {"server/internal/cards", "server/jsonrpc", "server/rest"},
 	13: {"server"},
@@ -55,7 +55,8 @@ var wings = map[string][]string{
 	"cli/command":  {"cli", "internal/notes", "store/*/*cmd"},
 	"cli/transfer": {"cli", "store/graph/graphcmd"},
 
-	"store/graph/cypher": {"backend/postgres", "store/graph/graphcmd", "store/graph/graphtest"},
+	"backend/postgres/age": {"cli"},
+	"store/graph/cypher":   {"backend/postgres/age", "store/graph/graphcmd", "store/graph/graphtest"},
 }
 
 // standardOnly are the packages that import only the standard library and this module.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/postgres/age"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -98,8 +99,9 @@ func backends() []backend {
 			resolve: (*storageFlags).resolvePostgres,
 			open: func(ctx context.Context, s *storage, log *slog.Logger) (store.Store, error) {
 				s.cfg.Logger = log
-				st, err := postgres.Open(ctx, s.cfg)
-				if err != nil { // st is a nil *postgres.Store
+				s.age.Postgres = s.cfg
+				st, err := age.Open(ctx, s.age)
+				if err != nil { // st is a nil *age.Store
 					return nil, explainConnection(err)
 				}
 				return st, nil

@@ -225,6 +225,7 @@ func (f *storageFlags) resolvePostgres(a *app, s *storage, _ string) error {
 		errs = append(errs, fmt.Errorf("--postgres-pool-min is %d, want no more than --postgres-pool-max, which is %d", f.PoolMin, f.PoolMax))
 	}
 	a.set.bind("postgres.", &s.cfg)
+	a.set.bind("age.", &s.age)
 	s.url, s.cfg.URL, s.cfg.Schema = maskURL(s.dsn.url), "postgres://checked", schema
 	errs = append(errs, a.set.checkBounds(true)...)
 	errs = append(errs, a.set.problemsOf("postgres.", s.cfg.Check(), "")...)
@@ -251,6 +252,7 @@ func locatePostgres(a *app, s *storage, text string) error {
 	}
 	schema := s.cfg.Schema
 	a.set.bind("postgres.", &s.cfg)
+	a.set.bind("age.", &s.age)
 	s.url, s.cfg.URL, s.cfg.Schema = maskURL(text), "postgres://checked", schema
 	err = s.cfg.Check()
 	s.cfg.URL = text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agents/execagent"
+	"github.com/holdfast-dev/holdfast/backend/postgres/age"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/server"
@@ -22,7 +23,7 @@ import (
 // A flag describes a setting by its tags:
 //
 //	field    the field of a configuration that it sets: of holdfast.Config, or with the prefix
-//	         "postgres." or "exec." of that configuration. Default and bounds come from the field.
+//	         "postgres.", "age." or "exec." of that configuration. Default and bounds come from the field.
 //	         With "!" in front a bool is negated.
 //	contains the field that the file contains, for messages
 //	envvar   its environment variable; if the tag is empty, HOLDFAST_ and the name of the flag
@@ -37,6 +38,7 @@ var configTypes = []struct {
 	types  []reflect.Type
 }{
 	{"postgres.", []reflect.Type{reflect.TypeOf(storage{}.cfg)}},
+	{"age.", []reflect.Type{reflect.TypeFor[age.Config]()}},
 	{"exec.", []reflect.Type{reflect.TypeFor[execagent.Config]()}},
 	{"Webhooks.", []reflect.Type{reflect.TypeFor[holdfast.Webhooks](), reflect.TypeFor[webhook.Config]()}},
 	{"", []reflect.Type{reflect.TypeFor[holdfast.Config](), reflect.TypeFor[engine.Config](), reflect.TypeFor[server.Config]()}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/postgres/age"
 	"github.com/holdfast-dev/holdfast/cli/command"
 	"github.com/holdfast-dev/holdfast/embedding"
 	"github.com/holdfast-dev/holdfast/store"
@@ -51,7 +52,7 @@ type storageFlags struct {
 type extensionFlags struct {
 	Vectors     bool `field:"postgres.Vectors" name:"postgres-vectors" envvar:"" group:"PostgreSQL:" help:"Keep documents with embeddings. Needs the extension pgvector 0.8 or later and migrations of their own."`
 	HalfVectors bool `field:"postgres.HalfVectors" name:"postgres-half-vectors" envvar:"" group:"PostgreSQL:" help:"Index embeddings with half precision, which needs half the memory."`
-	AGE         bool `field:"postgres.AGE" name:"postgres-age" envvar:"" group:"PostgreSQL:" help:"Keep a copy of each graph in Apache AGE, which executes queries in openCypher. Needs the extension age."`
+	AGE         bool `field:"age.Copy" name:"postgres-age" envvar:"" group:"PostgreSQL:" help:"Keep a copy of each graph in Apache AGE, which executes queries in openCypher. Needs the extension age."`
 }
 
 // storage is the store that the settings select.
@@ -63,7 +64,8 @@ type storage struct {
 	url      string // of the database, masked; "" if it has none
 	dsn      databaseURL
 	cfg      postgres.Config
-	notes    []string // about settings without effect
+	age      age.Config // with cfg when the store is opened
+	notes    []string   // about settings without effect
 
 	contracts []contractStore   // of contracts with a URL of their own
 	embedder  *embedding.Client // nil if none is configured

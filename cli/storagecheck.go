@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/postgres/age"
 	"github.com/holdfast-dev/holdfast/cli/command"
 )
 
@@ -33,7 +33,7 @@ type StoreToCheck struct {
 	// Dir is the data directory of SQLite.
 	Dir string
 	// Postgres is the database.
-	Postgres postgres.Config
+	Postgres age.Config
 }
 
 // Suite is a conformance suite of a contract.
@@ -71,7 +71,7 @@ func (c *storageCheckCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return command.Usagef("URL %s", strings.ReplaceAll(err.Error(), "\n", " and "))
 	}
-	suites, err := a.parts.Suites(ctx, StoreToCheck{Kind: one.kind, URL: one.url, Dir: one.at.data, Postgres: one.at.cfg})
+	suites, err := a.parts.Suites(ctx, StoreToCheck{Kind: one.kind, URL: one.url, Dir: one.at.data, Postgres: age.Config{Postgres: one.at.cfg, Copy: one.at.age.Copy}})
 	if err != nil {
 		return a.storeError("URL", c.URL, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
+	"github.com/holdfast-dev/holdfast/backend/postgres/age"
 	"github.com/holdfast-dev/holdfast/backend/redis"
 	"github.com/holdfast-dev/holdfast/backend/s3"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
@@ -108,7 +109,7 @@ func (p *place) openStore(t storetest.T) store.Store {
 		t.Cleanup(func() { p.must(t, os.RemoveAll(dir)) })
 		at.Dir = dir
 	case "postgres":
-		at.Postgres.Schema, at.Postgres.Migrate = name, true
+		at.Postgres.Postgres.Schema, at.Postgres.Postgres.Migrate = name, true
 		t.Cleanup(func() { p.must(t, p.dropSchema(name)) })
 	}
 	return p.openAt(t, at)
@@ -130,7 +131,7 @@ func open(ctx context.Context, at cli.StoreToCheck) (store.Store, error) {
 	case "sqlite":
 		return sqlite.Open(ctx, sqlite.Config{Dir: at.Dir})
 	case "postgres":
-		return postgres.Open(ctx, at.Postgres)
+		return age.Open(ctx, at.Postgres)
 	}
 	return inmem.New(), nil
 }
@@ -157,13 +158,13 @@ const cleanupTimeout = 30 * time.Second
 func (p *place) dropSchema(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	_, rest, _ := strings.Cut(p.Postgres.URL, "://")
+	_, rest, _ := strings.Cut(p.Postgres.Postgres.URL, "://")
 	conn, err := pgx.Connect(ctx, "postgres://"+rest)
 	if err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
-	if err == nil && p.Postgres.AGE {
+	if err == nil && p.Postgres.Copy {
 		err = dropGraphs(ctx, conn, postgres.GraphPrefix(name))
 	}
 	return errors.Join(err, conn.Close(ctx))

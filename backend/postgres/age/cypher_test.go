@@ -1,6 +1,6 @@
 //go:build services
 
-package postgres
+package age
 
 import (
 	"context"
@@ -25,13 +25,13 @@ import (
 // cypherPair executes queries in the process and on Apache AGE.
 type cypherPair struct {
 	embedded graph.Complete
-	age      *AGE
+	age      *Graphs
 	key      graph.Key
 }
 
 func newPair(t *testing.T) *cypherPair {
 	t.Helper()
-	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*AGE)
+	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*Graphs)
 	return &cypherPair{inmem.New().Graph(nil), a, graph.Key{Owner: "o"}}
 }
 
@@ -98,7 +98,7 @@ func TestExpressionsInAGE(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	p.write(t, graph.Batch{Entities: []graph.Entity{{Label: "N"}}})
-	text, err := os.ReadFile(filepath.Join("..", "..", "store", "graph", "cypher", "testdata", "expressions.feature"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "store", "graph", "cypher", "testdata", "expressions.feature"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build services
 
-package postgres
+package age
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
@@ -28,7 +29,7 @@ func withAGE(t storetest.T) Config {
 	if err := createAGE(pgtest.URL(t)); err != nil {
 		t.Fatalf("the server of HOLDFAST_TEST_POSTGRES_URL needs Apache AGE: %v", err)
 	}
-	return freshConfig(t, Config{AGE: true})
+	return freshConfig(t, true)
 }
 
 var (
@@ -55,9 +56,7 @@ func createAGE(url string) error {
 
 func TestGraphInAGE(t *testing.T) {
 	t.Parallel()
-	h := harness
-	h.Open = func(t storetest.T) store.Store { return open(t, withAGE(t)) }
-	g := graphtest.Of(h)
+	g := graphtest.Of(storetest.Harness{Open: func(t storetest.T) store.Store { return open(t, withAGE(t)) }, Reopen: reopen})
 	g.Short, g.Calls = true, 100
 	graphtest.Run(t, g)
 }
@@ -65,26 +64,26 @@ func TestGraphInAGE(t *testing.T) {
 // asRole returns a configuration with a user of its own, who is no superuser.
 func asRole(t *testing.T, cfg Config, rights ...string) Config {
 	t.Helper()
-	open(storetest.Wrap(t), Config{URL: cfg.URL, Schema: cfg.Schema, Migrate: true})
-	role, server := cfg.Schema+"_role", cfg.URL
+	open(storetest.Wrap(t), Config{Postgres: cfg.Postgres})
+	role, server := cfg.Postgres.Schema+"_role", cfg.Postgres.URL
 	administer(t, server, "CREATE USER "+role)
 	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP USER "+role) })
 	for _, right := range rights {
 		administer(t, server, "GRANT "+right+" TO "+role)
 	}
-	u, err := url.Parse(cfg.URL)
+	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.User = url.User(role)
-	cfg.URL, cfg.Schema = u.String(), cfg.Schema+"_own"
+	cfg.Postgres.URL, cfg.Postgres.Schema = u.String(), cfg.Postgres.Schema+"_own"
 	return cfg
 }
 
 func TestAGENeedsNoSuperuser(t *testing.T) {
 	t.Parallel()
 	cfg := asRole(t, withAGE(storetest.Wrap(t)), "CREATE ON DATABASE postgres", "USAGE ON SCHEMA ag_catalog")
-	a := open(storetest.Wrap(t), cfg).Graph(nil).(*AGE)
+	a := open(storetest.Wrap(t), cfg).Graph(nil).(*Graphs)
 	k := graph.Key{Owner: "o"}
 	if _, err := a.AddEntities(t.Context(), k, []graph.Entity{{ID: "a", Label: "Person"}}); err != nil {
 		t.Fatalf("AddEntities() = %v", err)
@@ -106,52 +105,48 @@ func TestAGENamesWhatIsMissing(t *testing.T) {
 		if err == nil {
 			_ = s.Close()
 		}
-		if !errors.Is(err, ErrNoAGE) || !strings.Contains(err.Error(), remedy) {
-			t.Errorf("Open() = %v, want ErrNoAGE with %q", err, remedy)
+		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("Open() = %v, want ErrUnusable with %q", err, remedy)
 		}
 	}
 	cfg := asRole(t, withAGE(storetest.Wrap(t)), "CREATE ON DATABASE postgres")
 	failure(cfg, `GRANT USAGE ON SCHEMA ag_catalog TO "`)
 	cfg = withAGE(storetest.Wrap(t))
-	admin := open(storetest.Wrap(t), cfg)
-	inDatabase(t, admin, func(cfg Config) { failure(cfg, "CREATE EXTENSION age") })
+	inDatabase(t, cfg, func(cfg Config) { failure(cfg, "CREATE EXTENSION age") })
 	// A library that a package upgrade has removed.
-	inDatabase(t, admin, func(cfg Config) {
-		c, err := pgx.Connect(bg, cfg.URL)
-		must(t, err)
-		defer func() { _ = c.Close(bg) }()
-		_, err = c.Exec(bg, `CREATE EXTENSION age`)
-		must(t, err)
-		_, err = c.Exec(bg, `UPDATE pg_catalog.pg_proc SET probin = '$libdir/age-removed' WHERE pronamespace = 'ag_catalog'::regnamespace AND probin IS NOT NULL`)
-		must(t, err)
+	inDatabase(t, cfg, func(cfg Config) {
+		administer(t, cfg.Postgres.URL, `CREATE EXTENSION age`, `UPDATE pg_catalog.pg_proc SET probin = '$libdir/age-removed' WHERE pronamespace = 'ag_catalog'::regnamespace AND probin IS NOT NULL`)
 		failure(cfg, `cannot be loaded: could not access file "$libdir/age-removed"`)
 	})
 }
 
 // inDatabase calls f with a configuration of a store in a new database.
-func inDatabase(t *testing.T, admin *Store, f func(cfg Config)) {
+func inDatabase(t *testing.T, cfg Config, f func(cfg Config)) {
 	t.Helper()
-	cfg := admin.cfg
-	cfg.Schema += "_" + strconv.Itoa(rand.IntN(1e6))
-	_, err := admin.pool.Exec(bg, `CREATE DATABASE `+cfg.Schema)
+	server := cfg.Postgres.URL
+	cfg.Postgres.Schema += "_" + strconv.Itoa(rand.IntN(1e6))
+	administer(t, server, `CREATE DATABASE `+cfg.Postgres.Schema)
+	defer administer(t, server, `DROP DATABASE `+cfg.Postgres.Schema+` WITH (FORCE)`)
+	u, err := url.Parse(server)
 	must(t, err)
-	defer func() { _, _ = admin.pool.Exec(bg, `DROP DATABASE `+cfg.Schema+` WITH (FORCE)`) }()
-	u, err := url.Parse(cfg.URL)
-	must(t, err)
-	u.Path = "/" + cfg.Schema
-	cfg.URL = u.String()
+	u.Path = "/" + cfg.Postgres.Schema
+	cfg.Postgres.URL = u.String()
 	f(cfg)
 }
 
-// A store without Config.AGE changes existing copies, and adds none.
+// A store without Config.Copy changes existing copies, and adds none. A store that would not change them cannot be
+// opened.
 func TestCopiesInAGERemainExactWithoutConfig(t *testing.T) {
 	t.Parallel()
 	cfg := withAGE(storetest.Wrap(t))
-	with := open(storetest.Wrap(t), cfg).Graph(nil).(*AGE)
+	with := open(storetest.Wrap(t), cfg).Graph(nil).(*Graphs)
 	k, other := graph.Key{Owner: "o"}, graph.Key{Owner: "o", Graph: "other"}
 	_, err := with.AddEntities(t.Context(), k, []graph.Entity{{ID: "a", Label: "Person"}, {ID: "b", Label: "Person"}})
 	must(t, err)
-	cfg.AGE = false
+	cfg.Copy = false
+	if s, err := postgres.Open(t.Context(), cfg.Postgres); err == nil || !strings.Contains(err.Error(), "open the store with package age") {
+		t.Errorf("postgres.Open() = %v, %v, want an error that names package age", s, err)
+	}
 	without := open(storetest.Wrap(t), cfg).Graph(nil)
 	batch := graph.Batch{Entities: []graph.Entity{{ID: "c", Label: "Person"}}, DeleteEntities: []string{"a"}}
 	for _, k := range []graph.Key{k, other} {
@@ -167,7 +162,7 @@ func TestCopiesInAGERemainExactWithoutConfig(t *testing.T) {
 		t.Errorf("the copy has %s, want [[b] [c]]", got)
 	}
 	var copies int
-	must(t, with.database.pool.QueryRow(bg, `SELECT count(*) FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)`, GraphPrefix(cfg.Schema)).Scan(&copies))
+	must(t, connect(t, cfg.Postgres.URL).QueryRow(bg, `SELECT count(*) FROM ag_catalog.ag_graph WHERE starts_with(name::text, $1)`, postgres.GraphPrefix(cfg.Postgres.Schema)).Scan(&copies))
 	if copies != 1 {
 		t.Errorf("%d graphs have copies, want 1", copies)
 	}
@@ -184,7 +179,7 @@ func TestCopiesInAGERemainExactWithoutConfig(t *testing.T) {
 // A write reads the vertices of new edges through indexes, whatever their labels.
 func TestPlansOfWritesInAGE(t *testing.T) {
 	t.Parallel()
-	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*AGE)
+	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*Graphs)
 	k := graph.Key{Owner: "o"}
 	_, err := a.Write(t.Context(), k, graph.Batch{
 		Entities:      []graph.Entity{{ID: "a", Label: "A"}, {ID: "b", Label: "B"}},
@@ -192,8 +187,8 @@ func TestPlansOfWritesInAGE(t *testing.T) {
 	})
 	must(t, err)
 	plan := ""
-	db := &ageDB{&kit{a.database}, a, k, func(g *ageGraph) error {
-		return g.exec(func(row []string) { plan += row[0] + "\n" }, `EXPLAIN (COSTS OFF) `+g.insertEdges("to"), "[]")
+	db := &copyingDB{a.store.DB(), a, k, func(g *copied) error {
+		return g.Raw(func(row []string) { plan += row[0] + "\n" }, `EXPLAIN (COSTS OFF) `+g.insertEdges("to"), "[]")
 	}}
 	must(t, db.Write(t.Context(), func(sqlkit.Tx) error { return nil }))
 	if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan") < 6 {

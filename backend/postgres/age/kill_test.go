@@ -1,6 +1,6 @@
 //go:build services
 
-package postgres
+package age
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -54,7 +55,7 @@ func randomBatch(r *rand.Rand) (b graph.Batch) {
 // writeGraphs writes batches on three goroutines until it is killed, and prints a line for each.
 func writeGraphs(arg string) error {
 	url, schema, _ := strings.Cut(arg, " ")
-	s, err := Open(bg, Config{URL: url, Schema: schema, AGE: true, PoolMax: 6})
+	s, err := Open(bg, Config{Postgres: postgres.Config{URL: url, Schema: schema, PoolMax: 6}, Copy: true})
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func writeGraphs(arg string) error {
 }
 
 // checkCopy compares a graph with its copy in AGE.
-func checkCopy(t *testing.T, a *AGE) {
+func checkCopy(t *testing.T, a *Graphs) {
 	t.Helper()
 	var want, got []string
 	line := func(v ...any) string {
@@ -115,7 +116,7 @@ func TestCopiesInAGEAreEqualAfterKill(t *testing.T) {
 	t.Parallel()
 	cfg := withAGE(storetest.Wrap(t))
 	s := open(storetest.Wrap(t), cfg)
-	a := s.Graph(nil).(*AGE)
+	a, c := s.Graph(nil).(*Graphs), connect(t, cfg.Postgres.URL)
 	kills := 3
 	if testing.Short() {
 		kills = 1
@@ -124,7 +125,7 @@ func TestCopiesInAGEAreEqualAfterKill(t *testing.T) {
 		var replicas [2]*exec.Cmd
 		for i := range replicas {
 			replicas[i] = exec.CommandContext(t.Context(), os.Args[0])
-			replicas[i].Env = append(os.Environ(), graphChildVariable+"="+cfg.URL+" "+cfg.Schema)
+			replicas[i].Env = append(os.Environ(), graphChildVariable+"="+cfg.Postgres.URL+" "+cfg.Postgres.Schema)
 			replicas[i].Stderr = os.Stderr
 			out, err := replicas[i].StdoutPipe()
 			must(t, err)
@@ -143,7 +144,7 @@ func TestCopiesInAGEAreEqualAfterKill(t *testing.T) {
 		}
 		await.True(t, "the transactions of the replicas have ended", func() bool {
 			n := 0
-			must(t, s.pool.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() AND (query LIKE '%' || $1 || '%' OR query LIKE '%' || $2 || '%')`, cfg.Schema, a.Name(copiedKey)).Scan(&n))
+			must(t, c.QueryRow(bg, `SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() AND (query LIKE '%' || $1 || '%' OR query LIKE '%' || $2 || '%')`, cfg.Postgres.Schema, a.Name(copiedKey)).Scan(&n))
 			return n == 0
 		})
 		checkCopy(t, a)
@@ -153,8 +154,12 @@ func TestCopiesInAGEAreEqualAfterKill(t *testing.T) {
 // The connection is cut at many places of the answers to a write.
 func TestCopiesInAGEAreEqualAfterLostConnections(t *testing.T) {
 	t.Parallel()
-	p, s, direct := openBehindProxy(t, withAGE(storetest.Wrap(t)))
-	a, r := s.Graph(nil).(*AGE), rand.New(rand.NewPCG(1, 2))
+	cfg := withAGE(storetest.Wrap(t))
+	direct := open(storetest.Wrap(t), cfg)
+	p, proxied := newProxy(t, cfg.Postgres.URL)
+	cfg.Postgres.URL, cfg.Postgres.CommandTimeout = proxied, 10*time.Second
+	s := open(storetest.Wrap(t), cfg)
+	a, r := s.Graph(nil).(*Graphs), rand.New(rand.NewPCG(1, 2))
 	cuts := 40
 	if testing.Short() {
 		cuts = 10
@@ -165,7 +170,7 @@ func TestCopiesInAGEAreEqualAfterLostConnections(t *testing.T) {
 		p.disarm()
 		must(t, err)
 	}
-	checkCopy(t, direct.Graph(nil).(*AGE))
+	checkCopy(t, direct.Graph(nil).(*Graphs))
 	if p.cuts < cuts/2 {
 		t.Errorf("%d connections were cut, want at least %d", p.cuts, cuts/2)
 	}

@@ -1,4 +1,4 @@
-package postgres
+package age
 
 import (
 	"cmp"
@@ -13,15 +13,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
-// ageGraph changes the copy of a graph in a transaction.
-type ageGraph struct {
-	*kitWrite
+// copied changes the copy of a graph in a transaction.
+type copied struct {
+	postgres.RawTx
+	copy bool // Config.Copy
 	key  graph.Key
 	name string
 }
@@ -40,49 +42,26 @@ const (
 func keyIn(table string) string { return fmt.Sprintf(ageKey, table) }
 
 // table returns the name of a table of the graph.
-func (g *ageGraph) table(name string) string { return pgx.Identifier{g.name, name}.Sanitize() }
+func (g *copied) table(name string) string { return pgx.Identifier{g.name, name}.Sanitize() }
 
-func (g *ageGraph) vertices() string { return g.table("_ag_label_vertex") }
-func (g *ageGraph) edges() string    { return g.table("_ag_label_edge") }
+func (g *copied) vertices() string { return g.table("_ag_label_vertex") }
+func (g *copied) edges() string    { return g.table("_ag_label_edge") }
 
-// exec runs a text that is not prepared. The transaction has started.
-func (g *ageGraph) exec(each func(row []string), text string, args ...string) error {
-	params := make([][]byte, len(args))
-	for i, a := range args {
-		params[i] = []byte(a)
-	}
-	reader := g.conn.ExecParams(g.ctx, text, params, nil, nil, nil)
-	for reader.NextRow() {
-		row := make([]string, len(reader.Values()))
-		for i, v := range reader.Values() {
-			row[i] = string(v)
-		}
-		if each != nil {
-			each(row)
-		}
-	}
-	_, err := reader.Close()
-	if g.failure == nil {
-		g.failure = err
-	}
-	return err
-}
-
-func (g *ageGraph) exists(text string, args ...string) (found bool, err error) {
-	err = g.exec(func([]string) { found = true }, text, args...)
+func (g *copied) exists(text string, args ...string) (found bool, err error) {
+	err = g.Raw(func([]string) { found = true }, text, args...)
 	return found, err
 }
 
 // has reports whether the copy exists.
-func (g *ageGraph) has() (bool, error) {
+func (g *copied) has() (bool, error) {
 	return g.exists(`SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1`, g.name)
 }
 
 // empty removes what the copy contains. Its labels remain: in AGE 1.5 a session that dropped the table of a
 // label fails later, when the server makes it empty its caches ("cache corrupted").
-func (g *ageGraph) empty() error {
+func (g *copied) empty() error {
 	for _, table := range []string{g.edges(), g.vertices()} {
-		if err := g.exec(nil, `DELETE FROM `+table); err != nil {
+		if err := g.Raw(nil, `DELETE FROM `+table); err != nil {
 			return err
 		}
 	}
@@ -90,10 +69,10 @@ func (g *ageGraph) empty() error {
 }
 
 // rebuild makes the copy from the tables of the graph. A graph without entities needs no copy, and
-// without Config.AGE none is added.
-func (g *ageGraph) rebuild() error {
+// without Config.Copy none is added.
+func (g *copied) rebuild() error {
 	found, err := g.has()
-	if err != nil || !found && !g.kit.cfg.AGE {
+	if err != nil || !found && !g.copy {
 		return err
 	}
 	if found {
@@ -124,9 +103,9 @@ const (
 )
 
 // fill creates the copy, if it does not exist, and adds what the graph contains.
-func (g *ageGraph) fill(exists bool) error {
+func (g *copied) fill(exists bool) error {
 	if !exists {
-		err := g.exec(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name)
+		err := g.Raw(nil, `SELECT ag_catalog.create_graph($1::text::name)`, g.name)
 		if err == nil {
 			// Its table is empty, but a join reads the tables of all labels through an index only if it has one too.
 			err = g.index("_ag_label_vertex", keyIn(g.vertices()))
@@ -165,7 +144,7 @@ func (g *ageGraph) fill(exists bool) error {
 }
 
 // versions reads newest versions of relationships.
-func (g *ageGraph) versions(text, id string) (rows []graphdriver.RelationshipRow, err error) {
+func (g *copied) versions(text, id string) (rows []graphdriver.RelationshipRow, err error) {
 	err = g.Query(text, func(r sqlkit.Row) error {
 		row := graphdriver.RelationshipRow{
 			Relationship: graph.Relationship{
@@ -189,7 +168,7 @@ func timeOfBound(ms int64) time.Time {
 }
 
 // apply changes the copy as a write changed the graph. The first one makes the copy.
-func (g *ageGraph) apply(w *graphdriver.Write) error {
+func (g *copied) apply(w *graphdriver.Write) error {
 	found, err := g.has()
 	if err != nil {
 		return err
@@ -235,11 +214,11 @@ func jsonOf(v any) string {
 	return string(text)
 }
 
-func (g *ageGraph) remove(w *graphdriver.Write) error {
+func (g *copied) remove(w *graphdriver.Write) error {
 	var statements []string
 	if len(w.DeleteRelationships) > 0 {
 		statements = append(statements, `DELETE FROM `+g.edges()+` e WHERE `+keyIn("e")+ageKeys)
-		if err := g.exec(nil, statements[0], keys(w.DeleteRelationships)); err != nil {
+		if err := g.Raw(nil, statements[0], keys(w.DeleteRelationships)); err != nil {
 			return err
 		}
 	}
@@ -252,7 +231,7 @@ func (g *ageGraph) remove(w *graphdriver.Write) error {
 		`DELETE FROM ` + g.edges() + ` e WHERE e.end_id` + selected,
 		`DELETE FROM ` + g.vertices() + ` v WHERE ` + keyIn("v") + ageKeys,
 	} {
-		if err := g.exec(nil, text, keys(w.DeleteEntities)); err != nil {
+		if err := g.Raw(nil, text, keys(w.DeleteEntities)); err != nil {
 			return err
 		}
 	}
@@ -260,9 +239,9 @@ func (g *ageGraph) remove(w *graphdriver.Write) error {
 }
 
 // label creates the table of a label or type, if it does not exist.
-func (g *ageGraph) label(name string, edge bool) error {
+func (g *copied) label(name string, edge bool) error {
 	kind := ""
-	err := g.exec(func(row []string) { kind = row[0] }, `SELECT p.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+	err := g.Raw(func(row []string) { kind = row[0] }, `SELECT p.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
 		JOIN pg_catalog.pg_class p ON p.oid = i.inhparent WHERE c.relnamespace = $1::text::regnamespace AND c.relname = $2`, g.name, name)
 	if err != nil {
 		return err
@@ -279,7 +258,7 @@ func (g *ageGraph) label(name string, edge bool) error {
 	case kind != "", strings.HasPrefix(name, "_ag_label_"):
 		return a2a.Errorf(a2a.CodeInvalid, "graph: label %s: Apache AGE needs different names for labels of entities and types of relationships", a2a.Quote(name))
 	}
-	if err := g.exec(nil, create, g.name, name); err != nil {
+	if err := g.Raw(nil, create, g.name, name); err != nil {
 		return err
 	}
 	for _, c := range columns {
@@ -291,11 +270,11 @@ func (g *ageGraph) label(name string, edge bool) error {
 }
 
 // index creates an index on an expression with the columns of a table.
-func (g *ageGraph) index(table, expression string) error {
-	return g.exec(nil, `CREATE INDEX ON `+g.table(table)+` ((`+strings.ReplaceAll(expression, g.table(table)+".", "")+`))`)
+func (g *copied) index(table, expression string) error {
+	return g.Raw(nil, `CREATE INDEX ON `+g.table(table)+` ((`+strings.ReplaceAll(expression, g.table(table)+".", "")+`))`)
 }
 
-func (g *ageGraph) saveEntities(rows []graphdriver.EntityRow) error {
+func (g *copied) saveEntities(rows []graphdriver.EntityRow) error {
 	byLabel := make(map[string][][]string)
 	for i := range rows {
 		e := rows[i].Entity()
@@ -328,7 +307,7 @@ func propertiesOf(properties map[string]any, fields ...string) string {
 
 // saveVertices updates vertices, and inserts those that do not exist with this label. A vertex that had
 // another label has another id in AGE then, and its edges refer to the new one.
-func (g *ageGraph) saveVertices(label string, rows [][]string) error {
+func (g *copied) saveVertices(label string, rows [][]string) error {
 	rest, err := g.update(label, rows)
 	if err != nil || len(rest) == 0 {
 		return err
@@ -338,12 +317,12 @@ func (g *ageGraph) saveVertices(label string, rows [][]string) error {
 		ids[i] = rest[i][0]
 	}
 	old, inserted := make(map[string]string), make(map[string]string)
-	err = g.exec(func(row []string) { old[row[0]] = row[1] },
+	err = g.Raw(func(row []string) { old[row[0]] = row[1] },
 		`SELECT `+fmt.Sprintf(ageText, keyIn("v"))+`, `+fmt.Sprintf(ageID, "v.id")+` FROM `+g.vertices()+` v WHERE `+keyIn("v")+ageKeys, jsonOf(ids))
 	if err != nil {
 		return err
 	}
-	err = g.exec(func(row []string) { inserted[row[0]] = row[1] },
+	err = g.Raw(func(row []string) { inserted[row[0]] = row[1] },
 		`INSERT INTO `+g.table(label)+` AS v (properties) SELECT x.p FROM `+ageRows+` x RETURNING `+fmt.Sprintf(ageText, keyIn("v"))+`, `+fmt.Sprintf(ageID, "v.id"), jsonOf(rest))
 	for key, from := range old {
 		for _, text := range []string{
@@ -352,7 +331,7 @@ func (g *ageGraph) saveVertices(label string, rows [][]string) error {
 			`DELETE FROM ` + g.vertices() + ` WHERE id OPERATOR(ag_catalog.=) $1::text::ag_catalog.graphid AND $2::text IS NOT NULL`,
 		} {
 			if err == nil {
-				err = g.exec(nil, text, from, inserted[key])
+				err = g.Raw(nil, text, from, inserted[key])
 			}
 		}
 	}
@@ -360,9 +339,9 @@ func (g *ageGraph) saveVertices(label string, rows [][]string) error {
 }
 
 // update changes the properties of vertices or edges and returns the rows of those that do not exist.
-func (g *ageGraph) update(label string, rows [][]string) (rest [][]string, err error) {
+func (g *copied) update(label string, rows [][]string) (rest [][]string, err error) {
 	updated := make(map[string]bool)
-	err = g.exec(func(row []string) { updated[row[0]] = true },
+	err = g.Raw(func(row []string) { updated[row[0]] = true },
 		`UPDATE `+g.table(label)+` v SET properties = x.p FROM `+ageRows+` x WHERE `+keyIn("v")+` OPERATOR(ag_catalog.=) x.k RETURNING `+fmt.Sprintf(ageText, "x.k"), jsonOf(rows))
 	for _, row := range rows {
 		if !updated[row[0]] {
@@ -372,7 +351,7 @@ func (g *ageGraph) update(label string, rows [][]string) (rest [][]string, err e
 	return rest, err
 }
 
-func (g *ageGraph) saveEdges(rows []graphdriver.RelationshipRow) error {
+func (g *copied) saveEdges(rows []graphdriver.RelationshipRow) error {
 	byType := make(map[string][][]string)
 	for i := range rows {
 		r := rows[i].Copy()
@@ -392,7 +371,7 @@ func (g *ageGraph) saveEdges(rows []graphdriver.RelationshipRow) error {
 			continue
 		}
 		added := 0
-		err = g.exec(func([]string) { added++ }, g.insertEdges(name), jsonOf(rest))
+		err = g.Raw(func([]string) { added++ }, g.insertEdges(name), jsonOf(rest))
 		if err == nil && added != len(rest) {
 			err = a2a.Errorf(a2a.CodeInternal, "graph: the copy in Apache AGE lacks entities: it must be rebuilt")
 		}
@@ -404,7 +383,7 @@ func (g *ageGraph) saveEdges(rows []graphdriver.RelationshipRow) error {
 }
 
 // insertEdges returns the statement that adds edges of a type.
-func (g *ageGraph) insertEdges(name string) string {
+func (g *copied) insertEdges(name string) string {
 	return `INSERT INTO ` + g.table(name) + ` (start_id, end_id, properties) SELECT s.id, t.id, x.p FROM ` + ageRows + ` x
 		JOIN ` + g.vertices() + ` s ON ` + keyIn("s") + ` OPERATOR(ag_catalog.=) x.s JOIN ` + g.vertices() + ` t ON ` + keyIn("t") + ` OPERATOR(ag_catalog.=) x.t RETURNING 1`
 }

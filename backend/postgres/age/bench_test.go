@@ -1,6 +1,6 @@
 //go:build services
 
-package postgres
+package age
 
 import (
 	"testing"
@@ -17,9 +17,9 @@ import (
 // BenchmarkGraphWalk compares with a walk by hand over the same tables, on a connection of its own, that reads
 // the columns which the walk returns.
 func BenchmarkGraphWalk(b *testing.B) {
-	cfg := freshConfig(storetest.Wrap(b), Config{})
+	cfg := freshConfig(storetest.Wrap(b), false)
 	s := open(storetest.Wrap(b), cfg)
-	table := pgx.Identifier{cfg.Schema, "graph_relationships"}.Sanitize()
+	table := pgx.Identifier{cfg.Postgres.Schema, "graph_relationships"}.Sanitize()
 	benchWalk(b, s.Graph(nil), `SELECT r.target, r.id, r.source, r.type FROM `+table+` r WHERE r.owner = 'owner' AND r.graph = 'default' COLLATE "POSIX" AND r.source = ANY($1::text[])
 		UNION ALL SELECT r.source, r.id, r.target, r.type FROM `+table+` r WHERE r.owner = 'owner' AND r.graph = 'default' COLLATE "ucs_basic" AND r.target = ANY($1::text[])`,
 		func(_ *pgx.Conn, start string) string { return start })
@@ -28,7 +28,7 @@ func BenchmarkGraphWalk(b *testing.B) {
 // BenchmarkGraphWalkInAGE compares a walk of a graph with a copy in Apache AGE with one by hand over the tables
 // of the copy, which returns nothing but AGE's ids.
 func BenchmarkGraphWalkInAGE(b *testing.B) {
-	a := open(storetest.Wrap(b), withAGE(storetest.Wrap(b))).Graph(nil).(*AGE)
+	a := open(storetest.Wrap(b), withAGE(storetest.Wrap(b))).Graph(nil).(*Graphs)
 	name := pgx.Identifier{a.Name(graphtest.BenchKey)}.Sanitize()
 	benchWalk(b, a, `SELECT textin(ag_catalog.graphid_out(e.end_id)), '', '', '' FROM `+name+`."to" e WHERE e.start_id OPERATOR(ag_catalog.=) ANY ($1::text[]::ag_catalog.graphid[])
 		UNION ALL SELECT textin(ag_catalog.graphid_out(e.start_id)), '', '', '' FROM `+name+`."to" e WHERE e.end_id OPERATOR(ag_catalog.=) ANY ($1::text[]::ag_catalog.graphid[])`,

@@ -1,4 +1,4 @@
-package postgres
+package age
 
 import (
 	"context"
@@ -31,8 +31,8 @@ const ageQuote = "$holdfast$"
 
 // QueryCypher implements graph.CypherCapable for the language of package cypher, except what
 // [cypher.Statement.AGE] rejects. MaxSteps has no effect. The server limits the time.
-func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
-	if !a.database.cfg.AGE {
+func (a *Graphs) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	if !a.store.copy {
 		return cypher.Execute(ctx, a.Complete, k, p)
 	}
 	k, p, err := graphdriver.CheckCypher(k, p)
@@ -59,7 +59,7 @@ func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams
 	run := &ageQuery{text: a.statement(k, q, text, p.MaxRows), name: a.Name(k), params: cypher.Value(params), p: p}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, graph.ErrBudget)
 	defer cancel()
-	err = a.database.readList(ctx, "cypher", run.run)
+	err = a.store.ReadOn(ctx, "cypher", run.run)
 	if err != nil && (ctx.Err() != nil && errors.Is(context.Cause(ctx), graph.ErrBudget)) {
 		return graph.CypherResult{}, graph.ErrBudget
 	}
@@ -75,7 +75,7 @@ func (a *AGE) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams
 }
 
 // statement returns the statement that executes a query.
-func (a *AGE) statement(k graph.Key, q *cypher.Statement, text string, rows int) string {
+func (a *Graphs) statement(k graph.Key, q *cypher.Statement, text string, rows int) string {
 	var values, columns []string
 	for i := range q.Columns() {
 		name := "c" + strconv.Itoa(i)
@@ -166,7 +166,7 @@ func ageFailure(err error) error {
 		return nil
 	}
 	switch {
-	case e.Code == stateQueryCanceled, strings.HasPrefix(e.Code, "54"):
+	case e.Code == "57014", strings.HasPrefix(e.Code, "54"): // canceled, or a limit of the program
 		return graph.ErrBudget
 	case strings.HasPrefix(e.Code, "42"), strings.HasPrefix(e.Code, "0A"):
 		return &graph.CypherError{Rule: "Apache AGE: " + e.Message, Unsupported: true}
@@ -177,7 +177,7 @@ func ageFailure(err error) error {
 }
 
 // result replaces vertices and edges by entities and relationships.
-func (a *AGE) result(ctx context.Context, k graph.Key, q *cypher.Statement, run *ageQuery) (graph.CypherResult, error) {
+func (a *Graphs) result(ctx context.Context, k graph.Key, q *cypher.Statement, run *ageQuery) (graph.CypherResult, error) {
 	b := &ageElements{entities: make(map[string]graph.Entity), relationships: make(map[string]graph.Relationship)}
 	for _, row := range run.rows {
 		for _, v := range row {
@@ -225,7 +225,7 @@ func (b *ageElements) collect(v any) {
 }
 
 // load reads the entities and relationships. Those that were removed after the query keep their ids only.
-func (b *ageElements) load(ctx context.Context, a *AGE, k graph.Key) error {
+func (b *ageElements) load(ctx context.Context, a *Graphs, k graph.Key) error {
 	for ids := range chunks(b.entities) {
 		found, err := a.Entities(ctx, k, ids)
 		if err != nil {
