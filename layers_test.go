@@ -114,6 +114,21 @@ func TestWingsAreLinkedByTheirUsersOnly(t *testing.T) {
 	}
 }
 
+// core are the packages that programs link without the command. They link no wing, not even through others.
+var core = []string{".", "backend/inmem", "backend/postgres", "backend/redis", "backend/s3", "backend/sqlite", "client", "embedding", "holdfasttest", "rag"}
+
+func TestTheCoreLinksNoWing(t *testing.T) {
+	t.Parallel()
+	for _, root := range core {
+		ours, _ := links(t, root)
+		for wing := range wings {
+			if i := slices.IndexFunc(ours, func(pkg string) bool { return pkg == wing || within(pkg, wing) }); i >= 0 {
+				t.Errorf("%s links %s", root, ours[i])
+			}
+		}
+	}
+}
+
 // within reports whether a package is in a folder or matches a pattern.
 func within(pkg, folder string) bool {
 	matches, _ := path.Match(folder, pkg) // an invalid pattern matches nothing
