@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := bin/holdfast
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/internal/cli.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/holdfast-dev/holdfast/cli.version=$(VERSION)
 
 # All targets compile alike, so that they share what the build cache has. The race detector needs cgo.
 export CGO_ENABLED := 0
@@ -15,12 +15,12 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
 # Packages with goroutines of their own. Their tests run with the race detector, and only there, except RACE_SKIP.
-RACE_ALL := ./backend/inmem ./client ./embedding ./engine ./internal/agents/... ./internal/fileref ./internal/memory ./internal/runtime
+RACE_ALL := ./backend/inmem ./client ./embedding ./engine ./agents ./agents/conformance ./agents/echo ./agents/execagent ./agents/summarizer ./internal/fileref ./internal/memory ./internal/runtime
 RACE_ALL := $(RACE_ALL) ./internal/safehttp ./internal/wire ./server/... ./store ./store/memory ./webhook
 
 # Packages of which the tests with several goroutines run also with the race detector. Most code of the databases makes
 # statements, which run elsewhere, and most code of commands is for one goroutine. Suites: the groups of tests with these names.
-RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./store/vector/ann ./internal/cli ./internal/transfer
+RACE_SOME := ./backend/sqlite ./backend/postgres ./backend/redis ./backend/s3 ./store/vector/ann ./cli ./cli/transfer
 RACE_RUN := Concurrent|During|Workers|Interrupt|Signal|Chat|Reload|Stop|Shutdown|Serve|Running|Group|Share|TwoStores|Notif|Watch|Close|Cache|Cancel|Conflict|Locked|Slow|Late|LostAnswers|ManyStores|ReplicasFix
 RACE_RUN := $(RACE_RUN)|Test(Store|History|ShortTerm|LongTerm|Boards|Blobs|Vectors|VectorsWithLittleIndexMemory|Graph)$$/(concurren|races|.*_races|one_of|.*while|.*during|claim|effects|deletion|durability)
 

@@ -184,7 +184,6 @@ func contractRows() []contractRow {
 		implements[graph.Forgetter]("forget a principal (`graph.Forgetter`)", graphPart),
 		implements[graph.Restorer]("import (`graph.Restorer`)", graphPart),
 		implements[graph.Transactional]("changes in the commit of a task (`graph.Transactional`)", graphPart),
-		implements[graph.CypherCapable]("queries in openCypher (`graph.CypherCapable`)", graphPart),
 		implements[blob.Store]("**blobs** (`blob.Store`)", blobPart),
 		implements[blob.Maintenance]("expiry, removal of orphans (`blob.Maintenance`)", blobPart),
 		implements[blob.Restorer]("import (`blob.Restorer`)", blobPart),

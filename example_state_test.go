@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/board/boards"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -191,7 +192,7 @@ func colleagues(ctx context.Context, t *holdfast.Turn) error {
 	if err != nil {
 		return err
 	}
-	found, err := g.Query(ctx, graph.CypherParams{
+	found, err := cypher.Query(ctx, g, graph.CypherParams{
 		Query:  "MATCH (p:Person)-[:works_on]->(w:Project) WHERE w.name = $project RETURN p.name AS name ORDER BY name",
 		Params: map[string]any{"project": project},
 	})

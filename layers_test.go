@@ -24,32 +24,44 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the rows of packages, from the lowest one: a package imports only packages of lower rows and
 // its own sub-packages. The longest matching prefix determines the row. docs/design/packages.md has the table.
 var layers = [][]string{
-	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
-	1:  {"a2a", "internal/pgtest", "internal/summarize"},
-	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "internal/pdftext", "store/suite"},
+	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
+	1:  {"a2a", "internal/pgtest"},
+	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
-	6:  {"backend/internal", "internal/command", "internal/fileref", "store/blob/blobsql", "store/board/boards", "store/graph/cypher", "store/graph/graphs", "store/graph/graphwalk", "store/history/historysql", "store/memory/recall", "store/memory/states", "store/vector"},
-	7:  {"store/blob/blobs", "store/history/transcripts", "store/memory/recall/recallsql", "store/vector/vectordriver"},
+	6:  {"backend/internal", "cli/command", "internal/fileref", "store/blob/blobsql", "store/board/boards", "store/graph/graphs", "store/graph/graphwalk", "store/history/historysql", "store/memory/recall", "store/memory/states", "store/vector"},
+	7:  {"store/blob/blobs", "store/graph/cypher", "store/history/transcripts", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/graph/graphsql", "store/memory/memorysql", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "store/memory/facts", "store/storetest"},
 	10: {"backend/inmem", "internal/notes", "internal/sqlkit/kittest", "store/blob/blobtest", "store/board/boardtest", "store/contract/all", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest"},
-	11: {"engine", "internal/transfer", "store/vector/vectortest"},
+	11: {"backend/postgres/age", "cli/transfer", "engine", "store/vector/vectortest"},
 	12: {"server/internal", "store/blob/blobcmd", "store/board/boardcmd", "store/graph/graphcmd", "store/history/historycmd", "store/memory/memorycmd", "store/vector/vectorcmd"},
 	13: {"server/internal/cards", "server/jsonrpc", "server/rest"},
 	14: {"server"},
-	15: {"."},
-	16: {"holdfasttest"},
-	17: {"internal/agents"},
-	18: {"faults", "internal/cli"},
-	19: {"internal/cli/full"},
-	20: {"internal/cli/suites"},
+	15: {".", "agents/summarizer/summarize"},
+	16: {"agents/summarizer/pdftext", "holdfasttest"},
+	17: {"agents"},
+	18: {"cli", "faults"},
+	19: {"cli/full"},
+	20: {"cli/suites"},
 	21: {"cmd"},
 }
 
+// wings are folders that no other program needs. Besides their own packages, only these packages import them, tests and
+// other modules. A user is a folder or a pattern; the longest wing applies.
+var wings = map[string][]string{
+	"agents":       {"cli", "cmd"},
+	"cli":          {"cmd"},
+	"cli/command":  {"cli", "internal/notes", "store/*/*cmd"},
+	"cli/transfer": {"cli", "store/graph/graphcmd"},
+
+	"backend/postgres/age": {"cli"},
+	"store/graph/cypher":   {"backend/postgres/age", "store/graph/graphcmd", "store/graph/graphtest"},
+}
+
 // standardOnly are the packages that import only the standard library and this module.
-var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobdriver", "store/blob/blobs", "store/board", "store/board/boards", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/cypher", "store/graph/graphdriver", "store/graph/graphs", "store/history", "store/history/historydriver", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/memorydriver", "store/memory/states", "store/vector", "store/vector/documents", "store/vector/vectordriver", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
+var standardOnly = []string{"a2a", "a2a/ap2", "a2a/v03", "a2a/v10", "store", "store/rules", "store/encoding", "store/blob", "store/blob/blobdriver", "store/blob/blobs", "store/board", "store/board/boards", "store/contract", "store/contract/all", "store/filter", "store/graph", "store/graph/graphdriver", "store/graph/graphs", "store/history", "store/history/historydriver", "store/history/transcripts", "store/memory", "store/memory/facts", "store/memory/memorydriver", "store/memory/states", "store/vector", "store/vector/documents", "store/vector/vectordriver", "embedding", "rpc", "client", "engine", "webhook", "server", "server/internal/cards", "server/internal/exchange", "server/internal/methods", "server/internal/router", "server/jsonrpc", "server/rest", "internal/wire", "internal/content", "internal/fileref", "internal/cardsig", "internal/config", "internal/jsonobject", "internal/safehttp", "internal/signature", "internal/migrate", "internal/memory", "internal/runtime"}
 
 func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	t.Parallel()
@@ -64,7 +76,7 @@ func TestPackagesImportOnlyLowerRows(t *testing.T) {
 		if target == "" {
 			target = "."
 		}
-		if strings.HasPrefix(target, pkg+"/") || (strings.HasPrefix(pkg, "internal/agents/") && strings.HasPrefix(target, "internal/agents/")) {
+		if strings.HasPrefix(target, pkg+"/") || (strings.HasPrefix(pkg, "agents/") && strings.HasPrefix(target, "agents/")) {
 			return
 		}
 		if row(t, target) >= row(t, pkg) {
@@ -74,6 +86,54 @@ func TestPackagesImportOnlyLowerRows(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("checked %d imports, want at least 100", checked)
 	}
+}
+
+func TestWingsAreLinkedByTheirUsersOnly(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	eachImport(t, func(pkg, file, imported string) {
+		target, ok := strings.CutPrefix(imported, module+"/")
+		if !ok {
+			return
+		}
+		wing := target
+		for wings[wing] == nil && wing != "." {
+			wing = path.Dir(wing)
+		}
+		if wing == "." || within(pkg, wing) {
+			return
+		}
+		used[wing] = true
+		if !slices.ContainsFunc(wings[wing], func(user string) bool { return within(pkg, user) }) {
+			t.Errorf("%s: package %s imports %s, want only %v to import %s", file, pkg, target, wings[wing], wing)
+		}
+	})
+	for wing := range wings {
+		if !used[wing] {
+			t.Errorf("nothing imports %s: the rule checks nothing", wing)
+		}
+	}
+}
+
+// core are the packages that programs link without the command. They link no wing, not even through others.
+var core = []string{".", "backend/inmem", "backend/postgres", "backend/redis", "backend/s3", "backend/sqlite", "client", "embedding", "holdfasttest", "rag"}
+
+func TestTheCoreLinksNoWing(t *testing.T) {
+	t.Parallel()
+	for _, root := range core {
+		ours, _ := links(t, root)
+		for wing := range wings {
+			if i := slices.IndexFunc(ours, func(pkg string) bool { return pkg == wing || within(pkg, wing) }); i >= 0 {
+				t.Errorf("%s links %s", root, ours[i])
+			}
+		}
+	}
+}
+
+// within reports whether a package is in a folder or matches a pattern.
+func within(pkg, folder string) bool {
+	matches, _ := path.Match(folder, pkg) // an invalid pattern matches nothing
+	return matches || strings.HasPrefix(pkg, folder+"/")
 }
 
 // A consumer declares what it uses of another type: interfaces grow by embedding.
@@ -373,7 +433,7 @@ func TestTheCommandLinksFewModules(t *testing.T) {
 // Shipped commands have no test code.
 func TestCommandsLinkNoTestCode(t *testing.T) {
 	t.Parallel()
-	for _, root := range []string{"cmd/holdfast", "internal/cli/full"} {
+	for _, root := range []string{"cmd/holdfast", "cli/full"} {
 		_, foreign := links(t, root)
 		for _, imported := range foreign {
 			if strings.HasPrefix(imported, "testing") || strings.HasPrefix(imported, "pgregory.net/rapid") {

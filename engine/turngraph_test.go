@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
 
@@ -52,7 +53,7 @@ func TestGraphOfATurn(t *testing.T) {
 		if err != nil || len(path.Entities) != 2 || path.Relationships[0].ID != "works" || fmt.Sprint(path.Entities[1].Properties["n"]) != "1152921504606846976" {
 			return fmt.Errorf("ShortestPath() = %+v, %w", path, err)
 		}
-		r, err := g.Query(ctx, graph.CypherParams{
+		r, err := cypher.Query(ctx, g, graph.CypherParams{
 			Query:  `MATCH path = (p:Person {id: $id})-[w:works_on]->(x) RETURN p, w, path, [1, 2.0, null, true, {a: 'b'}] AS list, 1/0.0 AS infinite, p.n`,
 			Params: map[string]any{"id": "ravi"},
 		})
@@ -72,13 +73,13 @@ func TestGraphOfATurn(t *testing.T) {
 		if got, want := fmt.Sprintf("%#v", row[3:]), fmt.Sprintf("%#v", []any{[]any{int64(1), 2.0, nil, true, map[string]any{"a": "b"}}, math.Inf(1), int64(1) << 60}); got != want {
 			return fmt.Errorf("Query() returned %s, want %s", got, want)
 		}
-		if _, err := g.Query(ctx, graph.CypherParams{Query: "CREATE (n:X)"}); !errors.Is(err, graph.ErrCypherUnsupported) {
+		if _, err := cypher.Query(ctx, g, graph.CypherParams{Query: "CREATE (n:X)"}); !errors.Is(err, graph.ErrCypherUnsupported) {
 			return fmt.Errorf("Query() that writes = %w", err)
 		}
-		if _, err := g.Query(ctx, graph.CypherParams{Query: "RETURN"}); !errors.Is(err, graph.ErrCypher) {
+		if _, err := cypher.Query(ctx, g, graph.CypherParams{Query: "RETURN"}); !errors.Is(err, graph.ErrCypher) {
 			return fmt.Errorf("Query() of a malformed text = %w", err)
 		}
-		if _, err := g.Query(ctx, graph.CypherParams{Query: "UNWIND range(1, 1000) AS x RETURN x", MaxSteps: 10}); !errors.Is(err, graph.ErrBudget) {
+		if _, err := cypher.Query(ctx, g, graph.CypherParams{Query: "UNWIND range(1, 1000) AS x RETURN x", MaxSteps: 10}); !errors.Is(err, graph.ErrBudget) {
 			return fmt.Errorf("Query() above its steps = %w", err)
 		}
 		past := time.Now().Add(-time.Hour)

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/summarize"
+	"github.com/holdfast-dev/holdfast/internal/keywords"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
@@ -326,14 +326,14 @@ func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Fo
 	if p.OnePerDocument {
 		search.GroupBy = sourceMember + ".document"
 	}
-	keywords := strings.Join(summarize.Keywords(question), " ")
-	if search.Mode == vector.ModeLexical && keywords != "" {
-		search.Queries[0].Text = keywords
+	words := strings.Join(keywords.Of(question), " ")
+	if search.Mode == vector.ModeLexical && words != "" {
+		search.Queries[0].Text = words
 	}
 	results, err := x.c.Search(ctx, search)
-	if err == nil && results[0].Mode == vector.ModeLexical && search.Mode != vector.ModeLexical && keywords != "" { // without an embedder
+	if err == nil && results[0].Mode == vector.ModeLexical && search.Mode != vector.ModeLexical && words != "" { // without an embedder
 		fallback := results[0].Fallback
-		search.Mode, search.Queries[0].Text = vector.ModeLexical, keywords
+		search.Mode, search.Queries[0].Text = vector.ModeLexical, words
 		if results, err = x.c.Search(ctx, search); err == nil {
 			results[0].Fallback = fallback
 		}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/internal/config"
 )
@@ -60,9 +63,10 @@ type Config struct {
 	// Searches compute scores from the embeddings as they were stored. Embeddings with more than
 	// 2000 components are always indexed this way, and those with more than 4000 not at all.
 	HalfVectors bool
-	// AGE keeps a copy of each graph in Apache AGE, which executes queries in openCypher; see [AGE]. It
-	// needs the extension age 1.5 or later.
-	AGE bool
+	// CheckGraphs is called on a connection when the store opens, again after transient failures.
+	// prefix is the [GraphPrefix] of the schema. A package that keeps copies of graphs, such as package
+	// age, sets it. Without it, Open fails if graphs have copies.
+	CheckGraphs func(ctx context.Context, c *pgx.Conn, prefix string) error
 	// Logger receives what no call can return. Nil discards it.
 	Logger *slog.Logger
 

@@ -42,8 +42,6 @@ type database struct {
 	clock            clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
 	vectorSchema string
-	// copiesGraphs is set if graphs have, or get, copies in Apache AGE.
-	copiesGraphs bool
 	// unconfirmed is set after a commit that was not answered or not replicated, see confirm.
 	unconfirmed atomic.Bool
 

@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		err = (&migrations{database: s.database}).migrate(ctx, poolConfig.ConnConfig)
 	}
 	if err == nil {
-		err = s.retry(ctx, "open", s.findAGE)
+		err = s.retry(ctx, "open", s.checkGraphs)
 	}
 	if err != nil {
 		s.pool.Close()

@@ -35,10 +35,10 @@ type schemaPool struct {
 
 // emptyConfig completes a configuration with an empty schema that has the tables of a store.
 // Other tests use the schema afterwards, unless the test changes its definition or fails. A
-// configuration with a URL or with AGE, which keeps graphs elsewhere, gets a new schema.
+// configuration with a URL gets a new schema.
 func emptyConfig(t storetest.T, cfg Config) Config {
 	t.Helper()
-	if cfg.URL != "" || cfg.AGE {
+	if cfg.URL != "" {
 		return freshConfig(t, cfg)
 	}
 	return schemas.get(t, cfg, schemaKind{vectors: cfg.Vectors})

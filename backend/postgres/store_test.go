@@ -36,7 +36,7 @@ var harness = storetest.Harness{
 
 func TestMain(m *testing.M) {
 	for variable, write := range map[string]func(arg string) error{
-		childVariable: writeVectors, graphChildVariable: writeGraphs, pinChildVariable: writePins,
+		childVariable: writeVectors, pinChildVariable: writePins,
 	} {
 		if arg := os.Getenv(variable); arg != "" {
 			fmt.Fprintln(os.Stderr, write(arg))

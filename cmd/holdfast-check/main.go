@@ -6,9 +6,9 @@ package main
 import (
 	"os"
 
-	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/full"
-	"github.com/holdfast-dev/holdfast/internal/cli/suites"
+	"github.com/holdfast-dev/holdfast/cli"
+	"github.com/holdfast-dev/holdfast/cli/full"
+	"github.com/holdfast-dev/holdfast/cli/suites"
 )
 
 func main() {

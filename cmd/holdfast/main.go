@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/cli"
 )
 
 func main() { os.Exit(cli.Process(cli.Parts{})) }

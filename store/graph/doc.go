@@ -16,8 +16,8 @@
 // second in one batch; see [Supersede].
 //
 // [Store] is the part that every store has. [Historian], [Lister], [Forgetter], [Restorer] and
-// [Transactional] are optional; [Complete] has all of them. [CypherCapable] stores also execute
-// queries in openCypher.
+// [Transactional] are optional; [Complete] has all of them. [CypherCapable] stores execute
+// queries in openCypher; package cypher does so on all others.
 //
 // # Walks
 //

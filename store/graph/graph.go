@@ -59,7 +59,7 @@ type Relationship struct {
 }
 
 // Names of properties with a meaning. All but PropertyName are reserved: they are no stored
-// properties, but the fields of entities and relationships, as Cypher reads and creates them.
+// properties, but the fields of entities and relationships, as queries in openCypher read them.
 const (
 	// PropertyName is the property with the name of an entity; see [FindParams.Names].
 	PropertyName       = "name"

@@ -69,7 +69,7 @@ type Transactional interface {
 	WriteEffect(k Key, b Batch) (store.Effect, error)
 }
 
-// Complete is a store with all optional parts but Cypher. The stores of Holdfast implement it.
+// Complete is a store with all optional parts but [CypherCapable]. The stores of Holdfast implement it.
 type Complete interface {
 	Store
 	Historian
@@ -79,8 +79,8 @@ type Complete interface {
 	Transactional
 }
 
-// CypherCapable is implemented by stores that execute queries in openCypher. Check for it with a type
-// assertion.
+// CypherCapable is implemented by stores that execute queries in openCypher themselves. Check for it with a type
+// assertion, or call cypher.Execute of package cypher, which executes queries on all stores.
 //
 // A query sees the newest version of each relationship, also of those that are not valid now:
 // conditions on valid_from and valid_to select. Fields are properties: id of entities and

@@ -18,7 +18,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v10 "github.com/holdfast-dev/holdfast/a2a/v10"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
+	"github.com/holdfast-dev/holdfast/agents/conformance"
 )
 
 // actsMethods are the methods of the operations of ACTS.

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
 )
 
 // kitHost is the name of this machine on agent cards; see holdfast_compat.py.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/client"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
 	"github.com/holdfast-dev/holdfast/server"
 )
 

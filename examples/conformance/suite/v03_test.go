@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	v03 "github.com/holdfast-dev/holdfast/a2a/v03"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
+	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/command"
+	"github.com/holdfast-dev/holdfast/cli/command"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/board"
 )

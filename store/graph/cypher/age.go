@@ -16,7 +16,7 @@ const maxAGEName = 63
 // AGE returns the text of the query for Apache AGE 1.5, which accepts another part of the language. It
 // returns a [graph.CypherError] if the query has no such form. The text contains no value of a parameter,
 // and "$" only before the names of parameters.
-func (q *Query) AGE() (string, error) {
+func (q *Statement) AGE() (string, error) {
 	w := &ageWriter{q: q, prefix: "hf"}
 	for strings.Contains(q.text, w.prefix) {
 		w.prefix += "_"
@@ -38,7 +38,7 @@ func (q *Query) AGE() (string, error) {
 
 // ageWriter writes a query for Apache AGE.
 type ageWriter struct {
-	q      *Query
+	q      *Statement
 	p      printer
 	prefix string // of names that the query does not have
 	names  int

@@ -79,7 +79,7 @@ func (c *checker) fail(pos int, format string, args ...any) error {
 }
 
 // check resolves the names of a query.
-func check(q *Query) error {
+func check(q *Statement) error {
 	c := &checker{text: q.text}
 	for i, part := range q.parts {
 		s := newScope()

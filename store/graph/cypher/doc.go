@@ -2,9 +2,15 @@
 //
 // # Concepts
 //
-// [Parse] checks a text and returns a [Query]. [Query.Run] executes it on a [Graph], the part of a
-// graph that it reads. [Execute] does both for a store. [Query.AGE] returns the text of the query for
-// Apache AGE.
+// A handler calls [Query] with a graph of its turn:
+//
+//	found, err := cypher.Query(ctx, t.Graph(""), graph.CypherParams{Query: "MATCH (p:Person) RETURN p.name"})
+//
+// [Execute] executes a query on a store. Both need only what every store of graphs has, so nothing else imports this
+// package: a program that does not call it does not link it.
+//
+// [Parse] checks a text and returns a [Statement]. [Statement.Run] executes it on a [Graph], the part of a
+// graph that it reads. [Statement.AGE] returns the text of the query for Apache AGE.
 //
 // The language is a part of openCypher that only reads: MATCH, OPTIONAL MATCH, WHERE, WITH, UNWIND,
 // RETURN, ORDER BY, SKIP, LIMIT, UNION, with expressions, aggregates and functions. docs/memory.md

@@ -34,7 +34,7 @@ const pageSize = 200
 // execution is the state of a query that is executed.
 type execution struct {
 	ctx    context.Context // of the one call that the execution belongs to
-	query  *Query
+	query  *Statement
 	graph  Graph
 	params map[string]any
 	left   int64
@@ -47,7 +47,7 @@ type execution struct {
 
 // Run executes the query on a graph. p must have been checked. It returns a [graph.CypherError]
 // for values that operators do not accept, [graph.ErrBudget], or the context's error.
-func (q *Query) Run(ctx context.Context, g Graph, p graph.CypherParams) (Result, error) {
+func (q *Statement) Run(ctx context.Context, g Graph, p graph.CypherParams) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, graph.ErrBudget)
 	defer cancel()
 	x := &execution{ctx: ctx, query: q, graph: g, left: p.MaxSteps, params: make(map[string]any), nodes: make(map[string]*Node), edges: make(map[string][]*Rel)}

@@ -150,9 +150,37 @@ func (o *creating) props(e expr, r row) (map[string]any, error) {
 	return m, nil
 }
 
+// parseWriting parses a statement of clauses and of CREATE.
+func parseWriting(text string) (*Statement, error) {
+	tokens, err := tokenize(text)
+	if err != nil {
+		return nil, err
+	}
+	p, s := &parser{text: text, tokens: tokens}, &single{}
+	for {
+		parse := p.clause
+		if p.peek().word("CREATE") {
+			parse = func() (clause, error) { return parseCreate(p) }
+		}
+		c, err := parse()
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			break
+		}
+		s.clauses = append(s.clauses, c)
+	}
+	if p.symbol(";"); p.peek().kind != tokEnd {
+		return nil, p.unexpected("expected a clause")
+	}
+	q := &Statement{text: text, parts: []*single{s}, params: p.params}
+	return q, check(q)
+}
+
 // execute creates parts of the graph.
 func (g *memory) execute(text string) error {
-	q, err := parse(text, map[string]func(*parser) (clause, error){"CREATE": parseCreate})
+	q, err := parseWriting(text)
 	if err != nil {
 		return err
 	}

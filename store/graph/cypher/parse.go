@@ -16,8 +16,8 @@ const (
 	MaxDepth = 200
 )
 
-// Query is a query that was parsed and checked. It is safe for concurrent use.
-type Query struct {
+// Statement is a query that was parsed and checked. It is safe for concurrent use.
+type Statement struct {
 	text  string
 	parts []*single
 	// all has a value for each UNION: whether it keeps duplicates.
@@ -28,10 +28,7 @@ type Query struct {
 }
 
 // Parse parses and checks a query. It returns a [graph.CypherError].
-func Parse(text string) (*Query, error) { return parse(text, nil) }
-
-// parse also accepts clauses of others, by their first keyword.
-func parse(text string, others map[string]func(*parser) (clause, error)) (*Query, error) {
+func Parse(text string) (*Statement, error) {
 	if len(text) > MaxText {
 		return nil, &graph.CypherError{Rule: fmt.Sprintf("text has %d bytes, maximum is %d", len(text), MaxText)}
 	}
@@ -39,8 +36,8 @@ func parse(text string, others map[string]func(*parser) (clause, error)) (*Query
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{text: text, tokens: tokens, others: others}
-	q := &Query{text: text}
+	p := &parser{text: text, tokens: tokens}
+	q := &Statement{text: text}
 	if err := p.query(q); err != nil {
 		return nil, err
 	}
@@ -52,10 +49,10 @@ func parse(text string, others map[string]func(*parser) (clause, error)) (*Query
 }
 
 // Columns returns the names of the columns of the result.
-func (q *Query) Columns() []string { return slices.Clone(q.parts[0].columns) }
+func (q *Statement) Columns() []string { return slices.Clone(q.parts[0].columns) }
 
 // Parameters returns the names of the parameters in the order of their first use.
-func (q *Query) Parameters() []string { return slices.Clone(q.params) }
+func (q *Statement) Parameters() []string { return slices.Clone(q.params) }
 
 // parser parses a query by recursive descent. It has a method for each rule of the grammar, in three
 // files, because the rules share the position in the tokens and call each other.
@@ -65,7 +62,6 @@ type parser struct {
 	at     int
 	depth  int
 	params []string
-	others map[string]func(*parser) (clause, error)
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -143,7 +139,7 @@ func (p *parser) isName() bool {
 }
 
 // query parses queries with UNION between them.
-func (p *parser) query(q *Query) error {
+func (p *parser) query(q *Statement) error {
 	for {
 		s, err := p.single()
 		if err != nil {
@@ -182,10 +178,7 @@ func (p *parser) single() (*single, error) {
 			if len(s.clauses) == 0 {
 				return nil, p.unexpected("expected a clause")
 			}
-			if p.others == nil {
-				return nil, p.fail(t.start, "query does not end with RETURN")
-			}
-			return s, nil
+			return nil, p.fail(t.start, "query does not end with RETURN")
 		}
 		s.clauses = append(s.clauses, c)
 		if proj, ok := c.(*projection); ok && !proj.with {
@@ -197,9 +190,6 @@ func (p *parser) single() (*single, error) {
 // clause parses one clause. It returns nil if no clause follows.
 func (p *parser) clause() (clause, error) {
 	t := p.peek()
-	if other := p.others[strings.ToUpper(t.text)]; other != nil && t.kind == tokName {
-		return other(p)
-	}
 	switch {
 	case p.words("OPTIONAL", "MATCH"):
 		return p.match(t.start, true)

@@ -10,9 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
-// Execute executes a query on a store that does not execute queries itself. It implements
-// [graph.CypherCapable] for stores that read what they find into the process.
+// Execute executes a query on a store. A store that is [graph.CypherCapable] executes it itself. Of others, Execute
+// reads what the query visits into the process.
 func Execute(ctx context.Context, r graph.Reader, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
+	if s, ok := r.(graph.CypherCapable); ok {
+		return s.QueryCypher(ctx, k, p)
+	}
 	k, p, err := graphdriver.CheckCypher(k, p)
 	if err != nil {
 		return graph.CypherResult{}, err

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/command"
-	"github.com/holdfast-dev/holdfast/internal/transfer"
+	"github.com/holdfast-dev/holdfast/cli/command"
+	"github.com/holdfast-dev/holdfast/cli/transfer"
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
 )
 
@@ -265,11 +266,7 @@ func (c *graphQueryCmd) Run(ctx context.Context, a *command.Console) error {
 		text = string(all)
 	}
 	return withGraphs(ctx, &c.DataFlags, false, func(k *command.Data) error {
-		s, ok := graphs.In(k.Stores).(graph.CypherCapable)
-		if !ok {
-			return command.Without("queries in openCypher")
-		}
-		r, err := s.QueryCypher(ctx, c.key(k), graph.CypherParams{Query: text, Params: params, MaxRows: c.Limit})
+		r, err := cypher.Execute(ctx, graphs.In(k.Stores), c.key(k), graph.CypherParams{Query: text, Params: params, MaxRows: c.Limit})
 		if err != nil {
 			return err
 		}

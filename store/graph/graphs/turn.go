@@ -247,15 +247,22 @@ func (s *storedGraph) relationships() (all []graph.Relationship) {
 
 // query reads the graph, or returns what an earlier attempt has read.
 func (g *Graph) query(ctx context.Context, op string, read func(ctx context.Context, s graph.Store, result *storedGraph) error) (result storedGraph, err error) {
-	s, _, err := g.store()
-	if err != nil {
-		return result, err
-	}
-	err = g.t.Call(ctx, contract.Call{Op: "graph." + op, Result: &result, Read: func(ctx context.Context) error {
+	err = g.Read(ctx, op, &result, func(ctx context.Context, s graph.Store, _ graph.Key) error {
 		result = storedGraph{}
 		return read(ctx, s, &result)
-	}})
+	})
 	return result, err
+}
+
+// Read calls read with the agent's store and the key of the graph, for packages that read graphs in other ways, such as
+// package cypher. read finds what the turn has written, and sets the value that result points to. That value is recorded
+// as JSON with the name op: a later attempt of the turn gets the same one.
+func (g *Graph) Read(ctx context.Context, op string, result any, read func(ctx context.Context, s graph.Store, k graph.Key) error) error {
+	s, _, err := g.store()
+	if err != nil {
+		return err
+	}
+	return g.t.Call(ctx, contract.Call{Op: "graph." + op, Result: result, Read: func(ctx context.Context) error { return read(ctx, s, g.key()) }})
 }
 
 // addEntities adds the result of a read.

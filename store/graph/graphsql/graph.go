@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
 )
 
@@ -20,10 +19,7 @@ type Graphs struct {
 	now func() time.Time
 }
 
-var (
-	_ graph.Complete      = (*Graphs)(nil)
-	_ graph.CypherCapable = (*Graphs)(nil)
-)
+var _ graph.Complete = (*Graphs)(nil)
 
 // New returns the graphs of a database. now returns the current time; nil means time.Now.
 func New(db sqlkit.DB, now func() time.Time) *Graphs {
@@ -263,9 +259,4 @@ func (g *Graphs) History(ctx context.Context, k graph.Key, id string) (all []gra
 		err = graph.ErrRelationshipNotFound
 	}
 	return all, err
-}
-
-// QueryCypher implements graph.CypherCapable.
-func (g *Graphs) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
-	return cypher.Execute(ctx, g, k, p)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
@@ -24,7 +25,7 @@ var cypherTests = []test{
 // query executes a query and returns its rows.
 func (f *fixture) query(k graph.Key, p graph.CypherParams) graph.CypherResult {
 	f.Helper()
-	return suite.Call(optional[graph.CypherCapable](f).QueryCypher(f.ctx, k, p)).Must(f, "QueryCypher(%s)", p.Query)
+	return suite.Call(cypher.Execute(f.ctx, f.s, k, p)).Must(f, "Execute(%s)", p.Query)
 }
 
 // wantRows checks the rows of a query, each as its values.
@@ -91,7 +92,7 @@ func queryParamsAreValues(f *fixture) {
 	}
 	r := f.query(f.k, graph.CypherParams{Query: `RETURN $p.list[1] + $p.n AS x, $p.none AS y, $p.f AS z`, Params: map[string]any{"p": map[string]any{"list": []any{1, 2}, "n": 3, "f": 0.5}}})
 	f.equal("nested params", r.Rows, [][]any{{int64(5), nil, 0.5}})
-	f.wantError("QueryCypher without a param", suite.Err(optional[graph.CypherCapable](f).QueryCypher(f.ctx, f.k, graph.CypherParams{Query: `RETURN $missing`})), graph.ErrCypher, "missing")
+	f.wantError("Execute without a param", suite.Err(cypher.Execute(f.ctx, f.s, f.k, graph.CypherParams{Query: `RETURN $missing`})), graph.ErrCypher, "missing")
 }
 
 func queryRowsAreTruncated(f *fixture) {
@@ -104,7 +105,6 @@ func queryRowsAreTruncated(f *fixture) {
 }
 
 func invalidQueriesAreRejected(f *fixture) {
-	s := optional[graph.CypherCapable](f)
 	f.write(graph.Batch{Entities: entities("a")})
 	for text, want := range map[string]error{
 		"":                              graph.ErrCypher,
@@ -116,20 +116,19 @@ func invalidQueriesAreRejected(f *fixture) {
 		"MATCH (n) RETURN n.of =~ '.*'": graph.ErrCypherUnsupported,
 		"RETURN " + strings.Repeat("(", 1000) + "1" + strings.Repeat(")", 1000): graph.ErrCypher,
 	} {
-		_, err := s.QueryCypher(f.ctx, f.k, graph.CypherParams{Query: text})
+		_, err := cypher.Execute(f.ctx, f.s, f.k, graph.CypherParams{Query: text})
 		if text == "" {
 			want = err // invalid params, checked before the query
 		}
-		f.wantError(fmt.Sprintf("QueryCypher(%.40q)", text), err, want, "graph: query")
+		f.wantError(fmt.Sprintf("Execute(%.40q)", text), err, want, "graph: query")
 	}
 	for _, text := range []string{"MATCH (n) DETACH DELETE n", "MATCH (n) SET n.of = 1", "CREATE (:Thing {id: 'x'})", "MERGE (:Thing {id: 'x'})", "MATCH (n) REMOVE n.of"} {
-		suite.Call(s.QueryCypher(f.ctx, f.k, graph.CypherParams{Query: text})).Fails(f, graph.ErrCypherUnsupported, "QueryCypher(%s)", text)
+		suite.Call(cypher.Execute(f.ctx, f.s, f.k, graph.CypherParams{Query: text})).Fails(f, graph.ErrCypherUnsupported, "Execute(%s)", text)
 	}
 	f.equal("entities", f.entities(f.k, "a", "x"), entities("a"))
 }
 
 func longQueriesEnd(f *fixture) {
-	s := optional[graph.CypherCapable](f)
 	var all []string
 	for i := range 12 {
 		for j := range 12 {
@@ -142,8 +141,8 @@ func longQueriesEnd(f *fixture) {
 	}
 	f.write(graph.Batch{Entities: entities(ids...), Relationships: edges(all...)})
 	long := graph.CypherParams{Query: `MATCH (a)-[:to]->(b)-[:to]->(c)-[:to]->(d)-[:to]->(e)-[:to]->(g)-[:to]->(h) RETURN count(*)`, Timeout: 20 * time.Millisecond}
-	f.wantError("QueryCypher with a timeout", suite.Err(s.QueryCypher(f.ctx, f.k, long)), graph.ErrBudget, "")
+	f.wantError("Execute with a timeout", suite.Err(cypher.Execute(f.ctx, f.s, f.k, long)), graph.ErrBudget, "")
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
-	f.wantError("QueryCypher with a canceled context", suite.Err(s.QueryCypher(ctx, f.k, long)), context.Canceled, "")
+	f.wantError("Execute with a canceled context", suite.Err(cypher.Execute(ctx, f.s, f.k, long)), context.Canceled, "")
 }

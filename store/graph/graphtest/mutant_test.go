@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -39,7 +40,7 @@ func (b *broken) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherPar
 	if b.cypher != nil {
 		b.cypher(&k, &p)
 	}
-	r, err := b.Complete.(graph.CypherCapable).QueryCypher(ctx, b.in(k), p)
+	r, err := cypher.Execute(ctx, b.Complete, b.in(k), p)
 	suite.Mutate(b.result, &r)
 	return r, err
 }

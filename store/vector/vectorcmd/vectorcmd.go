@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/command"
+	"github.com/holdfast-dev/holdfast/cli/command"
 	"github.com/holdfast-dev/holdfast/rag"
 	"github.com/holdfast-dev/holdfast/store/vector"
 	"github.com/holdfast-dev/holdfast/store/vector/documents"

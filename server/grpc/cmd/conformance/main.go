@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
-	"github.com/holdfast-dev/holdfast/internal/agents/conformance"
 	"github.com/holdfast-dev/holdfast/server/grpc"
 )
 

@@ -6,8 +6,8 @@ import (
 	"net"
 	"os"
 
-	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/cli/full"
+	"github.com/holdfast-dev/holdfast/cli"
+	"github.com/holdfast-dev/holdfast/cli/full"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/server/grpc"
 )
