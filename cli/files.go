@@ -81,5 +81,5 @@ func remotePart(uri string) (a2a.Part, error) {
 	if name == "." || name == "/" {
 		name = u.Host
 	}
-	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: command.MediaTypes[strings.ToLower(path.Ext(u.Path))], URI: uri}}, nil
+	return a2a.FilePart{File: a2a.FileWithURI{Name: name, MimeType: command.CommonMediaType(u.Path), URI: uri}}, nil
 }

@@ -99,20 +99,22 @@ func NonNilReader(r io.Reader) io.Reader {
 	return r
 }
 
-// MediaTypes are media types by extension that differ between systems.
-var MediaTypes = map[string]string{
+// mediaTypes are media types by extension that differ between systems.
+var mediaTypes = map[string]string{
 	".txt": "text/plain", ".text": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".markdown": "text/markdown",
 	".html": "text/html", ".htm": "text/html", ".pdf": "application/pdf", ".json": "application/json",
 	".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml", ".xml": "application/xml",
 }
 
+// CommonMediaType returns the media type by the extension of name, "" if the extension is not common.
+func CommonMediaType(name string) string { return mediaTypes[strings.ToLower(filepath.Ext(name))] }
+
 // MediaType returns the media type by the extension of name, or by content if that is unknown.
 func MediaType(name string, content []byte) string {
-	ext := strings.ToLower(filepath.Ext(name))
-	if kind, ok := MediaTypes[ext]; ok {
+	if kind := CommonMediaType(name); kind != "" {
 		return kind
 	}
-	kind := mime.TypeByExtension(ext)
+	kind := mime.TypeByExtension(strings.ToLower(filepath.Ext(name)))
 	if kind == "" {
 		kind = http.DetectContentType(content)
 	}

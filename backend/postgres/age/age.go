@@ -83,9 +83,9 @@ func unusable(err error, problem string) error {
 
 // Name returns the name of the graph of AGE that has the copy of a graph: [postgres.GraphPrefix] and 32 digits for owner
 // and graph.
-func (g *Graphs) Name(k graph.Key) string {
+func (a *Graphs) Name(k graph.Key) string {
 	sum := sha256.Sum256([]byte(k.Owner + "\x00" + cmp.Or(k.Graph, graph.DefaultGraph)))
-	return postgres.GraphPrefix(g.store.Schema()) + hex.EncodeToString(sum[:])[:32]
+	return postgres.GraphPrefix(a.store.Schema()) + hex.EncodeToString(sum[:])[:32]
 }
 
 // copyingDB is a database that also changes the copy of a graph in its transactions.
