@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
@@ -22,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 	"github.com/holdfast-dev/holdfast/store/board"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/memory"
@@ -121,12 +121,7 @@ func vectorPart(backend any) any {
 
 // graphPart returns the graphs of a backend.
 func graphPart(backend any) any {
-	if s, ok := backend.(interface {
-		Graph(now func() time.Time) graph.Complete
-	}); ok {
-		return s.Graph(nil)
-	}
-	return nil
+	return graphsql.Of(backend, nil)
 }
 
 // statePart returns the states of a backend: a store of their own, or records.

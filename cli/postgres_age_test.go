@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 // Graphs in a database of their own, with copies in Apache AGE that execute queries.
@@ -36,7 +37,7 @@ func TestGraphsInAGE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Graph(nil).AddEntities(t.Context(), graph.Key{Owner: "anonymous"}, []graph.Entity{{ID: "a", Label: "Person"}, {ID: "b", Label: "Person"}})
+	_, err = graphsql.Of(s, nil).AddEntities(t.Context(), graph.Key{Owner: "anonymous"}, []graph.Entity{{ID: "a", Label: "Person"}, {ID: "b", Label: "Person"}})
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
@@ -47,7 +48,6 @@ var graphKinds = []string{"addEntities", "addEntities", "relate", "relate", "end
 // contractParts are the parts of a store.
 type contractParts interface {
 	sqlkit.Source
-	Graph(now func() time.Time) graph.Complete
 }
 
 // vectorsOf returns the documents of a store, nil if it has none.
@@ -61,10 +61,6 @@ func vectorsOf(s any) vector.Store {
 }
 
 func (p *process) Vectors(vector.Config) vector.Store { return p.documents }
-
-func (p *process) Graph(now func() time.Time) graph.Complete {
-	return p.Store.(contractParts).Graph(now)
-}
 
 func (p *process) SQL() sqlkit.DB { return sqlkit.Of(p.Store) }
 
@@ -382,7 +378,7 @@ func contractData(t *testing.T, s contractParts, contextID string) map[string]an
 	if d := vectorsOf(s); d != nil {
 		documents = contextDocuments(t, d, contextID)
 	}
-	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts.Facts), "blobs": blobs, "documents": documents, "graph": contextGraph(t, s.Graph(nil), contextID)}
+	return map[string]any{"transcript": plainMessages(messages), "facts": plainFacts(facts.Facts), "blobs": blobs, "documents": documents, "graph": contextGraph(t, graphsql.Of(s, nil), contextID)}
 }
 
 // foreignStore is a store outside of the agent's database. Calls of a killed process have no effect,
@@ -399,7 +395,7 @@ func newForeignStore(parts contractParts, proc *process, seed uint64) *foreignSt
 }
 
 func (f *foreignStore) contracts() engine.Contracts {
-	return engine.Contracts{Stores: []contract.Store{transcripts.Of(&foreignHistory{historysql.Of(f), f}), facts.Of(&foreignFacts{memorysql.Of(f, memory.LongTermConfig{}), f}), blobs.Of(&foreignBlobs{blobsql.Of(f, blob.Config{}), f}), documents.Of(&foreignDocuments{vectorsOf(f.contractParts), f}), graphs.Of(&foreignGraphs{f.Graph(nil), f})}}
+	return engine.Contracts{Stores: []contract.Store{transcripts.Of(&foreignHistory{historysql.Of(f), f}), facts.Of(&foreignFacts{memorysql.Of(f, memory.LongTermConfig{}), f}), blobs.Of(&foreignBlobs{blobsql.Of(f, blob.Config{}), f}), documents.Of(&foreignDocuments{vectorsOf(f.contractParts), f}), graphs.Of(&foreignGraphs{graphsql.Of(f, nil), f})}}
 }
 
 func onForeign[R any](f *foreignStore, do func() (R, error)) (r R, err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 func TestGraphOfATurn(t *testing.T) {
@@ -97,7 +98,7 @@ func TestGraphOfATurn(t *testing.T) {
 	if task.Status.State != a2a.StateCompleted {
 		t.Fatalf("the task is %s: %+v", task.Status.State, task.Status.Message)
 	}
-	all, err := s.Graph(nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID})
+	all, err := graphsql.Of(s, nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID})
 	if want := (graph.Info{Name: "people", Entities: 2, Relationships: 3}); err != nil || len(all) != 1 || all[0] != want {
 		t.Errorf("Graphs() = %+v, %v, want %+v", all, err, want)
 	}
@@ -105,7 +106,7 @@ func TestGraphOfATurn(t *testing.T) {
 	if err != nil || report.Removed["entities"] != 2 || report.Removed["relationships"] != 3 {
 		t.Errorf("Forget() = %+v, %v, want 2 entities and 3 relationships", report, err)
 	}
-	if all, err := s.Graph(nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID}); err != nil || len(all) > 0 {
+	if all, err := graphsql.Of(s, nil).Graphs(t.Context(), graph.ListParams{Owner: alice.ID}); err != nil || len(all) > 0 {
 		t.Errorf("Graphs() after Forget() = %+v, %v, want none", all, err)
 	}
 }

@@ -4,23 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
-	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
-// Graph returns the graphs of the store. now returns the current time; nil means time.Now.
-func (s *Store) Graph(now func() time.Time) graph.Complete { return graphsql.New(s.DB(), now) }
-
 // The rest of this file is for packages of this module that extend a store, such as package age.
-
-// DB returns the database of the store. Its transactions are also a [RawTx].
-func (s *Store) DB() sqlkit.DB { return &kit{s.database} }
 
 // ReadOn runs f, which must not change data, on a connection for lists. f runs again after transient failures. op names
 // the call for logs.

@@ -54,7 +54,7 @@ func newStore(cfg Config) *Store {
 	}
 }
 
-// SQL implements sqlkit.Source.
+// SQL implements sqlkit.Source. The transactions of the database are also a [RawTx].
 func (s *Store) SQL() sqlkit.DB { return &kit{s.database} }
 
 // pingTimeout bounds a Ping if its context has no deadline.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 // graphBatch identifies a batch: an entity with a relationship to each of its leaves.
@@ -50,7 +51,7 @@ func childWritesGraph(dir string) error {
 					batch.Ends = []graph.End{{ID: before.ID + "/1"}}
 					batch.DeleteEntities = []string{before.ID + "/0"}
 				}
-				if _, err := s.Graph(nil).Write(bg, graphBatches, batch); err != nil {
+				if _, err := graphsql.Of(s, nil).Write(bg, graphBatches, batch); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					return
 				}
@@ -76,7 +77,7 @@ func TestAcknowledgedGraphsSurviveKill(t *testing.T) {
 	for n := range kills {
 		acknowledged = append(acknowledged, killWhileWritingGraph(t, dir, time.Duration(60+41*n)*time.Millisecond)...)
 		s := open(t, Config{Dir: dir})
-		checkGraph(t, s.Graph(nil), acknowledged)
+		checkGraph(t, graphsql.Of(s, nil), acknowledged)
 		must(t, checkIntegrity(s))
 		must(t, s.Close())
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/migrate"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/graph"
-	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
@@ -43,9 +41,6 @@ func (m *Memory) Close() error {
 
 // SQL implements sqlkit.Source.
 func (m *Memory) SQL() sqlkit.DB { return m.db }
-
-// Graph returns the graphs. now returns the current time; nil means time.Now.
-func (m *Memory) Graph(now func() time.Time) graph.Complete { return graphsql.New(m.db, now) }
 
 // Vectors returns the documents.
 func (m *Memory) Vectors(cfg vector.Config) vector.Store { return newVectorStore(m.vectors, cfg) }

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/graphs"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/history"
 	"github.com/holdfast-dev/holdfast/store/history/historysql"
 	"github.com/holdfast-dev/holdfast/store/history/transcripts"
@@ -41,7 +42,6 @@ type parts interface {
 	store.Store
 	sqlkit.Source
 	Vectors(cfg vector.Config) vector.Store
-	Graph(now func() time.Time) graph.Complete
 }
 
 // kept are the stores of contracts.
@@ -61,7 +61,7 @@ func (k *kept) Stores() []contract.Store {
 }
 
 func keptOf(s parts) kept {
-	return kept{History: historysql.Of(s), Facts: memorysql.Of(s, longterm.LongTermConfig{}), Blobs: blobsql.Of(s, blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: s.Graph(nil)}
+	return kept{History: historysql.Of(s), Facts: memorysql.Of(s, longterm.LongTermConfig{}), Blobs: blobsql.Of(s, blob.Config{}), Documents: s.Vectors(vector.Config{}), Graphs: graphsql.Of(s, nil)}
 }
 
 func storesOf(s parts) []contract.Store {
@@ -421,7 +421,7 @@ func TestExportOfAGraphThatGrowsIsComplete(t *testing.T) {
 	t.Parallel()
 	source, target := newMemory(t), newMemory(t)
 	fillGraphs(t, keptOf(source), "alice", graph.MaxWrite)
-	document := exportKept(t, kept{Graphs: &growing{source.Graph(nil)}}, "alice")
+	document := exportKept(t, kept{Graphs: &growing{graphsql.Of(source, nil)}}, "alice")
 	importDocument(t, target, document, transfer.ImportOptions{Contracts: storesOf(target)})
 	if got, want := exportKept(t, keptOf(target), "alice"), exportKept(t, keptOf(source), "alice"); got != want {
 		t.Errorf("the import differs from the source")

@@ -6,13 +6,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 func Example() {
 	ctx := context.Background()
 	s := inmem.New()
 	defer s.Close()
-	graphs, key := s.Graph(nil), graph.Key{Owner: "ravi"}
+	graphs, key := graphsql.Of(s, nil), graph.Key{Owner: "ravi"}
 	_, err := graphs.Write(ctx, key, graph.Batch{
 		Entities: []graph.Entity{
 			{ID: "ravi", Label: "Person", Properties: map[string]any{"name": "Ravi"}},

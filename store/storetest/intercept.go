@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
 // Call describes a call of an intercepted store before it is made.
@@ -276,13 +275,3 @@ func (f *intercepted) WatchLanes(g func()) (stop func()) { return f.inner.WatchL
 
 // SQL implements sqlkit.Source with the database of the inner store.
 func (f *intercepted) SQL() sqlkit.DB { return sqlkit.Of(f.inner) }
-
-// Graph returns the graphs of the inner store, nil if it has none.
-func (f *intercepted) Graph(now func() time.Time) graph.Complete {
-	if p, ok := f.inner.(interface {
-		Graph(now func() time.Time) graph.Complete
-	}); ok {
-		return p.Graph(now)
-	}
-	return nil
-}

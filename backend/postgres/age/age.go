@@ -115,7 +115,7 @@ func (d *copyingDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error
 
 // changing returns the graphs with transactions that call after at their end.
 func (a *Graphs) changing(k graph.Key, after func(g *copied) error) *graphsql.Graphs {
-	return graphsql.New(&copyingDB{a.store.DB(), a, k, after}, a.now)
+	return graphsql.New(&copyingDB{a.store.SQL(), a, k, after}, a.now)
 }
 
 const sqlLockAGE = `SELECT 1 FROM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))`
@@ -172,7 +172,7 @@ func (a *Graphs) WriteEffect(k graph.Key, b graph.Batch) (store.Effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlkit.NewEffect(a.store.DB(), func(tx sqlkit.Tx) error {
+	return sqlkit.NewEffect(a.store.SQL(), func(tx sqlkit.Tx) error {
 		g, err := a.lock(tx, k)
 		if err == nil {
 			err = effect.Apply(tx)
@@ -202,7 +202,7 @@ func (a *Graphs) Rebuild(ctx context.Context, k graph.Key) error {
 	if _, err := graphdriver.CheckKey(k); err != nil {
 		return err
 	}
-	db := &copyingDB{a.store.DB(), a, k, (*copied).rebuild}
+	db := &copyingDB{a.store.SQL(), a, k, (*copied).rebuild}
 	return db.Write(ctx, func(sqlkit.Tx) error { return nil })
 }
 
@@ -212,7 +212,7 @@ func (a *Graphs) DeleteGraph(ctx context.Context, k graph.Key) (graph.ForgetRepo
 	if _, err := graphdriver.CheckKey(k); err != nil {
 		return graph.ForgetReport{}, err
 	}
-	db := &copyingDB{a.store.DB(), a, k, func(g *copied) error {
+	db := &copyingDB{a.store.SQL(), a, k, func(g *copied) error {
 		found, err := g.has()
 		if err == nil && found {
 			err = g.empty()

@@ -187,7 +187,7 @@ func TestPlansOfWritesInAGE(t *testing.T) {
 	})
 	must(t, err)
 	plan := ""
-	db := &copyingDB{a.store.DB(), a, k, func(g *copied) error {
+	db := &copyingDB{a.store.SQL(), a, k, func(g *copied) error {
 		return g.Raw(func(row []string) { plan += row[0] + "\n" }, `EXPLAIN (COSTS OFF) `+g.insertEdges("to"), "[]")
 	}}
 	must(t, db.Write(t.Context(), func(sqlkit.Tx) error { return nil }))

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
 	"github.com/holdfast-dev/holdfast/store/graph/graphdriver"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -32,7 +33,7 @@ type cypherPair struct {
 func newPair(t *testing.T) *cypherPair {
 	t.Helper()
 	a := open(storetest.Wrap(t), withAGE(storetest.Wrap(t))).Graph(nil).(*Graphs)
-	return &cypherPair{inmem.New().Graph(nil), a, graph.Key{Owner: "o"}}
+	return &cypherPair{graphsql.Of(inmem.New(), nil), a, graph.Key{Owner: "o"}}
 }
 
 func (p *cypherPair) write(t *testing.T, b graph.Batch) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 // Config configures a store.
@@ -56,10 +57,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // means time.Now.
 func (s *Store) Graph(now func() time.Time) graph.Complete {
 	if !s.copies {
-		return s.Store.Graph(now)
+		return graphsql.New(s.SQL(), now)
 	}
 	if now == nil {
 		now = time.Now
 	}
-	return &Graphs{Complete: s.Store.Graph(now), store: s, now: now, seed: maphash.MakeSeed()}
+	return &Graphs{Complete: graphsql.New(s.SQL(), now), store: s, now: now, seed: maphash.MakeSeed()}
 }

@@ -3,10 +3,10 @@ package graphs
 
 import (
 	"context"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/store/contract"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 )
 
 // Kind is the contract of graphs.
@@ -14,13 +14,10 @@ var Kind = &contract.Kind{
 	Name:    "graphs",
 	Setting: "store-graph",
 	Part: func(tasks any, p contract.PartParams) contract.Store {
-		s, ok := tasks.(interface {
-			Graph(now func() time.Time) graph.Complete
-		})
-		if !ok {
-			return nil
+		if g := graphsql.Of(tasks, p.Now); g != nil {
+			return Of(g)
 		}
-		return Of(s.Graph(p.Now))
+		return nil
 	},
 	Lasting: []error{
 		graph.ErrRelationshipNotFound, graph.ErrEndpointNotFound, graph.ErrConflict, graph.ErrTooLarge, graph.ErrCypher, graph.ErrCypherUnsupported,

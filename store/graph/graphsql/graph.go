@@ -21,6 +21,23 @@ type Graphs struct {
 
 var _ graph.Complete = (*Graphs)(nil)
 
+// Source is a store of tasks with graphs of its own.
+type Source interface {
+	Graph(now func() time.Time) graph.Complete
+}
+
+// Of returns the graphs of a store of tasks: the graphs of a Source, or the graphs in its database, or nil. now returns
+// the current time; nil means time.Now.
+func Of(tasks any, now func() time.Time) graph.Complete {
+	if s, ok := tasks.(Source); ok {
+		return s.Graph(now)
+	}
+	if db := sqlkit.Of(tasks); db != nil {
+		return New(db, now)
+	}
+	return nil
+}
+
 // New returns the graphs of a database. now returns the current time; nil means time.Now.
 func New(db sqlkit.DB, now func() time.Time) *Graphs {
 	if now == nil {

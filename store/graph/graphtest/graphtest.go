@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
@@ -42,10 +43,8 @@ type Harness struct {
 // Of returns the harness of the graphs of a backend, which execute queries.
 func Of(h storetest.Harness) Harness {
 	p := &storetest.Parts[graph.Store, func() time.Time]{Harness: h, Of: func(_ storetest.T, s store.Store, now func() time.Time) graph.Store {
-		if s, ok := s.(interface {
-			Graph(now func() time.Time) graph.Complete
-		}); ok {
-			return s.Graph(now)
+		if g := graphsql.Of(s, now); g != nil {
+			return g
 		}
 		return nil
 	}}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/filter"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/graph/cypher"
+	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
 	"github.com/holdfast-dev/holdfast/store/graph/graphtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/store/suite"
@@ -236,7 +237,7 @@ func TestSuiteDetectsDefects(t *testing.T) {
 			s := inmem.New()
 			t.Cleanup(func() { s.Close() })
 			b := b
-			b.Complete = s.Graph(now)
+			b.Complete = graphsql.Of(s, now)
 			return &b
 		}})
 	})
