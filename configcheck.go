@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -106,11 +105,8 @@ func (c Config) complete() (Config, *config.Error) {
 		return "Webhooks." + strings.TrimPrefix(field, "Global.")
 	})
 	c.Webhooks.policy(e, "Files", c.Files.AllowNets, c.Files.AllowHosts)
-	_, err := safehttp.New(safehttp.ClientConfig{EgressProxy: c.Webhooks.proxy()})
-	if err != nil || c.Webhooks.EgressProxy != "" && c.Webhooks.proxy() == nil {
-		// Without the URL, which may contain a password.
-		e.Add("Webhooks.EgressProxy", errors.New("want http://host:port or http://user:password@host:port"))
-	}
+	_, err := safehttp.ParseProxy(c.Webhooks.EgressProxy)
+	e.Add("Webhooks.EgressProxy", err)
 	return c, e
 }
 
@@ -225,9 +221,6 @@ func (w *Webhooks) policy(e *config.Error, of string, nets, hosts []string) safe
 
 // proxy returns the egress proxy, nil if there is none or its URL is not valid.
 func (w *Webhooks) proxy() *url.URL {
-	u, err := url.Parse(w.EgressProxy)
-	if err != nil || w.EgressProxy == "" {
-		return nil
-	}
+	u, _ := safehttp.ParseProxy(w.EgressProxy)
 	return u
 }

@@ -125,14 +125,11 @@ func (f *egressFlags) client(timeout time.Duration) (*safehttp.Client, safehttp.
 	if err != nil {
 		return nil, policy, err
 	}
-	cfg := safehttp.ClientConfig{Policy: policy, Timeout: timeout}
-	if f.EgressProxy != "" {
-		cfg.EgressProxy, err = url.Parse(f.EgressProxy)
-	}
+	proxy, err := safehttp.ParseProxy(f.EgressProxy)
 	if err != nil {
 		return nil, policy, err
 	}
-	client, err := safehttp.New(cfg)
+	client, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: timeout})
 	return client, policy, err
 }
 
