@@ -71,7 +71,7 @@ func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 		} {
 			t.Run(name+" "+backend, func(t *testing.T) {
 				t.Parallel()
-				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Codecs, c.ReadCacheBytes = []rpc.Codec{codec}, 1<<20 })
+				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Codecs, c.Requests.ReadCacheBytes = []rpc.Codec{codec}, 1<<20 })
 				compareEncodings(t, e, codec)
 			})
 		}
@@ -79,7 +79,7 @@ func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 }
 
 func compareEncodings(t *testing.T, e *env, codec rpc.Codec) {
-	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Codecs: []rpc.Codec{codec}, ReadCacheBytes: -1})
+	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Codecs: []rpc.Codec{codec}, Requests: server.Requests{ReadCacheBytes: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestReadCacheDistinguishesCodecs(t *testing.T) {
 func TestReadCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 256 << 10
-	e := start(t, echo, func(c *server.Config) { c.ReadCacheBytes = limit })
+	e := start(t, echo, func(c *server.Config) { c.Requests.ReadCacheBytes = limit })
 	get := func(id, text string) {
 		sent := fmt.Sprintf(`{"kind":"message","messageId":%q,"role":"user","parts":[{"kind":"text","text":%q}]}`, id, text)
 		e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(sent, blocking)).task(t).ID))
