@@ -69,6 +69,35 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 	}
 }
 
+// A flag whose field is misspelled has no effect.
+func TestFlagsNameExistingFields(t *testing.T) {
+	t.Parallel()
+	a := newApp(Program{})
+	var g grammar
+	if _, err := a.parser(&g); err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, flag := range a.set.serveFlags {
+		at, field := configOf(flag)
+		if field == "" {
+			continue
+		}
+		named++
+		for name := range strings.SplitSeq(field, ".") {
+			f, ok := at.FieldByName(name)
+			if !ok {
+				t.Errorf("--%s sets %s: %s has no field %s", flag.Name, fieldOf(flag), at, name)
+				break
+			}
+			at = f.Type
+		}
+	}
+	if named < 50 {
+		t.Errorf("%d flags name a field, want at least 50", named)
+	}
+}
+
 // A command fails if it cannot write its output, for example to a full disk.
 func TestUnwrittenOutputIsAFailure(t *testing.T) {
 	t.Parallel()
