@@ -66,7 +66,6 @@ func configError(e *config.Error) error {
 // complete returns c with the defaults of its settings, and the problems of all settings.
 func (c Config) complete() (Config, *config.Error) {
 	c.Memory = cmp.Or(c.Memory, memory.Default())
-	c.Requests.ReadCacheBytes = cmp.Or(c.Requests.ReadCacheBytes, min(32<<20, c.Memory/16))
 	e := config.Apply("holdfast", &c)
 	e.Require(c.Name == "", "Name")
 	e.Reject(c.Store != nil && c.DataDir != "", "DataDir", nil, "and Store must not both be set")

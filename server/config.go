@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"fmt"
@@ -106,8 +107,9 @@ type Requests struct {
 	MaxLists int `default:"8" min:"2"`
 	// ReadCacheBytes is the size in bytes of the cache of encoded finished tasks. Reading a cached
 	// task neither loads it from the store nor encodes it again. Negative disables the cache.
-	// Default 32 MiB, in an Agent at most 1/16 of its Memory.
-	ReadCacheBytes int64 `default:"32MiB"`
+	// Default 32 MiB, but at most 1/8 of the budget [Config.Memory], which is 1/16 of the memory of
+	// an Agent's process.
+	ReadCacheBytes int64
 
 	// BlockingTimeout is how long a blocking message/send may wait for its task, and a GetTask of A2A
 	// 1.1 for a later generation. After that it returns the task in its current state. Default 5 min.
@@ -147,6 +149,7 @@ func (c Config) settings() (Config, *config.Error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.Requests.ReadCacheBytes = cmp.Or(c.Requests.ReadCacheBytes, memory.ReadCache(c.Memory))
 	e.Reject(c.Security.ExtendedCard != nil && c.Security.Authenticator == nil, "Security.ExtendedCard", nil, "requires an Authenticator")
 	if len(c.Security.CardKeys) > 0 {
 		_, err := cardsig.NewSigner(c.Security.CardKeys)

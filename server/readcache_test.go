@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
@@ -183,21 +184,29 @@ func TestReadCacheDistinguishesCodecs(t *testing.T) {
 func TestReadCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 256 << 10
-	e := start(t, echo, func(c *server.Config) { c.Requests.ReadCacheBytes = limit })
-	get := func(id, text string) {
-		sent := fmt.Sprintf(`{"kind":"message","messageId":%q,"role":"user","parts":[{"kind":"text","text":%q}]}`, id, text)
-		e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(sent, blocking)).task(t).ID))
-	}
-	for i := range 200 {
-		get(fmt.Sprint(i), "small")
-		if cache := readCache(t, e.server); cache.Bytes > limit || cache.Tasks == 0 {
-			t.Fatalf("readCache = %+v, want up to %d bytes", cache, limit)
-		}
-	}
-	before := readCache(t, e.server)
-	get("large", strings.Repeat("x", limit/4))
-	if cache := readCache(t, e.server); cache != before {
-		t.Errorf("readCache = %+v after reading a large task, want it unchanged: %+v", cache, before)
+	for name, change := range map[string]func(*server.Config){
+		"by the setting":                   func(c *server.Config) { c.Requests.ReadCacheBytes = limit },
+		"by default, to 1/8 of the memory": func(c *server.Config) { c.Memory = memory.New(8 * limit) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t, echo, change)
+			get := func(id, text string) {
+				sent := fmt.Sprintf(`{"kind":"message","messageId":%q,"role":"user","parts":[{"kind":"text","text":%q}]}`, id, text)
+				e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(sent, blocking)).task(t).ID))
+			}
+			for i := range 200 {
+				get(fmt.Sprint(i), "small")
+				if cache := readCache(t, e.server); cache.Bytes > limit || cache.Tasks == 0 {
+					t.Fatalf("readCache = %+v, want up to %d bytes", cache, limit)
+				}
+			}
+			before := readCache(t, e.server)
+			get("large", strings.Repeat("x", limit/4))
+			if cache := readCache(t, e.server); cache != before {
+				t.Errorf("readCache = %+v after reading a large task, want it unchanged: %+v", cache, before)
+			}
+		})
 	}
 }
 
