@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -14,7 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/memory"
-	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/webhook"
@@ -75,10 +73,10 @@ func (a *Agent) assemble(h Handler) (err error) {
 	if a.engine, err = engine.New(ec); err != nil {
 		return err
 	}
-	if !cfg.Webhooks.Off {
-		if a.webhook, err = newWebhookService(cfg, a.engine, a.store, budget); err != nil {
-			return err
-		}
+	wc := cfg.webhook()
+	wc.Store, wc.Memory, wc.Files = a.store, budget, a.engine.Files()
+	if a.webhook, err = webhook.New(wc); err != nil {
+		return err
 	}
 	sc := cfg.server()
 	sc.Engine, sc.Webhook, sc.Memory, sc.FileSlots = a.engine, a.webhook, budget, files.slots
@@ -90,36 +88,15 @@ func (a *Agent) assemble(h Handler) (err error) {
 // returns an error that lists all problems and keeps the current tokens. It cannot turn
 // authentication on or off. It is safe for concurrent use.
 func (a *Agent) SetTokens(tokens []server.Token) error {
-	current, ok := a.cfg.Authenticator.(*server.Tokens)
+	current, ok := a.cfg.Security.Authenticator.(*server.Tokens)
 	if !ok || len(tokens) == 0 {
 		return errors.New("tokens: authentication cannot be turned on or off while the agent runs")
 	}
 	return current.Set(tokens)
 }
 
-// newWebhookService returns the service that delivers events to webhooks. It logs a warning if
-// addresses that are not public are allowed.
-func newWebhookService(cfg Config, e *engine.Engine, st store.Store, budget *memory.Budget) (*webhook.Service, error) {
-	w := &cfg.Webhooks
-	policy := w.policy(nil, "", w.AllowNets, w.AllowHosts)
-	sender, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: w.proxy(), Timeout: w.Timeout, MaxPerAddress: w.PerAddress})
-	if err != nil {
-		return nil, err
-	}
-	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
-		cfg.Logger.Warn("webhooks may go to addresses that are not public: everyone who can send a message can cause requests to them",
-			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
-	}
-	wc := cfg.webhook(policy)
-	wc.Store, wc.Sender, wc.Memory, wc.Files = st, sender, budget, e.Files()
-	return webhook.New(wc)
-}
-
-// userAgent returns the User-Agent header of outgoing requests.
-func (w *Webhooks) userAgent() string {
-	if w.UserAgent != "" {
-		return w.UserAgent
-	}
+// defaultUserAgent returns the default of the User-Agent header of outgoing requests.
+func defaultUserAgent() string {
 	info, _ := debug.ReadBuildInfo()
 	return webhook.UserAgent("holdfast", moduleVersion(info))
 }

@@ -3,6 +3,11 @@ package holdfast_test
 import (
 	"bufio"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,11 +16,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 func TestServeOfStartedAgentLeavesItRunning(t *testing.T) {
@@ -48,6 +57,47 @@ func TestServeOfStartedAgentLeavesItRunning(t *testing.T) {
 	}
 }
 
+// Each problem names the field as the literal of the Config writes it.
+func TestConfigErrorsNameFieldsAsWritten(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = holdfast.Config{
+		Name: "a", Card: a2a.AgentCard{Name: "b", URL: "example.com"}, Memory: 1,
+		Tokens: []server.Token{{Token: "t"}}, Security: server.Security{CORSOrigins: []string{"example.com"}, TrustedProxies: []string{"proxy"}, CardKeys: []crypto.Signer{key}},
+		Protocol: holdfast.Protocol{Dialect: "latin", HTTPErrors: "2", Tenant: "/"},
+		Requests: server.Requests{MaxLists: 1, MessageWait: -1},
+		Turns:    engine.Turns{MaxAttempts: -1, Concurrency: 4, Reserved: 4, RetryDelayMax: 1},
+		Limits:   engine.Limits{Queued: 10, QueuedPerOwner: 11}, Files: engine.Files{LinkTTL: 1},
+		Webhooks: webhook.Settings{
+			Global: webhook.Global{URL: "http://10.0.0.1/"}, AllowNets: []string{"net"}, AllowHosts: []string{"host"}, NAT64: []string{"::1"},
+			EgressProxy: "ftp://proxy", Keys: [][]byte{{1}}, Format: "xml", Limits: webhook.Limits{PerTask: -1}, Lease: 1, UserAgent: "a\n",
+		},
+		Fetch: holdfast.Fetch{AllowNets: []string{"net"}, AllowHosts: []string{"host"}, Concurrency: 1, Timeout: -1},
+	}.Check()
+	var problems *holdfast.ConfigError
+	if !errors.As(err, &problems) {
+		t.Fatalf("Check() = %v, want a ConfigError", err)
+	}
+	var got []string
+	for _, p := range problems.Problems {
+		got = append(got, p.Field)
+	}
+	want := []string{
+		"Requests.MaxLists", "Requests.MessageWait", "Turns.MaxAttempts", "Memory", "Webhooks.Limits.PerTask", "Files.LinkTTL", "Fetch.Timeout",
+		"Protocol.Dialect", "Protocol.HTTPErrors", "Protocol.Tenant", "Tokens", "Fetch.Concurrency", "Card.Name",
+		"Turns.Reserved", "Turns.RetryDelayMax", "Limits.QueuedPerOwner",
+		"Security.CardKeys", "Card.URL", "Security.CORSOrigins", "Security.TrustedProxies",
+		"Webhooks.Lease", "Webhooks.UserAgent", "Webhooks.Format", "Webhooks.AllowNets", "Webhooks.AllowHosts", "Webhooks.NAT64",
+		"Webhooks.Global.URL", "Webhooks.EgressProxy", "Webhooks.Keys", "Fetch.AllowNets", "Fetch.AllowHosts",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields of the problems (-want +got):\n%s\n%v", diff, err)
+	}
+}
+
 func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := holdfast.New(holdfast.Config{StopGrace: -1}, nil)
@@ -57,12 +107,12 @@ func TestNewReportsAllConfigErrors(t *testing.T) {
 		}
 	}
 	for _, cfg := range []holdfast.Config{
-		{Name: "a", Concurrency: -1, DataDir: t.TempDir()},
+		{Name: "a", Turns: engine.Turns{Concurrency: -1}, DataDir: t.TempDir()},
 		{Name: "a", Memory: 1 << 20, DataDir: t.TempDir()},
-		{Name: "a", MaxAttempts: -1, DataDir: t.TempDir()},
+		{Name: "a", Turns: engine.Turns{MaxAttempts: -1}, DataDir: t.TempDir()},
 		{Name: "a", Tokens: []server.Token{{}}, DataDir: t.TempDir()},
-		{Name: "a", Dialect: "latin", DataDir: t.TempDir()},
-		{Name: "a", HTTPErrors: "1.1", DataDir: t.TempDir()},
+		{Name: "a", Protocol: holdfast.Protocol{Dialect: "latin"}, DataDir: t.TempDir()},
+		{Name: "a", Protocol: holdfast.Protocol{HTTPErrors: "1.1"}, DataDir: t.TempDir()},
 	} {
 		if a, err := holdfast.New(cfg, holdfast.HandlerFunc(shout)); err == nil {
 			t.Errorf("New(%+v) = nil, want an error", cfg)
@@ -130,8 +180,8 @@ func TestUnencryptedWebhookSecretsAreLoggedOnce(t *testing.T) {
 		want int
 	}{
 		"no keys":      {holdfast.Config{DataDir: t.TempDir()}, 1},
-		"keys":         {holdfast.Config{DataDir: t.TempDir(), Webhooks: holdfast.Webhooks{Keys: [][]byte{make([]byte, 32)}}}, 0},
-		"webhooks off": {holdfast.Config{DataDir: t.TempDir(), Webhooks: holdfast.Webhooks{Off: true}}, 0},
+		"keys":         {holdfast.Config{DataDir: t.TempDir(), Webhooks: webhook.Settings{Keys: [][]byte{make([]byte, 32)}}}, 0},
+		"webhooks off": {holdfast.Config{DataDir: t.TempDir(), Webhooks: webhook.Settings{Off: true}}, 0},
 		"in memory":    {holdfast.Config{Store: inmem.New()}, 0},
 	} {
 		var log await.Buffer

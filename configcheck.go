@@ -2,9 +2,7 @@ package holdfast
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +26,7 @@ type ConfigError struct {
 
 // ConfigProblem is an invalid field of a [Config].
 type ConfigProblem struct {
-	// Field is the name of the field, such as "Lease" or "Webhooks.PerTask".
+	// Field is the name of the field, such as "Turns.Lease" or "Webhooks.Limits.PerTask".
 	Field string
 	// Value is the invalid value; nil if it is missing or may be secret.
 	Value any
@@ -65,87 +63,76 @@ func configError(e *config.Error) error {
 	return public
 }
 
-// complete returns c with the defaults of its own settings, and the problems of all settings.
+// complete returns c with the defaults of its settings, and the problems of all settings.
 func (c Config) complete() (Config, *config.Error) {
 	c.Memory = cmp.Or(c.Memory, memory.Default())
-	c.ReadCacheBytes = cmp.Or(c.ReadCacheBytes, min(32<<20, c.Memory/16))
 	e := config.Apply("holdfast", &c)
 	e.Require(c.Name == "", "Name")
 	e.Reject(c.Store != nil && c.DataDir != "", "DataDir", nil, "and Store must not both be set")
-	e.Reject(c.Dialect != "" && c.Dialect != "a2a" && c.Dialect != "bindu", "Dialect", c.Dialect, `"a2a" or "bindu"`)
-	e.Reject(strings.ContainsAny(c.Tenant, "/?#:%") || len(c.Tenant) > 128, "Tenant", c.Tenant, "up to 128 bytes, without slash, question mark, hash, colon and percent sign")
-	e.Reject(c.HTTPErrors != "" && c.HTTPErrors != "1.0.1" && c.HTTPErrors != "1.0.0", "HTTPErrors", c.HTTPErrors, `"1.0.1" or "1.0.0"`)
+	c.Protocol.check(e)
 	if len(c.Tokens) > 0 {
 		tokens, err := server.NewTokens(c.Tokens)
 		e.Add("Tokens", err)
-		e.Reject(c.Authenticator != nil, "Tokens", nil, "and Authenticator must not both be set")
-		c.Authenticator = tokens
+		e.Reject(c.Security.Authenticator != nil, "Tokens", nil, "and Security.Authenticator must not both be set")
+		c.Security.Authenticator = tokens
 	}
-	e.Reject(c.Authenticator != nil && c.Files.Concurrency < 2, "Files.Concurrency", c.Files.Concurrency, "2 or more with tokens")
-	c.Description = cmp.Or(c.Description, c.Name)
-	c.Version = cmp.Or(c.Version, "0.0.0")
+	e.Reject(c.authenticates() && c.Fetch.Concurrency < 2, "Fetch.Concurrency", c.Fetch.Concurrency, "2 or more with tokens")
 	c.DataDir = cmp.Or(c.DataDir, DefaultDataDir)
-	// The lease of a webhook is longer than a delivery attempt.
-	c.Webhooks.Lease = cmp.Or(c.Webhooks.Lease, max(30*time.Second, 2*c.Webhooks.Timeout))
-	if len(c.InputModes) == 0 {
-		c.InputModes = []string{"text/plain"}
-	}
-	if len(c.OutputModes) == 0 {
-		c.OutputModes = []string{"text/plain"}
-	}
-	if len(c.Skills) == 0 {
-		c.Skills = []a2a.AgentSkill{{ID: "default", Name: c.Name, Description: c.Description, Tags: []string{"agent"}}}
-	}
+	c.Card = c.card(e)
+	c.Webhooks.UserAgent = cmp.Or(c.Webhooks.UserAgent, defaultUserAgent())
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	same := func(field string) string { return field }
 	e.Join(c.engine().Check(), same)
-	e.Join(c.server().Check(), func(field string) string { return strings.TrimPrefix(field, "Card.") })
-	e.Join(c.webhook(c.Webhooks.policy(e, "Webhooks", c.Webhooks.AllowNets, c.Webhooks.AllowHosts)).Check(), func(field string) string {
-		return "Webhooks." + strings.TrimPrefix(field, "Global.")
-	})
-	c.Webhooks.policy(e, "Files", c.Files.AllowNets, c.Files.AllowHosts)
-	_, err := safehttp.New(safehttp.ClientConfig{EgressProxy: c.Webhooks.proxy()})
-	if err != nil || c.Webhooks.EgressProxy != "" && c.Webhooks.proxy() == nil {
-		// Without the URL, which may contain a password.
-		e.Add("Webhooks.EgressProxy", errors.New("want http://host:port or http://user:password@host:port"))
-	}
+	e.Join(c.server().Check(), same)
+	e.Join(c.webhook().Check(), func(field string) string { return "Webhooks." + strings.TrimPrefix(field, "Settings.") })
+	c.fetchPolicy(e)
 	return c, e
 }
+
+// check adds the problems of p to e.
+func (p *Protocol) check(e *config.Error) {
+	e.Reject(p.Dialect != "" && p.Dialect != "a2a" && p.Dialect != "bindu", "Protocol.Dialect", p.Dialect, `"a2a" or "bindu"`)
+	e.Reject(p.HTTPErrors != "" && p.HTTPErrors != "1.0.1" && p.HTTPErrors != "1.0.0", "Protocol.HTTPErrors", p.HTTPErrors, `"1.0.1" or "1.0.0"`)
+	e.Reject(strings.ContainsAny(p.Tenant, "/?#:%") || len(p.Tenant) > 128, "Protocol.Tenant", p.Tenant, "up to 128 bytes, without slash, question mark, hash, colon and percent sign")
+}
+
+// card returns the agent card with its defaults. It adds its problems to e.
+func (c *Config) card(e *config.Error) a2a.AgentCard {
+	card := c.Card
+	e.Reject(card.Name != "" && card.Name != c.Name, "Card.Name", card.Name, "the same as Name, or empty")
+	card.Name = c.Name
+	card.Description = cmp.Or(card.Description, c.Name)
+	card.Version = cmp.Or(card.Version, "0.0.0")
+	if len(card.DefaultInputModes) == 0 {
+		card.DefaultInputModes = []string{"text/plain"}
+	}
+	if len(card.DefaultOutputModes) == 0 {
+		card.DefaultOutputModes = []string{"text/plain"}
+	}
+	if len(card.Skills) == 0 {
+		card.Skills = []a2a.AgentSkill{{ID: "default", Name: c.Name, Description: card.Description, Tags: []string{"agent"}}}
+	}
+	return card
+}
+
+// authenticates reports whether the agent identifies its callers.
+func (c *Config) authenticates() bool { return c.Security.Authenticator != nil }
 
 // engine returns the settings of the engine.
 func (c *Config) engine() engine.Config {
 	return engine.Config{
-		Agent:         c.Name,
-		Contracts:     c.Contracts,
-		NewID:         newID,
-		Logger:        c.Logger,
-		Concurrency:   c.Concurrency,
-		ReservedTurns: c.ReservedTurns,
-		Lease:         c.Lease,
-		TaskTimeout:   c.TaskTimeout,
-		MaxAttempts:   c.MaxAttempts,
-		RetryDelay:    c.RetryDelay,
-		RetryDelayMax: max(c.RetryDelay, time.Minute),
-		HandlerGrace:  c.HandlerGrace,
-		FlushInterval: c.FlushInterval,
-		Retention:     c.Retention,
-		Limits:        c.Limits,
-		MultiOwner:    c.Authenticator != nil,
-		InputModes:    c.inputModes(),
-		OutputModes:   c.OutputModes,
-		Admit:         c.Admit,
-		InlineFile:    c.Files.InlineBytes,
-		LinkTTL:       c.Files.LinkTTL,
+		Agent: c.Name, NewID: newID, Logger: c.Logger, MultiOwner: c.authenticates(), InputModes: c.inputModes(), OutputModes: c.Card.DefaultOutputModes,
+		Contracts: c.Contracts, Turns: c.Turns, Limits: c.Limits, Retention: c.Retention, Files: c.Files,
 	}
 }
 
 // inputModes returns the media types that the agent or one of its skills accepts.
 func (c *Config) inputModes() []string {
-	modes := slices.Clone(c.InputModes)
-	for i := range c.Skills {
-		for _, mode := range c.Skills[i].InputModes {
+	modes := slices.Clone(c.Card.DefaultInputModes)
+	for i := range c.Card.Skills {
+		for _, mode := range c.Card.Skills[i].InputModes {
 			if !slices.Contains(modes, mode) {
 				modes = append(modes, mode)
 			}
@@ -156,42 +143,17 @@ func (c *Config) inputModes() []string {
 
 // server returns the settings of the server.
 func (c *Config) server() server.Config {
+	p := &c.Protocol
 	return server.Config{
-		Card: a2a.AgentCard{
-			Name: c.Name, Description: c.Description, Version: c.Version, URL: c.URL,
-			Provider: c.Provider, Skills: c.Skills, AdditionalInterfaces: c.Interfaces,
-			Capabilities:      a2a.AgentCapabilities{Extensions: c.Extensions},
-			DefaultInputModes: c.InputModes, DefaultOutputModes: c.OutputModes,
-		},
-		Codecs:          []rpc.Codec{v03.Codec{Bindu: c.Dialect == "bindu"}, v10.Codec{Tenant: c.Tenant, Errors100: c.HTTPErrors == "1.0.0"}},
-		Authenticator:   c.Authenticator,
-		Interceptors:    c.Interceptors,
-		ExtendedCard:    c.ExtendedCard,
-		CardKeys:        c.CardKeys,
-		StreamingOff:    c.StreamingOff,
-		JSONErrors:      c.JSONErrors,
-		MaxBodyBytes:    c.MaxBodyBytes,
-		MaxLists:        c.MaxLists,
-		MaxStreams:      c.MaxStreams,
-		MaxBatchBytes:   c.MaxBatchBytes,
-		ReadCacheBytes:  c.ReadCacheBytes,
-		BlockingTimeout: c.BlockingTimeout,
-		MessageWait:     c.MessageWait,
-		CORSOrigins:     c.CORSOrigins,
-		TrustedProxies:  c.TrustedProxies,
-		StopGrace:       blockingGrace,
-		Logger:          c.Logger,
+		Card: c.Card, Security: c.Security, Requests: c.Requests, StopGrace: blockingGrace, Logger: c.Logger,
+		Codecs: []rpc.Codec{v03.Codec{Bindu: p.Dialect == "bindu"}, v10.Codec{Tenant: p.Tenant, Errors100: p.HTTPErrors == "1.0.0"}},
 	}
 }
 
 // webhook returns the settings of the delivery to webhooks.
-func (c *Config) webhook(policy safehttp.Policy) webhook.Config {
-	w := &c.Webhooks
+func (c *Config) webhook() webhook.Config {
 	return webhook.Config{
-		NewID: newID, Policy: policy, UserAgent: w.userAgent(), Logger: c.Logger, URL: c.URL,
-		Global: webhook.Global{URL: w.URL, Token: w.Token, Secret: w.Secret}, Keys: w.Keys, Format: w.Format,
-		PerTask: w.PerTask, PerMinute: w.PerMinute, InFlight: w.InFlight, PerEndpoint: w.PerEndpoint, PerOwner: w.PerOwner,
-		Timeout: w.Timeout, Lease: w.Lease,
+		Settings: c.Webhooks, NewID: newID, Logger: c.Logger, URL: c.Card.URL,
 		KeepAttempts: webhookRetention(c.Retention.Age(engine.RetainAttempts)), KeepDead: webhookRetention(c.Retention.Age(engine.RetainDeadLetters)),
 	}
 }
@@ -205,29 +167,14 @@ func webhookRetention(age time.Duration) time.Duration {
 	return age
 }
 
-// policy returns the addresses to which URLs of clients may lead: public ones, nets and hosts, which are
-// fields of the given struct of Config. It adds their problems to e.
-func (w *Webhooks) policy(e *config.Error, of string, nets, hosts []string) safehttp.Policy {
-	parse := func(field string, params safehttp.PolicyParams) safehttp.Policy {
-		policy, err := safehttp.ParsePolicy(params)
-		if e != nil && (of == "Webhooks" || !strings.HasPrefix(field, "Webhooks")) {
-			e.Add(field, err)
-		}
-		return policy
-	}
-	return safehttp.Policy{
-		AllowNets:    parse(of+".AllowNets", safehttp.PolicyParams{AllowNets: nets}).AllowNets,
-		AllowHosts:   parse(of+".AllowHosts", safehttp.PolicyParams{AllowHosts: hosts}).AllowHosts,
-		NAT64:        parse("Webhooks.NAT64", safehttp.PolicyParams{NAT64: w.NAT64}).NAT64,
-		RequireHTTPS: w.RequireHTTPS,
-	}
-}
-
-// proxy returns the egress proxy, nil if there is none or its URL is not valid.
-func (w *Webhooks) proxy() *url.URL {
-	u, err := url.Parse(w.EgressProxy)
-	if err != nil || w.EgressProxy == "" {
-		return nil
-	}
-	return u
+// fetchPolicy returns the addresses of files that may be fetched. It adds the problems of the settings of
+// Fetch to e.
+func (c *Config) fetchPolicy(e *config.Error) safehttp.Policy {
+	nets, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: c.Fetch.AllowNets})
+	e.Add("Fetch.AllowNets", err)
+	hosts, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowHosts: c.Fetch.AllowHosts})
+	e.Add("Fetch.AllowHosts", err)
+	policy, _ := safehttp.ParsePolicy(safehttp.PolicyParams{NAT64: c.Webhooks.NAT64, RequireHTTPS: c.Webhooks.RequireHTTPS}) // webhook.Config.Check reports its problems
+	policy.AllowNets, policy.AllowHosts = nets.AllowNets, hosts.AllowHosts
+	return policy
 }

@@ -26,7 +26,7 @@
 //
 // # Concurrency
 //
-// Up to [Config.Concurrency] handlers run at once. A task never runs more than once at the
+// Up to [engine.Turns.Concurrency] handlers run at once. A task never runs more than once at the
 // same time. A panic in a handler fails its task and does not affect the process.
 //
 // # Errors

@@ -19,6 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/rpc"
+	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 func shout(ctx context.Context, t *holdfast.Turn) error {
@@ -98,7 +100,7 @@ func ExampleConfig_interceptors() {
 		}
 	}
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "shouter", Store: inmem.New(), Interceptors: []rpc.Interceptor{count},
+		Name: "shouter", Store: inmem.New(), Requests: server.Requests{Interceptors: []rpc.Interceptor{count}},
 	}, holdfast.HandlerFunc(shout))
 	if err != nil {
 		log.Fatal(err)
@@ -251,7 +253,7 @@ func ExampleWebhooks() {
 	}))
 	agent, err := holdfast.New(holdfast.Config{
 		Name: "shouter", Store: inmem.New(),
-		Webhooks: holdfast.Webhooks{AllowHosts: []string{receiver.Listener.Addr().String()}},
+		Webhooks: webhook.Settings{AllowHosts: []string{receiver.Listener.Addr().String()}},
 	}, holdfast.HandlerFunc(shout))
 	if err != nil {
 		log.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/config"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/safehttp"
 )
@@ -34,37 +35,40 @@ type fileReader struct {
 // newFileReader returns a fileReader. It logs a warning if addresses that are not public are allowed.
 // With tokens one owner may use half of the concurrent fetches.
 func newFileReader(cfg Config) (*fileReader, error) {
-	f, slots := &cfg.Files, int64(cfg.Files.Concurrency)
-	if cfg.Authenticator == nil {
+	f, slots := &cfg.Fetch, int64(cfg.Fetch.Concurrency)
+	if !cfg.authenticates() {
 		slots *= 2 // a budget gives one owner half of it
 	}
 	r := &fileReader{
-		limit: f.MaxBytes, timeout: f.Timeout, slots: memory.New(slots), header: http.Header{"User-Agent": {cfg.Webhooks.userAgent()}}, log: cfg.Logger,
+		limit: f.MaxBytes, timeout: f.Timeout, slots: memory.New(slots), header: http.Header{"User-Agent": {cfg.Webhooks.UserAgent}}, log: cfg.Logger,
 	}
 	if f.Off {
 		return r, nil
 	}
-	policy := cfg.Webhooks.policy(nil, "", f.AllowNets, f.AllowHosts)
+	policy := cfg.fetchPolicy(new(config.Error)) // the settings are valid
 	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
 		cfg.Logger.Warn("files may be read from addresses that are not public: their content may reach everyone who can send a message",
 			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
 	}
-	var err error
-	r.client, err = safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: cfg.Webhooks.proxy(), Timeout: f.Timeout, MaxConnsPerHost: maxFilesPerHost})
+	proxy, err := safehttp.ParseProxy(cfg.Webhooks.EgressProxy)
+	if err != nil {
+		return nil, err
+	}
+	r.client, err = safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: f.Timeout, MaxConnsPerHost: maxFilesPerHost})
 	return r, err
 }
 
 // ReadFile returns the content of a file and its media type, which may be "". The content is
 // part of the message, or the agent stored it because it has more than 64 KiB, or ReadFile
-// fetches it from the file's URI, as [Config.Files] configures. [Turn.OpenFile] reads a file
+// fetches it from the file's URI, as [Config.Fetch] configures. [Turn.OpenFile] reads a file
 // in constant memory. Only hosts on the public internet can be reached, and redirects are not
 // followed. Every call fetches again: use [Step] if later attempts must see the same content.
 // Use [a2a.File.Info] for the name.
 //
 // The text of the error is meant for the client. Its code is one of:
 //   - [a2a.CodeInvalid]: the URI is not allowed or does not name a file
-//   - [a2a.CodeTooLarge]: the file exceeds [Files.MaxBytes]
-//   - [a2a.CodeUnsupported]: [Files.Off] is set
+//   - [a2a.CodeTooLarge]: the file exceeds [Fetch.MaxBytes]
+//   - [a2a.CodeUnsupported]: [Fetch.Off] is set
 //   - [a2a.CodeUnavailable]: a temporary failure, also marked with [Retry]
 //   - [a2a.CodeExhausted]: there is no free memory for the file, see [Turn.Reserve]
 //

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/server"
@@ -63,26 +64,26 @@ var reader = holdfast.HandlerFunc(func(ctx context.Context, t *holdfast.Turn) er
 	return t.Reply(mimeType + ": " + string(data))
 })
 
-func sendFile(t *testing.T, f a2a.File, files holdfast.Files) holdfasttest.Task {
+func sendFile(t *testing.T, f a2a.File, files holdfast.Fetch) holdfasttest.Task {
 	t.Helper()
-	r := holdfasttest.New(t, reader, holdfast.Config{InputModes: []string{"*/*"}, Files: files, RetryDelay: time.Millisecond, MaxAttempts: 3})
+	r := holdfasttest.New(t, reader, holdfast.Config{Card: a2a.AgentCard{DefaultInputModes: []string{"*/*"}}, Fetch: files, Turns: engine.Turns{RetryDelay: time.Millisecond, MaxAttempts: 3}})
 	return r.SendMessage(holdfasttest.Message(a2a.FilePart{File: f}))
 }
 
 func TestReadFile(t *testing.T) {
 	t.Parallel()
 	url, host, _ := newFileHost(t)
-	allowed := holdfast.Files{AllowHosts: []string{host}}
+	allowed := holdfast.Fetch{AllowHosts: []string{host}}
 	for _, tt := range []struct {
 		name  string
 		file  a2a.File
-		files holdfast.Files
+		files holdfast.Fetch
 		want  string
 	}{
-		{"inline", a2a.FileWithBytes{MimeType: "text/csv", Bytes: []byte("a,b")}, holdfast.Files{Off: true}, "text/csv: a,b"},
+		{"inline", a2a.FileWithBytes{MimeType: "text/csv", Bytes: []byte("a,b")}, holdfast.Fetch{Off: true}, "text/csv: a,b"},
 		{"by URI", a2a.FileWithURI{URI: url + "/a.txt"}, allowed, "text/plain; charset=utf-8: 0123456789"},
 		{"by URI with a type", a2a.FileWithURI{URI: url + "/a.txt", MimeType: "text/csv"}, allowed, "text/csv: 0123456789"},
-		{"of the maximum size", a2a.FileWithURI{URI: url + "/a.txt"}, holdfast.Files{AllowNets: []string{"127.0.0.0/8"}, MaxBytes: 10}, "text/plain; charset=utf-8: 0123456789"},
+		{"of the maximum size", a2a.FileWithURI{URI: url + "/a.txt"}, holdfast.Fetch{AllowNets: []string{"127.0.0.0/8"}, MaxBytes: 10}, "text/plain; charset=utf-8: 0123456789"},
 	} {
 		if task := sendFile(t, tt.file, tt.files); task.State != a2a.StateCompleted || task.Message != tt.want {
 			t.Errorf("%s = %s %q, want completed %q", tt.name, task.State, task.Message, tt.want)
@@ -93,18 +94,18 @@ func TestReadFile(t *testing.T) {
 func TestReadFileRejects(t *testing.T) {
 	t.Parallel()
 	url, host, requests := newFileHost(t)
-	allowed := holdfast.Files{AllowHosts: []string{host}}
+	allowed := holdfast.Fetch{AllowHosts: []string{host}}
 	for _, tt := range []struct {
 		name, uri string
-		files     holdfast.Files
+		files     holdfast.Fetch
 		want      string
 		requests  int64
 	}{
-		{"not public", url + "/a.txt", holdfast.Files{}, `invalid_params: URI rejected: host "127.0.0.1" is not allowed`, 0},
-		{"cloud metadata", "http://169.254.169.254/latest/", holdfast.Files{AllowNets: []string{"169.254.0.0/16"}}, `invalid_params: URI rejected: host "169.254.169.254" is not allowed`, 0},
+		{"not public", url + "/a.txt", holdfast.Fetch{}, `invalid_params: URI rejected: host "127.0.0.1" is not allowed`, 0},
+		{"cloud metadata", "http://169.254.169.254/latest/", holdfast.Fetch{AllowNets: []string{"169.254.0.0/16"}}, `invalid_params: URI rejected: host "169.254.169.254" is not allowed`, 0},
 		{"another scheme", "file:///etc/passwd", allowed, "invalid_params: URI rejected: scheme must be https or http", 0},
-		{"off", url + "/a.txt", holdfast.Files{Off: true, AllowHosts: []string{host}}, "unsupported_operation: fetching files by URI is disabled; send the bytes inline", 0},
-		{"too large", url + "/a.txt", holdfast.Files{AllowHosts: []string{host}, MaxBytes: 9}, "too_large: file exceeds the limit of 9 bytes", 1},
+		{"off", url + "/a.txt", holdfast.Fetch{Off: true, AllowHosts: []string{host}}, "unsupported_operation: fetching files by URI is disabled; send the bytes inline", 0},
+		{"too large", url + "/a.txt", holdfast.Fetch{AllowHosts: []string{host}, MaxBytes: 9}, "too_large: file exceeds the limit of 9 bytes", 1},
 		{"redirect", url + "/moved", allowed, "invalid_params: URI returned status 302; redirects are not followed", 1},
 		{"gone", url + "/gone", allowed, "invalid_params: URI returned status 410", 1},
 	} {
@@ -130,7 +131,7 @@ func TestReadFileRetriesTemporaryErrors(t *testing.T) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	allowed := holdfast.Files{AllowHosts: []string{host, closed}, Timeout: 300 * time.Millisecond}
+	allowed := holdfast.Fetch{AllowHosts: []string{host, closed}, Timeout: 300 * time.Millisecond}
 	for _, tt := range []struct {
 		name, uri, want string
 	}{
@@ -153,12 +154,12 @@ func TestFilesConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := holdfast.New(holdfast.Config{
 		Name: "a", DataDir: t.TempDir(),
-		Files: holdfast.Files{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second, Concurrency: -1},
+		Fetch: holdfast.Fetch{AllowNets: []string{"10.0.0.0/99"}, AllowHosts: []string{"noport"}, MaxBytes: -1, Timeout: -time.Second, Concurrency: -1},
 	}, reader)
 	if err == nil {
 		t.Fatal("New() = nil, want an error")
 	}
-	for _, want := range []string{"Files.AllowNets: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Concurrency is -1", "Timeout is -1s"} {
+	for _, want := range []string{"Fetch.AllowNets: ", `allowed network "10.0.0.0/99"`, `allowed host "noport"`, "MaxBytes is -1", "Concurrency is -1", "Timeout is -1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %v, want %q in it", err, want)
 		}
@@ -189,7 +190,7 @@ func TestReadFileReservesMemoryOfTheOwner(t *testing.T) {
 		}
 		return turn.Reply(fmt.Sprint(len(data)))
 	})
-	r := holdfasttest.New(t, handler, holdfast.Config{Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20})
+	r := holdfasttest.New(t, handler, holdfast.Config{Fetch: holdfast.Fetch{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20})
 	message := func(text string) a2a.Message {
 		return holdfasttest.Message(a2a.TextPart{Text: text}, a2a.FilePart{File: a2a.FileWithURI{URI: s.URL}})
 	}
@@ -229,7 +230,7 @@ func TestTurnsThatWaitForEachOthersMemoryComplete(t *testing.T) {
 		}
 		return turn.Reply("read")
 	})
-	r := holdfasttest.New(t, handler, holdfast.Config{Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20, MaxAttempts: 1})
+	r := holdfasttest.New(t, handler, holdfast.Config{Fetch: holdfast.Fetch{AllowHosts: []string{s.Listener.Addr().String()}}, Memory: 64 << 20, Turns: engine.Turns{MaxAttempts: 1}})
 	file := a2a.FilePart{File: a2a.FileWithURI{URI: s.URL}}
 	var group sync.WaitGroup
 	for range turns {
@@ -258,7 +259,7 @@ func TestFileFetchesAreLimitedPerOwner(t *testing.T) {
 	}))
 	defer s.Close()
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "a", DataDir: t.TempDir(), Files: holdfast.Files{AllowHosts: []string{s.Listener.Addr().String()}, Concurrency: 4},
+		Name: "a", DataDir: t.TempDir(), Fetch: holdfast.Fetch{AllowHosts: []string{s.Listener.Addr().String()}, Concurrency: 4},
 		Tokens: []server.Token{{Token: "a", Principal: a2a.Principal{ID: "alice"}}, {Token: "b", Principal: a2a.Principal{ID: "bob"}}},
 	}, reader)
 	if err != nil {

@@ -32,7 +32,7 @@ func (f HandlerFunc) Handle(ctx context.Context, t *Turn) error { return f(ctx, 
 var (
 	// ErrCanceled: a client canceled the task.
 	ErrCanceled = engine.ErrCanceled
-	// ErrTimeout: the turn ran longer than [Config.TaskTimeout].
+	// ErrTimeout: the turn ran longer than [engine.Turns.Timeout].
 	ErrTimeout = engine.ErrTimeout
 	// ErrStopping: the process stops. The turn will run again.
 	ErrStopping = engine.ErrStopping
@@ -45,7 +45,7 @@ var (
 var ErrEnded = engine.ErrEnded
 
 // Retry marks an error as temporary. The turn runs again after a delay that grows with each
-// attempt. After [Config.MaxAttempts] attempts the task fails. Retry(nil) is nil.
+// attempt. After [engine.Turns.MaxAttempts] attempts the task fails. Retry(nil) is nil.
 func Retry(err error) error { return engine.Retry(err) }
 
 // Step runs fn and stores its result. A later attempt of the turn returns the stored result
@@ -239,7 +239,7 @@ func (t *Turn) Reply(text string, more ...a2a.Part) error {
 // answers that need no task, such as: return t.Say("Hello!"). The client gets the message alone if
 // its message started the task, it waits for the answer, it registered no webhook, and the
 // handler reported nothing else, such as a status or an artifact. A stream also requires
-// [Config.MessageWait]. Otherwise, Say is like [Turn.Reply]. The task is stored in any case: a
+// [server.Requests.MessageWait]. Otherwise, Say is like [Turn.Reply]. The task is stored in any case: a
 // repeated request gets the same message, and clients can list and read the task.
 func (t *Turn) Say(text string, more ...a2a.Part) error {
 	return t.turn.Say(parts(text, more)...)

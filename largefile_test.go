@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // random returns a reader of n bytes that are the same for the same seed.
@@ -169,7 +170,7 @@ func TestTurnsReadStoredFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, c := serveFiles(t, holdfast.Config{InputModes: []string{"*/*"}}, func(ctx context.Context, t *holdfast.Turn) error {
+	_, c := serveFiles(t, holdfast.Config{Card: a2a.AgentCard{DefaultInputModes: []string{"*/*"}}}, func(ctx context.Context, t *holdfast.Turn) error {
 		if t.Number() == 1 {
 			data, kind, err := t.ReadFile(ctx, t.Files()[0].File)
 			if err != nil || kind != "image/png" || !bytes.Equal(data, whole) {
@@ -262,7 +263,7 @@ func TestWebhooksReceiveFilesAndLinks(t *testing.T) {
 				}
 			}))
 			t.Cleanup(receiver.Close)
-			base, c := serveFiles(t, holdfast.Config{Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}, Format: format}}, func(ctx context.Context, t *holdfast.Turn) error {
+			base, c := serveFiles(t, holdfast.Config{Webhooks: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}, Format: format}}, func(ctx context.Context, t *holdfast.Turn) error {
 				w := t.Artifact("a")
 				for i, n := range []int64{100_000, 2 << 20} {
 					if err := w.WriteFile(ctx, fmt.Sprint("f", i), "", random(byte(i), n)); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // recorder receives webhook requests and records "sequence state" of each event, by path.
@@ -86,7 +87,7 @@ func (r *recorder) wait(t *testing.T, path, event string) {
 func serveFrom(t *testing.T, dir string, off bool) (c *client.Client, stop func()) {
 	t.Helper()
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "a", DataDir: dir, Webhooks: holdfast.Webhooks{Off: off, AllowNets: []string{"127.0.0.0/8"}},
+		Name: "a", DataDir: dir, Webhooks: webhook.Settings{Off: off, AllowNets: []string{"127.0.0.0/8"}},
 	}, holdfast.HandlerFunc(func(_ context.Context, t *holdfast.Turn) error {
 		if t.Text() == "start" {
 			return t.RequireInput("And now?")

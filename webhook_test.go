@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // A task that ends while the agent stops still notifies its webhook.
@@ -40,7 +41,7 @@ func TestServeDeliversLastEventsBeforeItReturns(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	started, release := make(chan struct{}), make(chan struct{})
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "a", Store: inmem.New(), Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}},
+		Name: "a", Store: inmem.New(), Webhooks: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}},
 	}, holdfast.HandlerFunc(func(_ context.Context, t *holdfast.Turn) error {
 		close(started)
 		<-release
@@ -87,14 +88,14 @@ func TestServeDeliversLastEventsBeforeItReturns(t *testing.T) {
 
 func TestWebhookConfigErrorsNameTheField(t *testing.T) {
 	t.Parallel()
-	for want, w := range map[string]holdfast.Webhooks{
+	for want, w := range map[string]webhook.Settings{
 		"10.0.0.0/99": {AllowNets: []string{"10.0.0.0/99"}},
 		"nowhere":     {AllowHosts: []string{"nowhere"}},
 		"EgressProxy": {EgressProxy: "http://user:hunter2@\x7f/"},
 		"Keys[0]":     {Keys: [][]byte{[]byte("hunter2")}},
-		"Secret":      {URL: "https://example.com/", Secret: "hunter2"},
-		"URL":         {URL: "ftp://hunter2/"},
-		"Token":       {URL: "https://example.com/", Token: "hunter2\n"},
+		"Secret":      {Global: webhook.Global{URL: "https://example.com/", Secret: "hunter2"}},
+		"URL":         {Global: webhook.Global{URL: "ftp://hunter2/"}},
+		"Token":       {Global: webhook.Global{URL: "https://example.com/", Token: "hunter2\n"}},
 		"Timeout":     {Timeout: -1},
 		"UserAgent":   {UserAgent: "a/1\r\n"},
 	} {
@@ -111,7 +112,7 @@ func TestWebhookConfigErrorsNameTheField(t *testing.T) {
 func TestWebhooksCanBeOff(t *testing.T) {
 	t.Parallel()
 	for _, off := range []bool{false, true} {
-		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: holdfast.Webhooks{Off: off}}, holdfast.HandlerFunc(shout))
+		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: webhook.Settings{Off: off}}, holdfast.HandlerFunc(shout))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,12 +131,12 @@ func TestWebhookLeaseMustExceedTimeout(t *testing.T) {
 	t.Parallel()
 	handler := holdfast.HandlerFunc(func(context.Context, *holdfast.Turn) error { return nil })
 	for _, tt := range []struct {
-		webhooks holdfast.Webhooks
+		webhooks webhook.Settings
 		want     string
 	}{
-		{holdfast.Webhooks{Timeout: time.Minute}, ""},
-		{holdfast.Webhooks{Timeout: 2 * time.Second, Lease: 2 * time.Second}, ""},
-		{holdfast.Webhooks{Timeout: 15 * time.Second, Lease: 24 * time.Second}, "Lease is 24s, want 25s or more"},
+		{webhook.Settings{Timeout: time.Minute}, ""},
+		{webhook.Settings{Timeout: 2 * time.Second, Lease: 2 * time.Second}, ""},
+		{webhook.Settings{Timeout: 15 * time.Second, Lease: 24 * time.Second}, "Lease is 24s, want 25s or more"},
 	} {
 		agent, err := holdfast.New(holdfast.Config{Name: "a", Store: inmem.New(), Webhooks: tt.webhooks}, handler)
 		if agent != nil {
@@ -150,13 +151,13 @@ func TestWebhookLeaseMustExceedTimeout(t *testing.T) {
 func TestPrivateWebhookAddressesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		webhooks holdfast.Webhooks
+		webhooks webhook.Settings
 		want     string // text of the single warning, "" for none
 	}{
-		{holdfast.Webhooks{}, ""},
-		{holdfast.Webhooks{AllowNets: []string{"10.1.0.0/16"}}, `nets=[10.1.0.0/16] hosts=[]`},
-		{holdfast.Webhooks{AllowHosts: []string{"localhost:8888"}}, `nets=[] hosts=[localhost:8888]`},
-		{holdfast.Webhooks{AllowHosts: []string{"localhost:8888"}, Off: true}, ""},
+		{webhook.Settings{}, ""},
+		{webhook.Settings{AllowNets: []string{"10.1.0.0/16"}}, `nets=[10.1.0.0/16] hosts=[]`},
+		{webhook.Settings{AllowHosts: []string{"localhost:8888"}}, `nets=[] hosts=[localhost:8888]`},
+		{webhook.Settings{AllowHosts: []string{"localhost:8888"}, Off: true}, ""},
 	} {
 		var logged strings.Builder
 		agent, err := holdfast.New(holdfast.Config{

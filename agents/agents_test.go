@@ -24,10 +24,10 @@ func TestEveryAgentDescribesItselfAndAnswers(t *testing.T) {
 			}
 			var cfg holdfast.Config
 			agent.Describe(agents.Options{}, &cfg)
-			if cfg.Name == "" || cfg.Description == "" || len(cfg.Skills) == 0 || len(cfg.InputModes) == 0 || len(cfg.OutputModes) == 0 || agent.Summary == "" {
+			if cfg.Name == "" || cfg.Card.Description == "" || len(cfg.Card.Skills) == 0 || len(cfg.Card.DefaultInputModes) == 0 || len(cfg.Card.DefaultOutputModes) == 0 || agent.Summary == "" {
 				t.Errorf("Describe() = %+v, want everything filled in", cfg)
 			}
-			for _, s := range cfg.Skills {
+			for _, s := range cfg.Card.Skills {
 				if s.ID == "" || s.Name == "" || s.Description == "" || len(s.Tags) == 0 {
 					t.Errorf("skill = %+v, want everything filled in", s)
 				}

@@ -15,7 +15,7 @@ import (
 
 // cardFlags has the settings of the agent card.
 type cardFlags struct {
-	Tenant       string `field:"Tenant" placeholder:"NAME" envvar:"" group:"Card:" help:"Tenant that the agent card declares for A2A 1.0, for gateways that serve several agents at one address (default none)."`
+	Tenant       string `field:"Protocol.Tenant" placeholder:"NAME" envvar:"" group:"Card:" help:"Tenant that the agent card declares for A2A 1.0, for gateways that serve several agents at one address (default none)."`
 	CardKey      string `placeholder:"FILE" envvar:"" group:"Card:" help:"Private keys of the agent, a PEM file with Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first signs the agent card; /.well-known/jwks.json has the public keys of all. Replicas need the same file (default the card is not signed)."`
 	ExtendedCard string `placeholder:"FILE" envvar:"" group:"Card:" help:"Extended agent card for authenticated clients: a JSON file with skills that are added, and a description, iconUrl, documentationUrl and provider that replace those of the public card. It needs tokens (default none)."`
 }
@@ -31,7 +31,7 @@ func (f *cardFlags) readKeys(cfg *holdfast.Config) error {
 	}
 	text, err := os.ReadFile(f.CardKey)
 	if err == nil {
-		cfg.CardKeys, err = cardsig.ParsePrivateKeys(text)
+		cfg.Security.CardKeys, err = cardsig.ParsePrivateKeys(text)
 	}
 	if err != nil {
 		return fmt.Errorf("--card-key: %w", err)
@@ -50,7 +50,7 @@ func (f *cardFlags) extend(cfg *holdfast.Config) error {
 	case len(cfg.Tokens) == 0:
 		return errors.New("--extended-card needs --token or --tokens-file")
 	}
-	cfg.ExtendedCard = extended.of
+	cfg.Security.ExtendedCard = extended.of
 	return nil
 }
 

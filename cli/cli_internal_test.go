@@ -69,6 +69,35 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 	}
 }
 
+// A flag whose field is misspelled has no effect.
+func TestFlagsNameExistingFields(t *testing.T) {
+	t.Parallel()
+	a := newApp(Program{})
+	var g grammar
+	if _, err := a.parser(&g); err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, flag := range a.set.serveFlags {
+		at, field := configOf(flag)
+		if field == "" {
+			continue
+		}
+		named++
+		for name := range strings.SplitSeq(field, ".") {
+			f, ok := at.FieldByName(name)
+			if !ok {
+				t.Errorf("--%s sets %s: %s has no field %s", flag.Name, fieldOf(flag), at, name)
+				break
+			}
+			at = f.Type
+		}
+	}
+	if named < 50 {
+		t.Errorf("%d flags name a field, want at least 50", named)
+	}
+}
+
 // A command fails if it cannot write its output, for example to a full disk.
 func TestUnwrittenOutputIsAFailure(t *testing.T) {
 	t.Parallel()
@@ -204,7 +233,7 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
 	writeFile(t, file, "# who\n\n  file-secret = carol\nbad-secret\n")
-	c := serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1", "did-secret=x", "nothing", "=x", "x="}, TokensFile: file}
+	c := serveCmd{accessFlags: accessFlags{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1", "did-secret=x", "nothing", "=x", "x="}, TokensFile: file}}
 	_, err := c.tokens()
 	for _, want := range []string{"--token: entry 3 repeats a token", "--token: entry 4 is not of the form", "--token: entry 5", "--token: entry 6", "line 4 of " + file} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -216,7 +245,7 @@ func TestTokens(t *testing.T) {
 	}
 
 	writeFile(t, file, "file-secret=carol # of accounting\n  # nobody=x\n")
-	c = serveCmd{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1"}, TokensFile: file}
+	c = serveCmd{accessFlags: accessFlags{Tokens: []string{"YWxpY2U==alice", "did-secret=did:bindu:bob:1"}, TokensFile: file}}
 	tokens, err := c.tokens()
 	if err != nil || len(tokens) != 3 || tokens[0].Token != "YWxpY2U=" || tokens[0].Principal.ID != "alice" ||
 		tokens[1].Principal.ID != "did:bindu:bob:1" || tokens[2].Principal.ID != "carol" {
@@ -224,7 +253,7 @@ func TestTokens(t *testing.T) {
 	}
 
 	writeFile(t, file, "# none yet\n")
-	if _, err := (&serveCmd{TokensFile: file}).tokens(); err == nil {
+	if _, err := (&serveCmd{accessFlags: accessFlags{TokensFile: file}}).tokens(); err == nil {
 		t.Error("tokens() of an empty file = nil, want an error: no tokens would disable authentication")
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -112,6 +113,8 @@ func (c *configCmd) derive(a *app, s *storage, one *setting) {
 		one.Value = agentNames()[0]
 	case one.Name == "memory" && !isSet:
 		one.Value = memory.Default()
+	case one.Name == "read-cache" && !isSet:
+		one.Value = memory.ReadCache(memory.OfProcess(cmp.Or(int64(c.Memory), memory.Default())))
 	case one.Name == "storage" && !isSet:
 		if one.Value = s.kind; s.chosenBy != "" {
 			one.setDerived(s.chosenBy)

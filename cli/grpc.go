@@ -61,8 +61,8 @@ func (c *serveCmd) listenGRPC(ctx context.Context, a *app, cfg *holdfast.Config)
 	if err != nil {
 		return nil, err
 	}
-	if address := cmp.Or(c.grpc.URL, publicAddress(ln.Addr(), cfg.URL)); address != "" {
-		cfg.Interfaces = a.parts.GRPC.Interfaces(address)
+	if address := cmp.Or(c.grpc.URL, publicAddress(ln.Addr(), cfg.Card.URL)); address != "" {
+		cfg.Card.AdditionalInterfaces = a.parts.GRPC.Interfaces(address)
 	} else {
 		cfg.Logger.Warn("the agent card does not list the gRPC server: set --grpc-url, or listen on one address", "listening", ln.Addr().String())
 	}

@@ -21,20 +21,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/memory"
 )
 
-// serveCmd runs an agent server. It has many fields because each is a flag of the command; flags that
-// other commands have too are in embedded structs.
+// serveCmd runs an agent server.
 type serveCmd struct {
 	Addr string `placeholder:"HOST:PORT" envvar:"" help:"Listen address (default 127.0.0.1:3773, or $HOST and $PORT if set)."`
-	URL  string `field:"URL" placeholder:"URL" envvar:"" help:"Public URL in the agent card (default the address of the request)."`
+	URL  string `field:"Card.URL" placeholder:"URL" envvar:"" help:"Public URL in the agent card (default the address of the request)."`
 	Name string `placeholder:"NAME" envvar:"" help:"Agent name in the agent card (default the name of the agent)."`
 
-	Agent       string        `placeholder:"NAME" envvar:"" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
-	Remember    bool          `envvar:"" group:"Agent:" help:"The agent summarize keeps what it reads, and answers questions from it (docs/memory.md)."`
-	Exec        string        `field:"exec.CommandLine" placeholder:"COMMAND" envvar:"" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
-	ExecPlain   bool          `field:"exec.Plain" envvar:"" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
-	ExecTimeout time.Duration `field:"exec.Timeout" envvar:"" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`
-	ExecDir     string        `field:"exec.Dir" placeholder:"DIR" envvar:"" group:"Agent:" help:"Working directory of the program (default the current directory)."`
-	PageDelay   time.Duration `hidden:"" envvar:"" help:"Pause before each page that the summarizer reads, for demonstrations."`
+	agentFlags
 
 	// Transports has grpc if the program has gRPC.
 	Transports kong.Plugins `embed:"" group:"gRPC:"`
@@ -46,50 +39,67 @@ type serveCmd struct {
 	storageFlags
 	RunMigrationsOnStartup bool `field:"postgres.Migrate" envvar:"" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Apply pending migrations at startup. Otherwise serve rejects an outdated schema; run holdfast migrate up."`
 
+	accessFlags
+	requestFlags
+	cardFlags
+	webhookFlags
+	fileFlags
+	workFlags
+	logFlags
+}
+
+// agentFlags choose the agent.
+type agentFlags struct {
+	Agent       string        `placeholder:"NAME" envvar:"" group:"Agent:" help:"Built-in agent: summarize, conformance or echo (default summarize)."`
+	Remember    bool          `envvar:"" group:"Agent:" help:"The agent summarize keeps what it reads, and answers questions from it (docs/memory.md)."`
+	Exec        string        `field:"exec.CommandLine" placeholder:"COMMAND" envvar:"" group:"Agent:" help:"Program that implements the agent. It is started for each turn and uses JSON lines on stdin and stdout (docs/exec.md). No shell interprets the command."`
+	ExecPlain   bool          `field:"exec.Plain" envvar:"" group:"Agent:" help:"The program does not use JSON lines: it reads the message text from stdin and prints the answer."`
+	ExecTimeout time.Duration `field:"exec.Timeout" envvar:"" group:"Agent:" help:"Maximum duration of one execution of the program (default --task-timeout)."`
+	ExecDir     string        `field:"exec.Dir" placeholder:"DIR" envvar:"" group:"Agent:" help:"Working directory of the program (default the current directory)."`
+	PageDelay   time.Duration `hidden:"" envvar:"" help:"Pause before each page that the summarizer reads, for demonstrations."`
+}
+
+// accessFlags determine who can call the agent.
+type accessFlags struct {
 	Tokens      []string `name:"token" secret:"" placeholder:"TOKEN=PRINCIPAL" envvar:"HOLDFAST_TOKENS" group:"Access:" help:"Bearer token and its principal. Repeatable, or separated by commas. Without tokens every client has access, as the same owner."`
 	TokensFile  string   `placeholder:"FILE" envvar:"" group:"Access:" help:"File with tokens, one TOKEN=PRINCIPAL per line; # starts a comment. SIGHUP reloads it."`
 	TLSCert     string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
 	TLSKey      string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
-	CORSOrigins []string `field:"CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
-	Proxies     []string `field:"TrustedProxies" name:"trusted-proxies" placeholder:"CIDR" envvar:"" group:"Access:" help:"Network or address of a proxy that sets X-Forwarded-Proto, -Host and -Prefix: without --url, the agent card has the address that they name. Repeatable (default none)."`
-	Streaming   bool     `field:"!StreamingOff" negatable:"" default:"true" envvar:"" group:"Access:" help:"Serve streams (default on). With --no-streaming, streaming methods are rejected and the agent card declares no streaming."`
-	MaxBody     size     `field:"MaxBodyBytes" envvar:"" group:"Access:" help:"Maximum request body size."`
-	MaxLists    int      `field:"MaxLists" envvar:"" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner."`
-	MaxStreams  int      `field:"MaxStreams" envvar:"" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner."`
-	MaxBatch    size     `field:"MaxBatchBytes" envvar:"" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error."`
+	CORSOrigins []string `field:"Security.CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	Proxies     []string `field:"Security.TrustedProxies" name:"trusted-proxies" placeholder:"CIDR" envvar:"" group:"Access:" help:"Network or address of a proxy that sets X-Forwarded-Proto, -Host and -Prefix: without --url, the agent card has the address that they name. Repeatable (default none)."`
+}
 
-	Dialect string `field:"Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
+// requestFlags determine how requests are served.
+type requestFlags struct {
+	Streaming  bool   `field:"!Requests.StreamingOff" negatable:"" default:"true" envvar:"" group:"Access:" help:"Serve streams (default on). With --no-streaming, streaming methods are rejected and the agent card declares no streaming."`
+	MaxBody    size   `field:"Requests.MaxBodyBytes" envvar:"" group:"Access:" help:"Maximum request body size."`
+	MaxLists   int    `field:"Requests.MaxLists" envvar:"" group:"Access:" help:"Maximum number of lists that are read from the store concurrently, 2 or more; half of it for one owner."`
+	MaxStreams int    `field:"Requests.MaxStreams" envvar:"" group:"Access:" help:"Maximum number of open streams; with tokens, half of it for one owner."`
+	MaxBatch   size   `field:"Requests.MaxBatchBytes" envvar:"" group:"Access:" help:"Maximum total size of the responses of a batch; items beyond it return an error."`
+	Dialect    string `field:"Protocol.Dialect" placeholder:"NAME" envvar:"" default:"a2a" enum:"a2a,bindu" group:"Access:" help:"JSON codec of responses: a2a (as in the specification) or bindu (results in snake_case, for clients of Bindu agents). Requests may use either."`
+	HTTPErrors string `field:"Protocol.HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the statuses of errors over HTTP+JSON and gRPC: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
+	JSONErrors bool   `field:"Requests.JSONErrors" name:"json-errors" envvar:"" group:"Access:" help:"Return the error of a streaming method over JSON-RPC as JSON, not as an event, also to clients that accept only events. The official kit for A2A 1.0 requires it; the official client in Go cannot read it."`
+}
 
-	HTTPErrors string `field:"HTTPErrors" name:"http-errors" placeholder:"VERSION" envvar:"" default:"1.0.1" enum:"1.0.1,1.0.0" group:"Access:" help:"Patch version of A2A 1.0 that determines the statuses of errors over HTTP+JSON and gRPC: 1.0.1, or 1.0.0 (409 for a task that cannot be canceled, 415 for a media type, 502 for an invalid response of an agent)."`
+// workFlags limit tasks and what is kept of them.
+type workFlags struct {
+	MaxTask           size          `field:"Limits.TaskBytes" envvar:"" group:"Work:" help:"Maximum content size of a task: messages, artifacts and their replaced versions. At most a third of one owner's share of --memory."`
+	MaxContext        size          `field:"Limits.ContextBytes" envvar:"" group:"Work:" help:"Maximum content size of all tasks of a context."`
+	Memory            size          `field:"Memory" envvar:"" group:"Work:" help:"Memory that the process may use. Half of it is for large content: requests, responses, tasks, webhook bodies and files; one owner gets at most half of that half (default three quarters of the cgroup limit or of the machine's memory)."`
+	Concurrency       int           `field:"Turns.Concurrency" envvar:"" group:"Work:" help:"Maximum number of tasks that run concurrently."`
+	ReservedTurns     int           `field:"Turns.Reserved" envvar:"" default:"-1" group:"Work:" help:"Part of --concurrency that is reserved for owners with few running tasks, fewer than an eighth of this number. 0 is none, -1 is a quarter of --concurrency with tokens, else none."`
+	MaxQueued         int           `field:"Limits.Queued" envvar:"" group:"Work:" help:"Maximum number of waiting tasks; above it new tasks are rejected."`
+	MaxQueuedPerOwner int           `field:"Limits.QueuedPerOwner" envvar:"" group:"Work:" help:"Maximum number of waiting tasks of one owner; it falls as the queue fills, so that several owners cannot fill it together (default half of --max-queued with tokens, else all)."`
+	ReadCache         size          `field:"Requests.ReadCacheBytes" envvar:"" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
+	TaskTimeout       time.Duration `field:"Turns.Timeout" envvar:"" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit."`
+	MaxAttempts       int           `field:"Turns.MaxAttempts" envvar:"" group:"Work:" help:"Maximum number of attempts of a turn; then its task fails."`
+	Lease             time.Duration `field:"Turns.Lease" envvar:"" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it."`
+	StopGrace         time.Duration `field:"StopGrace" envvar:"" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start."`
+	Retention         []string      `placeholder:"KIND=AGE" envvar:"" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, state (of sessions, and boards), transcripts, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
+}
 
-	JSONErrors bool `field:"JSONErrors" name:"json-errors" envvar:"" group:"Access:" help:"Return the error of a streaming method over JSON-RPC as JSON, not as an event, also to clients that accept only events. The official kit for A2A 1.0 requires it; the official client in Go cannot read it."`
-
-	cardFlags
-
-	webhookFlags
-
-	fileFlags
-
-	MaxTask     size `field:"Limits.TaskBytes" envvar:"" group:"Work:" help:"Maximum content size of a task: messages, artifacts and their replaced versions. At most a third of one owner's share of --memory."`
-	MaxContext  size `field:"Limits.ContextBytes" envvar:"" group:"Work:" help:"Maximum content size of all tasks of a context."`
-	Memory      size `field:"Memory" envvar:"" group:"Work:" help:"Memory that the process may use. Half of it is for large content: requests, responses, tasks, webhook bodies and files; one owner gets at most half of that half (default three quarters of the cgroup limit or of the machine's memory)."`
-	Concurrency int  `field:"Concurrency" envvar:"" group:"Work:" help:"Maximum number of tasks that run concurrently."`
-
-	ReservedTurns int `field:"ReservedTurns" envvar:"" default:"-1" group:"Work:" help:"Part of --concurrency that is reserved for owners with few running tasks, fewer than an eighth of this number. 0 is none, -1 is a quarter of --concurrency with tokens, else none."`
-
-	MaxQueued int `field:"Limits.Queued" envvar:"" group:"Work:" help:"Maximum number of waiting tasks; above it new tasks are rejected."`
-
-	MaxQueuedPerOwner int `field:"Limits.QueuedPerOwner" envvar:"" group:"Work:" help:"Maximum number of waiting tasks of one owner; it falls as the queue fills, so that several owners cannot fill it together (default half of --max-queued with tokens, else all)."`
-
-	ReadCache size `field:"ReadCacheBytes" envvar:"" group:"Work:" help:"Size of the cache of encoded responses of finished tasks (default 32MiB, at most 1/16 of --memory)."`
-
-	TaskTimeout time.Duration `field:"TaskTimeout" envvar:"" group:"Work:" help:"Maximum duration of a turn of a task; 0 is no limit."`
-	MaxAttempts int           `field:"MaxAttempts" envvar:"" group:"Work:" help:"Maximum number of attempts of a turn; then its task fails."`
-	Lease       time.Duration `field:"Lease" envvar:"" group:"Work:" help:"Time that a process may hold a task without renewing its lease; after that another process may claim it."`
-	StopGrace   time.Duration `field:"StopGrace" envvar:"" group:"Work:" help:"Maximum time that running tasks may take to finish when the server stops; the others run again at the next start."`
-
-	Retention []string `placeholder:"KIND=AGE" envvar:"" group:"Work:" help:"Age at which data is removed, such as completed=90d,failed=365d,idempotency=7d. KIND is a final task state, tasks (all final states without their own age), contexts (without tasks), described-contexts (without tasks, but created or changed by a client), idempotency, state (of sessions, and boards), transcripts, attempts or dead-letters (of webhooks). AGE is in days (90d), a duration (36h), or 0 for never (default never for tasks and described-contexts, 30d for the rest)."`
-
+// logFlags configure the log.
+type logFlags struct {
 	LogLevel  string `placeholder:"LEVEL" envvar:"" default:"info" enum:"debug,info,warn,error" group:"Log:" help:"Log level: debug (every request), info, warn or error."`
 	LogFormat string `placeholder:"FORMAT" envvar:"" default:"text" enum:"text,json" group:"Log:" help:"Log format on stderr: text or json."`
 }
@@ -129,7 +139,7 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error
 		r.cfg.Name = c.Name
 	}
 	r.cfg.Name = cmp.Or(r.cfg.Name, "unknown")
-	r.cfg.Version, r.cfg.Webhooks.UserAgent, r.cfg.Logger = readBuild().Version, userAgent(), log
+	r.cfg.Card.Version, r.cfg.Webhooks.UserAgent, r.cfg.Logger = readBuild().Version, userAgent(), log
 	r.cfg.Retention, err = engine.ParseRetention(strings.Join(c.Retention, ","))
 	if err != nil {
 		r.cfg.Retention = nil

@@ -14,10 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agents/execagent"
 	"github.com/holdfast-dev/holdfast/backend/postgres/age"
-	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/internal/config"
-	"github.com/holdfast-dev/holdfast/server"
-	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // A flag describes a setting by its tags:
@@ -32,32 +29,33 @@ import (
 //	secret   its value is masked; "all" masks a URL completely
 
 // configTypes are the types of the configurations by the prefix of their fields in the tag field. The first
-// type that describes the field counts.
+// prefix that fits counts.
 var configTypes = []struct {
 	prefix string
-	types  []reflect.Type
+	config reflect.Type
 }{
-	{"postgres.", []reflect.Type{reflect.TypeOf(storage{}.cfg)}},
-	{"age.", []reflect.Type{reflect.TypeFor[age.Config]()}},
-	{"exec.", []reflect.Type{reflect.TypeFor[execagent.Config]()}},
-	{"Webhooks.", []reflect.Type{reflect.TypeFor[holdfast.Webhooks](), reflect.TypeFor[webhook.Config]()}},
-	{"", []reflect.Type{reflect.TypeFor[holdfast.Config](), reflect.TypeFor[engine.Config](), reflect.TypeFor[server.Config]()}},
+	{"postgres.", reflect.TypeOf(storage{}.cfg)},
+	{"age.", reflect.TypeFor[age.Config]()},
+	{"exec.", reflect.TypeFor[execagent.Config]()},
+	{"", reflect.TypeFor[holdfast.Config]()},
 }
 
 // fieldOf returns the field of a configuration that a flag sets, "" if none.
 func fieldOf(flag *kong.Flag) string { return strings.TrimPrefix(flag.Tag.Get("field"), "!") }
 
-// describe returns default and bounds of a flag.
-func describe(flag *kong.Flag) (tag config.Tag) {
-	field := fieldOf(flag)
+// configOf returns the type of the configuration that has the field of a flag, and the field without the prefix.
+func configOf(flag *kong.Flag) (of reflect.Type, field string) {
 	for _, c := range configTypes {
-		rest, ok := strings.CutPrefix(field, c.prefix)
-		for _, t := range c.types {
-			if ok && tag == (config.Tag{}) {
-				tag = config.Lookup(t, rest)
-			}
+		if rest, ok := strings.CutPrefix(fieldOf(flag), c.prefix); ok {
+			return c.config, rest
 		}
 	}
+	return nil, ""
+}
+
+// describe returns default and bounds of a flag.
+func describe(flag *kong.Flag) (tag config.Tag) {
+	tag = config.Lookup(configOf(flag))
 	if flag.Tag.Has("min") {
 		tag.Min, tag.Max = flag.Tag.Get("min"), flag.Tag.Get("max")
 	}

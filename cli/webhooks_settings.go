@@ -28,10 +28,10 @@ type egressFlags struct {
 // webhookFlags has the settings of webhooks.
 type webhookFlags struct {
 	Webhooks     bool   `field:"!Webhooks.Off" negatable:"" default:"true" envvar:"" group:"Webhooks:" help:"Accept and deliver webhooks (default on). With --no-webhooks, webhooks are rejected and nothing is sent."`
-	WebhookURL   string `field:"Webhooks.URL" secret:"" placeholder:"URL" envvar:"" also:"WEBHOOK_URL" group:"Webhooks:" help:"Global webhook: receives the events of every task that has no webhook of its own."`
-	WebhookToken string `field:"Webhooks.Token" secret:"all" placeholder:"TOKEN" envvar:"" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent in X-A2A-Notification-Token, with format event also as bearer token. Prefer the variable: other users can see command lines."`
+	WebhookURL   string `field:"Webhooks.Global.URL" secret:"" placeholder:"URL" envvar:"" also:"WEBHOOK_URL" group:"Webhooks:" help:"Global webhook: receives the events of every task that has no webhook of its own."`
+	WebhookToken string `field:"Webhooks.Global.Token" secret:"all" placeholder:"TOKEN" envvar:"" also:"WEBHOOK_TOKEN" group:"Webhooks:" help:"Token for --webhook-url, sent in X-A2A-Notification-Token, with format event also as bearer token. Prefer the variable: other users can see command lines."`
 
-	WebhookSecret string `field:"Webhooks.Secret" secret:"all" placeholder:"SECRET" envvar:"" also:"WEBHOOK_SECRET" group:"Webhooks:" help:"Secret that signs requests to --webhook-url: whsec_ and the base64 of 24 to 64 bytes (default no signature)."`
+	WebhookSecret string `field:"Webhooks.Global.Secret" secret:"all" placeholder:"SECRET" envvar:"" also:"WEBHOOK_SECRET" group:"Webhooks:" help:"Secret that signs requests to --webhook-url: whsec_ and the base64 of 24 to 64 bytes (default no signature)."`
 
 	WebhookFormat a2a.PayloadFormat `field:"Webhooks.Format" placeholder:"FORMAT" envvar:"" default:"event" enum:"event,task,stream-response" group:"Webhooks:" help:"Format of requests to webhooks that name none, and to --webhook-url: event, task (as in A2A 0.3) or stream-response (as in A2A 1.0). Webhooks registered by A2A 1.0 get stream-response."`
 
@@ -41,23 +41,23 @@ type webhookFlags struct {
 	SecretKeysFile string   `name:"webhook-encryption-keys-file" contains:"Webhooks.Keys" placeholder:"FILE" envvar:"" also:"PUSH_SECRET_KEYS_FILE" group:"Webhooks:" help:"File with encryption keys, one per line, newest first; # starts a comment."`
 
 	WebhookTimeout time.Duration `field:"Webhooks.Timeout" min:"100ms" max:"2m" envvar:"" also:"PUSH_TIMEOUT" group:"Webhooks:" help:"Timeout of a webhook request."`
-	PerTask        int           `field:"Webhooks.PerTask" name:"webhook-per-task" envvar:"" also:"PUSH_PER_TASK" group:"Webhooks:" help:"Maximum number of webhooks of a task."`
-	PerMinute      int           `field:"Webhooks.PerMinute" name:"webhook-per-minute" envvar:"" also:"PUSH_PER_MINUTE" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute."`
-	InFlight       int           `field:"Webhooks.InFlight" name:"webhook-in-flight" envvar:"" also:"PUSH_IN_FLIGHT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests."`
-	PerEndpoint    int           `field:"Webhooks.PerEndpoint" name:"webhook-per-endpoint" envvar:"" also:"PUSH_PER_ENDPOINT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one scheme, host and port."`
-	PerAddress     int           `field:"Webhooks.PerAddress" name:"webhook-per-address" envvar:"" also:"PUSH_PER_ADDRESS" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address. Addresses that --webhook-allow-nets or --webhook-allow-hosts allows have no such limit."`
-	PerOwner       int           `field:"Webhooks.PerOwner" name:"webhook-per-owner" envvar:"" also:"PUSH_PER_OWNER" group:"Webhooks:" help:"Maximum number of concurrent webhook requests for one principal."`
+	PerTask        int           `field:"Webhooks.Limits.PerTask" name:"webhook-per-task" envvar:"" also:"PUSH_PER_TASK" group:"Webhooks:" help:"Maximum number of webhooks of a task."`
+	PerMinute      int           `field:"Webhooks.Limits.PerMinute" name:"webhook-per-minute" envvar:"" also:"PUSH_PER_MINUTE" group:"Webhooks:" help:"Maximum number of webhooks that a principal may register per minute."`
+	InFlight       int           `field:"Webhooks.Limits.InFlight" name:"webhook-in-flight" envvar:"" also:"PUSH_IN_FLIGHT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests."`
+	PerEndpoint    int           `field:"Webhooks.Limits.PerEndpoint" name:"webhook-per-endpoint" envvar:"" also:"PUSH_PER_ENDPOINT" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one scheme, host and port."`
+	PerAddress     int           `field:"Webhooks.Limits.PerAddress" name:"webhook-per-address" envvar:"" also:"PUSH_PER_ADDRESS" group:"Webhooks:" help:"Maximum number of concurrent webhook requests to one public IP address. Addresses that --webhook-allow-nets or --webhook-allow-hosts allows have no such limit."`
+	PerOwner       int           `field:"Webhooks.Limits.PerOwner" name:"webhook-per-owner" envvar:"" also:"PUSH_PER_OWNER" group:"Webhooks:" help:"Maximum number of concurrent webhook requests for one principal."`
 }
 
 // fileFlags has the settings of files that messages reference by URI. The settings RequireHTTPS,
 // EgressProxy and NAT64 of egressFlags apply to files too.
 type fileFlags struct {
-	FetchFiles     bool          `field:"!Files.Off" negatable:"" default:"true" envvar:"" group:"Files by URI:" help:"Fetch files that messages reference by URI, for the summarizer (default on). With --no-fetch-files, messages with such files are rejected. Programs of --exec receive the URI."`
-	FileAllowNets  []string      `field:"Files.AllowNets" placeholder:"CIDR" envvar:"" group:"Files by URI:" help:"Allow files in this non-public network, such as 10.1.0.0/16. Every client that may send messages can then read files there. Repeatable (default none)."`
-	FileAllowHosts []string      `field:"Files.AllowHosts" placeholder:"HOST:PORT" envvar:"" group:"Files by URI:" help:"Allow files from this HOST:PORT whatever address it resolves to. Repeatable (default none)."`
-	FileMax        size          `field:"Files.MaxBytes" envvar:"" group:"Files by URI:" help:"Maximum size of a fetched file."`
-	FileAtOnce     int           `field:"Files.Concurrency" min:"2" envvar:"" group:"Files by URI:" help:"Maximum number of files that are fetched concurrently, 2 or more; with tokens, half of it for one owner. Further files wait."`
-	FileTimeout    time.Duration `field:"Files.Timeout" min:"100ms" max:"10m" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
+	FetchFiles     bool          `field:"!Fetch.Off" negatable:"" default:"true" envvar:"" group:"Files by URI:" help:"Fetch files that messages reference by URI, for the summarizer (default on). With --no-fetch-files, messages with such files are rejected. Programs of --exec receive the URI."`
+	FileAllowNets  []string      `field:"Fetch.AllowNets" placeholder:"CIDR" envvar:"" group:"Files by URI:" help:"Allow files in this non-public network, such as 10.1.0.0/16. Every client that may send messages can then read files there. Repeatable (default none)."`
+	FileAllowHosts []string      `field:"Fetch.AllowHosts" placeholder:"HOST:PORT" envvar:"" group:"Files by URI:" help:"Allow files from this HOST:PORT whatever address it resolves to. Repeatable (default none)."`
+	FileMax        size          `field:"Fetch.MaxBytes" envvar:"" group:"Files by URI:" help:"Maximum size of a fetched file."`
+	FileAtOnce     int           `field:"Fetch.Concurrency" min:"2" envvar:"" group:"Files by URI:" help:"Maximum number of files that are fetched concurrently, 2 or more; with tokens, half of it for one owner. Further files wait."`
+	FileTimeout    time.Duration `field:"Fetch.Timeout" min:"100ms" max:"10m" envvar:"" group:"Files by URI:" help:"Timeout for fetching a file."`
 	FileInline     size          `field:"Files.InlineBytes" envvar:"" group:"Large files:" help:"Maximum size of a file that clients and webhooks get within a response; larger files are links. Files up to 64KiB are always within the response."`
 	FileLinkTTL    time.Duration `field:"Files.LinkTTL" name:"file-link-ttl" envvar:"" group:"Large files:" help:"Time that a link to a file is valid."`
 }
@@ -77,7 +77,7 @@ func (f *webhookFlags) allowHint(err error) error {
 	var all *holdfast.ConfigError
 	if errors.As(err, &all) {
 		for i, p := range all.Problems {
-			if hint := allowFlag(ruleOf(p.Err), f.WebhookURL); hint != "" && p.Field == "Webhooks.URL" {
+			if hint := allowFlag(ruleOf(p.Err), f.WebhookURL); hint != "" && p.Field == "Webhooks.Global.URL" {
 				all.Problems[i].Err = fmt.Errorf("%w; %s allows it", p.Err, hint)
 			}
 		}
@@ -125,14 +125,11 @@ func (f *egressFlags) client(timeout time.Duration) (*safehttp.Client, safehttp.
 	if err != nil {
 		return nil, policy, err
 	}
-	cfg := safehttp.ClientConfig{Policy: policy, Timeout: timeout}
-	if f.EgressProxy != "" {
-		cfg.EgressProxy, err = url.Parse(f.EgressProxy)
-	}
+	proxy, err := safehttp.ParseProxy(f.EgressProxy)
 	if err != nil {
 		return nil, policy, err
 	}
-	client, err := safehttp.New(cfg)
+	client, err := safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: timeout})
 	return client, policy, err
 }
 

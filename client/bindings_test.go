@@ -379,7 +379,7 @@ func TestCardOfBothVersionsIsDecoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := startServer(t, inmem.New(), func(cfg *server.Config) { cfg.Authenticator = tokens }, behave)
+	url := startServer(t, inmem.New(), func(cfg *server.Config) { cfg.Security.Authenticator = tokens }, behave)
 	resp, err := http.Get(url + "/.well-known/agent-card.json") // without a version
 	if err != nil {
 		t.Fatal(err)
@@ -413,8 +413,8 @@ func TestExtendedCardReplacesTheCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := startServer(t, inmem.New(), func(cfg *server.Config) {
-		cfg.Authenticator = tokens
-		cfg.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+		cfg.Security.Authenticator = tokens
+		cfg.Security.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 			card.Name = "tester of alice"
 			return &card, nil
 		}
@@ -596,7 +596,7 @@ func TestSignedCardIsVerifiedBeforeUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := startServer(t, inmem.New(), func(cfg *server.Config) { cfg.CardKeys = []crypto.Signer{key} }, behave)
+	url := startServer(t, inmem.New(), func(cfg *server.Config) { cfg.Security.CardKeys = []crypto.Signer{key} }, behave)
 	keys, err := newClient(t, client.Config{URL: url}).CardKeys(t.Context(), "")
 	if err != nil {
 		t.Fatalf("CardKeys() = %v", err)

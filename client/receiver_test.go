@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/internal/await"
 	"github.com/holdfast-dev/holdfast/internal/signature"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 var (
@@ -341,7 +342,7 @@ func TestNewReceiverReportsAllProblems(t *testing.T) {
 func TestReceiverOfARealAgent(t *testing.T) {
 	t.Parallel()
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "a", Store: inmem.New(), Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}},
+		Name: "a", Store: inmem.New(), Webhooks: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}},
 	}, holdfast.HandlerFunc(func(_ context.Context, turn *holdfast.Turn) error {
 		if turn.Number() == 1 {
 			return turn.RequireInput("which one?")

@@ -115,7 +115,7 @@ func runInterrupted(t *testing.T, s store.Store, killAt int, handler func(ctx co
 	first := newProcess(s, killAt, false)
 	config := func(p *process) engine.Config {
 		return engine.Config{
-			Store: p, FlushInterval: time.Hour, HandlerGrace: time.Minute, RetryDelay: time.Millisecond, Poll: 5 * time.Millisecond,
+			Store: p, Turns: engine.Turns{FlushInterval: time.Hour, HandlerGrace: time.Minute, RetryDelay: time.Millisecond, Poll: 5 * time.Millisecond},
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				return handler(ctx, turn, func() { p.kill() })
 			},
@@ -357,7 +357,7 @@ func TestUnwrittenArtifactsAreWithdrawn(t *testing.T) {
 			if how == "kill" {
 				task = runInterrupted(t, s, 0, handler)
 			} else {
-				e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					return handler(ctx, turn, nil)
 				}})
 				task = waitFinal(t, e, send(t, e, message("go")).Key.ID)
@@ -375,7 +375,7 @@ func TestUnwrittenArtifactIsRestored(t *testing.T) {
 	add := func(turn *engine.Turn, text string) error {
 		return turn.AddArtifact(a2a.Artifact{ID: "report", Name: "r", Parts: []a2a.Part{a2a.TextPart{Text: text}}})
 	}
-	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 		if turn.Number() == 1 {
 			return errors.Join(add(turn, "first turn"), turn.RequireInput())
 		}
@@ -584,7 +584,7 @@ func TestRecordedOuterStepRepeatsNestedDescription(t *testing.T) {
 	t.Parallel()
 	// The first attempt records the inner step. The second attempt records the outer step,
 	// which repeats the inner one. The third attempt repeats the outer step.
-	e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		again := engine.Retry(errors.New("again"))
 		w := turn.Artifact("out")
 		_, err := turn.Step(ctx, "outer", func(ctx context.Context) ([]byte, error) {

@@ -145,8 +145,10 @@ func (p *scriptRun) execute(t *testing.T, s store.Store, r *rand.Rand, hooks *we
 		}
 		proc = newProcess(s, killAt, r != nil && r.IntN(2) == 0)
 		e = start(t, engine.Config{
-			Store: proc, Handler: p.handle, FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
-			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
+			Store: proc, Handler: p.handle, Turns: engine.Turns{
+				FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
+				RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
+			},
 		})
 	}
 	next()

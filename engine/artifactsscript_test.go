@@ -223,7 +223,7 @@ func newWebhookReceiver(t *testing.T, s store.Store) *webhookReceiver {
 	h := &webhookReceiver{store: s, tasks: make(map[string]*webhookReader)}
 	var err error
 	if h.service, err = webhook.New(webhook.Config{
-		Store: &overloadedStore{Store: s}, NewID: newID, Sender: h, Global: webhook.Global{URL: "https://example.com/hook"},
+		Store: &overloadedStore{Store: s}, NewID: newID, Sender: h, Settings: webhook.Settings{Global: webhook.Global{URL: "https://example.com/hook"}},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,8 @@ func echoHandler(ctx context.Context, turn *engine.Turn) error {
 func TestMessageThroughOtherReplicaArrivesWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	shared := inmem.New()
-	e1 := start(t, engine.Config{Store: sharedStore{shared}, Handler: echoHandler, Poll: 10 * time.Millisecond})
-	e2 := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: echoHandler, Poll: 10 * time.Millisecond})
+	e1 := start(t, engine.Config{Store: sharedStore{shared}, Handler: echoHandler, Turns: engine.Turns{Poll: 10 * time.Millisecond}})
+	e2 := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: echoHandler, Turns: engine.Turns{Poll: 10 * time.Millisecond}})
 	for range 3 {
 		task := send(t, e1, message("converse"))
 		await.True(t, "the task is working on the other replica", func() bool {
@@ -120,7 +120,7 @@ func TestFollowOnOtherReplicaReadsOnlyNewEvents(t *testing.T) {
 			return turn.Reply(a2a.TextPart{Text: "done"})
 		}})
 		reads := &idleReplica{sharedStore: sharedStore{shared}}
-		e2 := start(t, engine.Config{Store: reads, Handler: echoHandler, Poll: 5 * time.Millisecond})
+		e2 := start(t, engine.Config{Store: reads, Handler: echoHandler, Turns: engine.Turns{Poll: 5 * time.Millisecond}})
 		id := send(t, e1, message("a")).Key.ID
 		<-written
 		var ready, readers sync.WaitGroup
@@ -169,7 +169,7 @@ func TestIdleStreamsNeedOneQueryPerPoll(t *testing.T) {
 		return turn.Reply(a2a.TextPart{Text: "done"})
 	}})
 	idle := &idleReplica{sharedStore: sharedStore{shared}}
-	e2 := start(t, engine.Config{Store: idle, Handler: echoHandler, Poll: 5 * time.Millisecond})
+	e2 := start(t, engine.Config{Store: idle, Handler: echoHandler, Turns: engine.Turns{Poll: 5 * time.Millisecond}})
 	ids := []string{send(t, e1, message("a")).Key.ID, send(t, e1, message("b")).Key.ID}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -72,7 +72,7 @@ func TestLeasesOfLostClaimExpireOnSingleReplica(t *testing.T) {
 		s := &partialClaimStore{Store: inmem.New()}
 		keys := queueTasks(t, s, 8)
 		start(t, engine.Config{
-			Store: s, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond, MaxAttempts: 3,
+			Store: s, Turns: engine.Turns{Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond, MaxAttempts: 3},
 			Handler: func(context.Context, *engine.Turn) error { return nil },
 		})
 		attempts := make(map[int]int)
@@ -122,7 +122,7 @@ func TestUnreadableTaskIsClaimedAgainAfterLease(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	startedAt := time.Now()
 	start(t, engine.Config{
-		Store: s, Lease: lease, Poll: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Store: s, Turns: engine.Turns{Lease: lease, Poll: 5 * time.Millisecond}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Handler: func(context.Context, *engine.Turn) error { return nil },
 	})
 	row := func() (phase, attempt, claims int) {

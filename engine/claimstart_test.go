@@ -65,7 +65,7 @@ func TestLateClaimDoesNotStartATaskOfAnotherWorker(t *testing.T) {
 		shared := inmem.New()
 		late := newLateClaim(shared)
 		key := queueTasks(t, shared, 1)[0]
-		cfg := engine.Config{Store: late, Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+		cfg := engine.Config{Store: late, Turns: engine.Turns{Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			if turn.TaskID() == key.ID {
 				t.Error("the handler runs for a task that another worker has claimed since")
 			}
@@ -103,7 +103,7 @@ func TestLateClaimStartsWithTheMessagesThatArrivedSince(t *testing.T) {
 				late := newLateClaim(shared)
 				key := queueTasks(t, shared, 1)[0]
 				received := make(chan int, 9)
-				e := start(t, engine.Config{Store: late, Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: late, Turns: engine.Turns{Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 					received <- len(turn.Messages())
 					return nil
 				}})
@@ -133,7 +133,7 @@ func TestFailedClaimFreesItsSlots(t *testing.T) {
 				s := inmem.New()
 				keys := queueTasks(t, s, 2)
 				e := start(t, engine.Config{
-					Store: storetest.Faulty(s, storetest.FailCall("Claim", 1, fault)), Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond,
+					Store: storetest.Faulty(s, storetest.FailCall("Claim", 1, fault)), Turns: engine.Turns{Concurrency: 1, Lease: time.Second, Poll: 20 * time.Millisecond},
 					Handler: func(context.Context, *engine.Turn) error { return nil },
 				})
 				for _, k := range keys {
@@ -149,8 +149,8 @@ func TestRejectedTaskFreesItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
-			Store:       storetest.Faulty(inmem.New(), storetest.FailCall("Commit", 1, storetest.FailBefore)),
-			Concurrency: 1, Handler: replyHandler,
+			Store: storetest.Faulty(inmem.New(), storetest.FailCall("Commit", 1, storetest.FailBefore)),
+			Turns: engine.Turns{Concurrency: 1}, Handler: replyHandler,
 		})
 		if _, err := e.Send(t.Context(), alice, message("refused"), engine.SendOptions{}); err == nil {
 			t.Fatal("Send() = nil, want the fault")
@@ -172,7 +172,7 @@ func TestTaskOfDeadWorkerIsClaimedDespiteALongPollInterval(t *testing.T) {
 			t.Fatalf("Claim() = %v, %v, want the task", claimed, err)
 		}
 		started := make(chan time.Time, 1)
-		e := start(t, engine.Config{Store: sharedStore{s}, Lease: lease, Poll: time.Hour, Handler: func(context.Context, *engine.Turn) error {
+		e := start(t, engine.Config{Store: sharedStore{s}, Turns: engine.Turns{Lease: lease, Poll: time.Hour}, Handler: func(context.Context, *engine.Turn) error {
 			started <- time.Now()
 			return nil
 		}})
@@ -233,7 +233,7 @@ func TestUnreadableTaskIsRequeuedForALease(t *testing.T) {
 		s := &unreadableTask{sharedStore: sharedStore{inmem.New()}}
 		key := queueTasks(t, s, 1)[0]
 		queued := time.Now()
-		e := start(t, engine.Config{Store: s, Lease: time.Minute, Poll: time.Second, Handler: func(context.Context, *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{Lease: time.Minute, Poll: time.Second}, Handler: func(context.Context, *engine.Turn) error {
 			if took := time.Since(queued); took < time.Minute {
 				t.Errorf("the unreadable task was claimed again after %s, want a lease", took)
 			}
@@ -250,7 +250,7 @@ func TestQueuedTaskStartsWhenASlotIsFree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
-		e := start(t, engine.Config{Concurrency: 1, Poll: time.Hour, Lease: 4 * time.Hour, Handler: func(_ context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Turns: engine.Turns{Concurrency: 1, Poll: time.Hour, Lease: 4 * time.Hour}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			if turn.Messages()[0].Text() == "first" {
 				<-first
 			}

@@ -125,7 +125,7 @@ func TestForcedClearEndsRunsAndStreams(t *testing.T) {
 					late <- turn.Flush()
 					return turn.Reply(a2a.TextPart{Text: "late"})
 				}
-				cfg := engine.Config{Handler: handler, Store: s, Poll: 10 * time.Millisecond, Lease: 3 * time.Second, HandlerGrace: time.Minute}
+				cfg := engine.Config{Handler: handler, Store: s, Turns: engine.Turns{Poll: 10 * time.Millisecond, Lease: 3 * time.Second, HandlerGrace: time.Minute}}
 				e := start(t, cfg)
 				clearer := e
 				if !exclusive {
@@ -427,7 +427,7 @@ func TestConcurrentOperationsOnOneContext(t *testing.T) {
 			var engines [2]*engine.Engine
 			for i := range engines {
 				faulty := storetest.Faulty(sharedStore{s}, exceptBacklog(storetest.FailRandomly(seed+uint64(i)*100, 0.02)))
-				engines[i] = start(t, engine.Config{Store: faulty, Handler: commandHandler, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond})
+				engines[i] = start(t, engine.Config{Store: faulty, Handler: commandHandler, Turns: engine.Turns{Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond}})
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()

@@ -69,9 +69,11 @@ func (c *clockTest) start() {
 	prefix := fmt.Sprintf("id-%p-", c)
 	e, err := New(Config{
 		Store: c.store, Handler: c.handle, clock: c.clock.now, Worker: fmt.Sprintf("worker-%d", time.Now().UnixNano()),
-		NewID:       func() string { return fmt.Sprintf("%s%d-%d", prefix, time.Now().UnixNano(), ids.Add(1)) },
-		Concurrency: 2, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond,
-		RetryDelay: 50 * time.Millisecond, RetryDelayMax: 100 * time.Millisecond, FlushInterval: time.Millisecond,
+		NewID: func() string { return fmt.Sprintf("%s%d-%d", prefix, time.Now().UnixNano(), ids.Add(1)) },
+		Turns: Turns{
+			Concurrency: 2, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond,
+			RetryDelay: 50 * time.Millisecond, RetryDelayMax: 100 * time.Millisecond, FlushInterval: time.Millisecond,
+		},
 	})
 	if err == nil {
 		err = e.Start(c.t.Context())

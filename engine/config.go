@@ -19,8 +19,7 @@ import (
 // ctx is done.
 type Handler func(ctx context.Context, t *Turn) error
 
-// Config configures an Engine. Zero fields have the documented default. It has many fields
-// because each is one setting.
+// Config configures an Engine. Zero fields have the documented default.
 type Config struct {
 	// Store stores all data. Required.
 	Store Store
@@ -39,43 +38,18 @@ type Config struct {
 	// Logger receives messages for operators. Default: discards them.
 	Logger *slog.Logger
 
-	// Concurrency is the maximum number of turns that run at the same time. Default 256.
-	Concurrency int `default:"256" min:"1"`
-	// ReservedTurns is the number of slots of Concurrency that are reserved for owners with few
-	// running turns. An owner that runs ReservedTurns/8 turns or more gets no reserved slot. It must
-	// be less than Concurrency; a negative value reserves none. Default: a quarter of
-	// Concurrency with MultiOwner, otherwise none.
-	ReservedTurns int
-	// Lease is how long a worker may hold a task without renewing its lease. If the process
-	// dies, another worker can claim the task after this time. Default 15 s, minimum 100 ms.
-	Lease time.Duration `default:"15s" min:"100ms"`
-	// TaskTimeout is the maximum duration of a turn. Default 1 h; negative means no limit.
-	TaskTimeout time.Duration `default:"1h"`
-	// MaxAttempts is the maximum number of attempts of a turn before the task fails. Default 5.
-	MaxAttempts int `default:"5" min:"1"`
-	// RetryDelay is the pause before the second attempt of a turn, after its handler returned
-	// an error made by Retry. It doubles with each attempt, up to RetryDelayMax. Defaults 1 s
-	// and 1 min.
-	RetryDelay    time.Duration `default:"1s" min:"0s"`
-	RetryDelayMax time.Duration `default:"1m"`
-	// HandlerGrace is how long the engine waits for a handler to return after its context is
-	// done. After that the engine abandons the handler's goroutine. Default 5 s.
-	HandlerGrace time.Duration `default:"5s" min:"0s"`
-	// FlushInterval is the maximum time that progress and artifact chunks wait to be committed
-	// together with others. Default 20 ms.
-	FlushInterval time.Duration `default:"20ms" min:"0s"`
-	// Poll is the interval at which the engine checks the store for due work that no
-	// notification announced. Default 1 s.
-	Poll time.Duration `default:"1s" min:"1ns"`
+	// Turns configures the execution of turns.
+	Turns Turns
+	// Limits limits the requests of callers and handlers.
+	Limits Limits
 	// Retention is how long data is stored, by kind.
 	Retention Retention
-
-	// MultiOwner states that callers belong to several owners. The defaults of ReservedTurns
+	// Files configures how clients and webhooks get large files.
+	Files Files
+	// MultiOwner states that callers belong to several owners. The defaults of Turns.Reserved
 	// and Limits.QueuedPerOwner then restrict each owner to a part of the slots and of the
 	// queue.
 	MultiOwner bool
-	// Limits limits the requests of callers and handlers.
-	Limits Limits
 	// Memory is the memory budget for large content. Default: no limit.
 	Memory *memory.Budget
 	// InputModes are the media types that the handler accepts. The engine rejects a message with
@@ -86,22 +60,61 @@ type Config struct {
 	// if its client accepts none of them. Default: not checked.
 	OutputModes []string
 
-	// Admit, if not nil, decides whether a message is accepted, before anything is stored. The
-	// message has the ids that the client sent. It must not be modified. Send returns the error
-	// of Admit, unless the message repeats one that was accepted. Default: all are accepted.
-	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
-
-	// InlineFile is the maximum size in bytes of a file that clients and webhooks get within a
-	// response. Larger files are links. Files up to 64 KiB are always within the response. Default
-	// 1 MiB. Negative makes all files above 64 KiB links.
-	InlineFile int64 `default:"1MiB"`
-	// LinkTTL is how long a link to a file is valid. Default 1 h.
-	LinkTTL time.Duration `default:"1h" min:"1s"`
-
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
 	// own are the contracts that are parts of Store.
 	own map[*contract.Kind]bool // contracts with a part of Store as their store
+}
+
+// Turns configures the execution of turns. Zero fields have the documented default.
+type Turns struct {
+	// Admit, if not nil, decides whether a message is accepted, before anything is stored, for
+	// example by its contextId or its sender. The message has the ids that the client sent, and
+	// must not be modified. To reject it, return an error of package a2a, such as
+	// a2a.Invalid("message.contextId", "is unknown"). The client gets any other error as an
+	// internal error. A message that repeats an accepted one gets the first response in any case.
+	// Default: all are accepted.
+	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
+
+	// Concurrency is the maximum number of turns that run at the same time. Default 256.
+	Concurrency int `default:"256" min:"1"`
+	// Reserved is the number of slots of Concurrency that are reserved for owners with few
+	// running turns. An owner that runs Reserved/8 turns or more gets no reserved slot. It must
+	// be less than Concurrency; a negative value reserves none. Default: a quarter of
+	// Concurrency if callers are authenticated ([Config.MultiOwner]), otherwise none.
+	Reserved int
+	// Timeout is the maximum duration of a turn. Default 1 h; negative means no limit.
+	Timeout time.Duration `default:"1h"`
+	// MaxAttempts is the maximum number of attempts of a turn before the task fails. Default 5.
+	MaxAttempts int `default:"5" min:"1"`
+	// RetryDelay is the pause before the second attempt of a turn, after its handler returned
+	// an error made by Retry. It doubles with each attempt, up to RetryDelayMax. Default 1 s.
+	RetryDelay time.Duration `default:"1s" min:"0s"`
+	// RetryDelayMax is the maximum pause between two attempts. Default 1 min, or RetryDelay if
+	// that is longer.
+	RetryDelayMax time.Duration
+	// Lease is how long a worker may hold a task without renewing its lease. If the process
+	// dies, another worker can claim the task after this time. Default 15 s, minimum 100 ms.
+	Lease time.Duration `default:"15s" min:"100ms"`
+	// HandlerGrace is how long the engine waits for a handler to return after its context is
+	// done. After that the engine abandons the handler's goroutine. Default 5 s.
+	HandlerGrace time.Duration `default:"5s" min:"0s"`
+	// FlushInterval is the maximum time that progress and artifact chunks wait to be committed
+	// together with others. Default 20 ms.
+	FlushInterval time.Duration `default:"20ms" min:"0s"`
+	// Poll is the interval at which the engine checks the store for due work that no
+	// notification announced. Default 1 s.
+	Poll time.Duration `default:"1s" min:"1ns"`
+}
+
+// Files configures how clients and webhooks get large files. Zero fields have the documented default.
+type Files struct {
+	// InlineBytes is the maximum size of a file that clients and webhooks get within a response.
+	// They get larger files as links. Files up to 64 KiB are always within the response. Default
+	// 1 MiB. Negative makes all files above 64 KiB links.
+	InlineBytes int64 `default:"1MiB"`
+	// LinkTTL is how long a link to a file is valid. Default 1 h.
+	LinkTTL time.Duration `default:"1h" min:"1s"`
 }
 
 // Limits limits memory and stored data. Zero fields have the documented default.
@@ -114,7 +127,8 @@ type Limits struct {
 	// has any. It must not exceed Queued. If it is less than Queued, the limit decreases as the
 	// queue fills, in proportion to the free places, so several owners together cannot fill the
 	// queue either. The engine rejects new tasks, and messages for tasks that wait for their
-	// client, above it. Default: half of Queued with Config.MultiOwner, otherwise Queued.
+	// client, above it. Default: half of Queued if callers are authenticated
+	// ([Config.MultiOwner]), otherwise Queued.
 	QueuedPerOwner int
 	// Inbox is the maximum number of unread messages of one task. Default 1,000.
 	Inbox int `default:"1000" min:"1"`
@@ -162,12 +176,14 @@ func (c Config) Check() error {
 // settings returns the config with defaults applied to its settings, and the invalid settings.
 func (c Config) settings() (Config, *config.Error) {
 	e := config.Apply("engine", &c)
-	if c.MultiOwner && c.ReservedTurns == 0 {
-		c.ReservedTurns = c.Concurrency / 4
+	t := &c.Turns
+	if c.MultiOwner && t.Reserved == 0 {
+		t.Reserved = t.Concurrency / 4
 	}
+	t.RetryDelayMax = cmp.Or(t.RetryDelayMax, max(t.RetryDelay, time.Minute))
 	// A setting is compared only to a valid one.
-	e.Reject(c.Concurrency > 0 && c.ReservedTurns > 0 && c.ReservedTurns >= c.Concurrency, "ReservedTurns", c.ReservedTurns, "less than the number of concurrent turns, which is %d", c.Concurrency)
-	e.Reject(c.RetryDelayMax < c.RetryDelay, "RetryDelayMax", c.RetryDelayMax, "RetryDelay, which is %s, or more", c.RetryDelay)
+	e.Reject(t.Concurrency > 0 && t.Reserved > 0 && t.Reserved >= t.Concurrency, "Turns.Reserved", t.Reserved, "less than the number of concurrent turns, which is %d", t.Concurrency)
+	e.Reject(t.RetryDelayMax < t.RetryDelay, "Turns.RetryDelayMax", t.RetryDelayMax, "Turns.RetryDelay, which is %s, or more", t.RetryDelay)
 	l := &c.Limits
 	switch {
 	case l.QueuedPerOwner == 0 && c.MultiOwner:

@@ -188,7 +188,7 @@ func TestUnfinishedTasksKeepContextOpen(t *testing.T) {
 		},
 	}
 	onStores(t, func(t *testing.T, s store.Store) {
-		e := start(t, engine.Config{Handler: commandHandler, Store: s, Concurrency: 2})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s, Turns: engine.Turns{Concurrency: 2}})
 		for name, op := range all {
 			for _, kind := range []string{"ask", "run"} {
 				task := send(t, e, message(kind))
@@ -446,7 +446,7 @@ func TestArchiveDuringConcurrentSends(t *testing.T) {
 			shared := inmem.New()
 			var engines []*engine.Engine
 			for range 2 {
-				engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: commandHandler, Poll: 10 * time.Millisecond, Lease: time.Second}))
+				engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: commandHandler, Turns: engine.Turns{Poll: 10 * time.Millisecond, Lease: time.Second}}))
 			}
 			for i := range 10 {
 				id := newContext(t, engines[0], a2a.CreateContextParams{}).Key.ID

@@ -276,7 +276,7 @@ func TestQuarantineSubtractsTheAttemptOfTheClaim(t *testing.T) {
 		t.Fatalf("Commit() = %+v, %v", results, err)
 	}
 	var claimed []*store.Task
-	for i := range e.cfg.MaxAttempts { // each claim interrupts the one before
+	for i := range e.cfg.Turns.MaxAttempts { // each claim interrupts the one before
 		p := store.ClaimParams{Worker: fmt.Sprint(i), Now: now, Until: now.Add(time.Hour), Limit: 1, Takeover: true, Event: store.Event{Time: now, State: a2a.StateWorking}}
 		if claimed, err = e.cfg.Store.Claim(t.Context(), p); err != nil || len(claimed) != 1 {
 			t.Fatalf("Claim() = %v, %v", claimed, err)
@@ -287,7 +287,7 @@ func TestQuarantineSubtractsTheAttemptOfTheClaim(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Task() = %v", err)
 	}
-	if got, want := stored.Queue.Attempt, e.cfg.MaxAttempts-1; !quarantined[key] || got != want || claimed[0].Queue.Attempt != want {
+	if got, want := stored.Queue.Attempt, e.cfg.Turns.MaxAttempts-1; !quarantined[key] || got != want || claimed[0].Queue.Attempt != want {
 		t.Errorf("quarantine() = %v with attempt %d, %d in the store, want the task with attempt %d", quarantined, claimed[0].Queue.Attempt, got, want)
 	}
 }
@@ -313,7 +313,7 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				s, other := inmem.New(), inmem.New()
 				ids, result := 0, make(chan error, 9)
 				e, err := New(Config{
-					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(historysql.Of(other))}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Poll: time.Hour, Lease: 4 * time.Hour,
+					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(historysql.Of(other))}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Turns: Turns{Poll: time.Hour, Lease: 4 * time.Hour},
 					Handler: func(ctx context.Context, turn *Turn) error {
 						queue := turn.r.queue
 						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""

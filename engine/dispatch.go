@@ -38,7 +38,7 @@ type dispatcher struct {
 func newDispatcher(e *Engine) *dispatcher {
 	return &dispatcher{
 		settings: e.settings, engine: e, hub: e.hub, queue: e.queue, leases: e.leases, runs: e.runs,
-		slots: newSlots(e.cfg.Concurrency, max(e.cfg.ReservedTurns, 0)), wake: runtime.NewSignal(),
+		slots: newSlots(e.cfg.Turns.Concurrency, max(e.cfg.Turns.Reserved, 0)), wake: runtime.NewSignal(),
 		takeover: e.cfg.Store.Info().Exclusive, quarantineSlot: make(chan struct{}, 1),
 	}
 }
@@ -47,7 +47,7 @@ func newDispatcher(e *Engine) *dispatcher {
 func (d *dispatcher) run(ctx context.Context, beat func()) {
 	// An outage is detected by failing calls, so at least some calls are made in every lease
 	// period.
-	poll := time.NewTicker(min(d.cfg.Poll, d.cfg.Lease/4))
+	poll := time.NewTicker(min(d.cfg.Turns.Poll, d.cfg.Turns.Lease/4))
 	defer poll.Stop()
 	var fairness store.FairnessCursor
 	d.notifyWork()
@@ -76,7 +76,7 @@ func (d *dispatcher) claim(ctx context.Context, fairness *store.FairnessCursor) 
 	// After a pause of the process or the store, or a change of the clock, renew leases first:
 	// they may have expired.
 	now, set := d.leases.time()
-	if set || int64(d.elapsed())-d.leases.renewed.Load() > int64(d.cfg.Lease)*2/3 {
+	if set || int64(d.elapsed())-d.leases.renewed.Load() > int64(d.cfg.Turns.Lease)*2/3 {
 		if d.renew(ctx) != nil {
 			return false
 		}
@@ -93,8 +93,8 @@ func (d *dispatcher) claim(ctx context.Context, fairness *store.FairnessCursor) 
 	d.mayHaveSkipped.Store(false)
 	started := d.elapsed()
 	p := store.ClaimParams{
-		Worker: *d.leases.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(d.cfg.Lease)),
-		Limit: n, Takeover: d.takeover, Horizon: 2 * max(d.cfg.RetryDelayMax, d.cfg.Lease),
+		Worker: *d.leases.worker.Load(), Now: store.Time(now), Until: store.Time(now.Add(d.cfg.Turns.Lease)),
+		Limit: n, Takeover: d.takeover, Horizon: 2 * max(d.cfg.Turns.RetryDelayMax, d.cfg.Turns.Lease),
 		QueuedOnly: !d.exclusive() && d.leases.outage.recent(started),
 		Skip:       skip,
 		Event:      store.Event{Time: store.Time(d.cfg.clock()), State: a2a.StateWorking},
@@ -241,7 +241,7 @@ func (d *dispatcher) freeSlot(owner string) {
 // heartbeat renews the leases of this process three times per lease period, and sooner after a
 // failure. It aborts runs that have lost their lease.
 func (d *dispatcher) heartbeat(ctx context.Context, beat func()) {
-	tick := time.NewTimer(d.cfg.Lease / 3)
+	tick := time.NewTimer(d.cfg.Turns.Lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -250,11 +250,11 @@ func (d *dispatcher) heartbeat(ctx context.Context, beat func()) {
 		case <-tick.C:
 		}
 		beat()
-		started, pause := d.elapsed(), d.cfg.Lease/3
+		started, pause := d.elapsed(), d.cfg.Turns.Lease/3
 		if d.renew(ctx) != nil { // logged by renew
 			pause = 0
 		}
-		tick.Reset(max(pause-(d.elapsed()-started), d.cfg.Lease/20))
+		tick.Reset(max(pause-(d.elapsed()-started), d.cfg.Turns.Lease/20))
 	}
 }
 
@@ -272,9 +272,9 @@ func (d *dispatcher) renew(ctx context.Context) error {
 	for _, r := range byKey {
 		held = append(held, r.lease)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Turns.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
-	lost, err := d.cfg.Store.Renew(ctx, store.Time(now.Add(d.cfg.Lease)), held)
+	lost, err := d.cfg.Store.Renew(ctx, store.Time(now.Add(d.cfg.Turns.Lease)), held)
 	some := (*store.RenewError)(nil)
 	if errors.As(err, &some) {
 		d.leases.outage.recordCall(started, d.elapsed(), nil)
@@ -294,7 +294,7 @@ func (d *dispatcher) renew(ctx context.Context) error {
 		}
 	}
 	for _, r := range byKey {
-		r.extendLease(started + d.cfg.Lease)
+		r.extendLease(started + d.cfg.Turns.Lease)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		if !runtime.Wait(ctx, &e.runs.active) {
 			e.runs.cancelAll(ErrStopping)
 			e.stopCommits()
-			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*e.cfg.HandlerGrace+time.Second)
+			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*e.cfg.Turns.HandlerGrace+time.Second)
 			defer cancel()
 			if !runtime.Wait(grace, &e.runs.active) {
 				e.log.Error("stopped before all attempts of tasks ended")
@@ -144,7 +144,7 @@ type Health struct {
 // Health checks the loops and checks that the store can be read and written.
 func (e *Engine) Health(ctx context.Context) Health {
 	e.queue.refresh(ctx)
-	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtLimit: e.dispatcher.slots.ownersAtLimit(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), Swept: e.janitor.swept(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
+	h := Health{Running: e.runs.count(), Concurrency: e.cfg.Turns.Concurrency, Reserved: e.dispatcher.slots.reserved, OwnersAtLimit: e.dispatcher.slots.ownersAtLimit(), Queued: e.queue.all.load(), Abandoned: e.abandoned.Load(), Oversized: e.oversized.Load(), ContextFull: e.hub.sizes.refused.Load(), Expired: e.janitor.stats(), Swept: e.janitor.swept(), QueueRefused: e.queue.refusals.all.Load(), OwnerQueueRefused: e.queue.refusals.owner.Load()}
 	if !e.lifecycle.Running() {
 		h.Problems = append(h.Problems, "engine: not running")
 		return h
@@ -154,8 +154,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Problems = append(h.Problems, "store: "+problemText(err))
 	}
 	h.Degraded = e.cfg.Contracts.unavailable(ctx)
-	h.Problems = append(h.Problems, e.loops.Silent(10*max(e.cfg.Poll, e.cfg.Lease))...)
-	if h.Abandoned >= int64(e.cfg.Concurrency) {
+	h.Problems = append(h.Problems, e.loops.Silent(10*max(e.cfg.Turns.Poll, e.cfg.Turns.Lease))...)
+	if h.Abandoned >= int64(e.cfg.Turns.Concurrency) {
 		h.Problems = append(h.Problems, fmt.Sprintf("workers: %d handlers did not return after cancellation", h.Abandoned))
 	}
 	return h

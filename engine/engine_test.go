@@ -143,7 +143,7 @@ func replyHandler(ctx context.Context, t *engine.Turn) error {
 func TestBlockingSendReturnsFinishedTask(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	e := start(t, engine.Config{Handler: replyHandler, Store: s, FlushInterval: time.Minute})
+	e := start(t, engine.Config{Handler: replyHandler, Store: s, Turns: engine.Turns{FlushInterval: time.Minute}})
 	task := sendWait(t, e, message("hi"))
 	wantState(t, task, a2a.StateCompleted)
 	if got := task.Artifacts[0].Text(); got != "you said: hi" {
@@ -161,7 +161,7 @@ func TestBlockingSendReturnsFinishedTask(t *testing.T) {
 func TestShortTaskNeedsTwoCommits(t *testing.T) {
 	t.Parallel()
 	s := &commitCounter{Store: inmem.New()}
-	e := start(t, engine.Config{Handler: replyHandler, Store: s, FlushInterval: time.Minute})
+	e := start(t, engine.Config{Handler: replyHandler, Store: s, Turns: engine.Turns{FlushInterval: time.Minute}})
 	sendWait(t, e, message("hi"))
 	if got := s.commits.Load(); got != 2 {
 		t.Errorf("a short task took %d commits, want 2", got)
@@ -348,7 +348,7 @@ func TestTurnFailsAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		e := start(t, engine.Config{TaskTimeout: 20 * time.Millisecond, HandlerGrace: 20 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Turns: engine.Turns{Timeout: 20 * time.Millisecond, HandlerGrace: 20 * time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if turn.Messages()[0].Text() == "ignores its context" {
 				<-release
 				return nil
@@ -369,7 +369,7 @@ func TestTurnFailsAtTimeout(t *testing.T) {
 func TestRetryRunsTurnUntilMaxAttempts(t *testing.T) {
 	t.Parallel()
 	var steps, runs atomic.Int64
-	e := start(t, engine.Config{MaxAttempts: 3, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{MaxAttempts: 3, RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		runs.Add(1)
 		if _, err := turn.Step(ctx, "once", func(context.Context) ([]byte, error) { steps.Add(1); return []byte("1"), nil }); err != nil {
 			return err
@@ -431,7 +431,7 @@ func TestTenThousandTasksAreQueued(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Concurrency: 4, Limits: engine.Limits{Queued: 10_000}, Handler: func(ctx context.Context, _ *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{Concurrency: 4}, Limits: engine.Limits{Queued: 10_000}, Handler: func(ctx context.Context, _ *engine.Turn) error {
 		select {
 		case <-release:
 		case <-ctx.Done():

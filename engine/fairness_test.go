@@ -16,7 +16,7 @@ func TestContextWithManyTasksDelaysNoOther(t *testing.T) {
 	const flood, others = 40, 5
 	proceed := make(chan struct{})
 	order := make(chan string, flood+others)
-	e := start(t, engine.Config{Concurrency: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{Concurrency: 1}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		select {
 		case <-proceed:
 		case <-ctx.Done():

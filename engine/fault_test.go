@@ -70,7 +70,7 @@ func TestChunkWithLostAnswerIsStoredOnce(t *testing.T) {
 						}
 						return fault
 					}),
-					FlushInterval: time.Millisecond,
+					Turns: engine.Turns{FlushInterval: time.Millisecond},
 					Handler: func(_ context.Context, turn *engine.Turn) error {
 						e := <-written
 						w := turn.Artifact("a")
@@ -178,8 +178,10 @@ func TestLeaseWithLostAnswerIsClaimedAgain(t *testing.T) {
 					return c.Method == "Commit" && len(c.Changes) == 1 && c.Changes[0].Create != nil
 				}
 				e := start(t, engine.Config{
-					Store: storetest.Faulty(s, failOnce(storetest.FailAfter, is)), Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond,
-					Concurrency: 2,
+					Store: storetest.Faulty(s, failOnce(storetest.FailAfter, is)), Turns: engine.Turns{
+						Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond,
+						Concurrency: 2,
+					},
 					Handler: func(_ context.Context, turn *engine.Turn) error {
 						if turn.Messages()[0].Text() == "block" {
 							if turn.Attempt() != 1 {
@@ -223,7 +225,7 @@ func TestTaskWithFailedFinalCommitIsRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newKillableStore(inmem.New())
 		e := start(t, engine.Config{
-			Store: s, Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond,
+			Store: s, Turns: engine.Turns{Lease: 100 * time.Millisecond, Poll: 20 * time.Millisecond},
 			Handler: func(_ context.Context, turn *engine.Turn) error {
 				if turn.Attempt() == 1 {
 					s.killed.Store(true)
@@ -254,7 +256,7 @@ func TestCancelWithLostAnswerEndsStreams(t *testing.T) {
 		s := inmem.New()
 		started := make(chan struct{})
 		e := start(t, engine.Config{
-			Poll: 20 * time.Millisecond, Lease: 100 * time.Millisecond,
+			Turns: engine.Turns{Poll: 20 * time.Millisecond, Lease: 100 * time.Millisecond},
 			Store: storetest.Faulty(s, failOnce(storetest.FailAfter, func(c storetest.Call) bool {
 				return c.Method == "Commit" && c.Changes[0].Events[0].State == a2a.StateCanceled
 			})),
@@ -290,7 +292,7 @@ func TestRunsSurviveOutageLongerThanLease(t *testing.T) {
 		s := newKillableStore(inmem.New())
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		e := start(t, engine.Config{
-			Store: s, Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond,
+			Store: s, Turns: engine.Turns{Lease: 100 * time.Millisecond, Poll: 10 * time.Millisecond},
 			Handler: func(ctx context.Context, _ *engine.Turn) error {
 				started <- struct{}{}
 				select {
@@ -332,7 +334,7 @@ func TestPanickingErrorFailsTaskOnly(t *testing.T) {
 
 func TestLaterChangesOfHandlerAreNotStored(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{FlushInterval: time.Hour, Handler: func(_ context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(_ context.Context, turn *engine.Turn) error {
 		data, file := map[string]any{"n": "before"}, []byte("before")
 		err := turn.AddArtifact(a2a.Artifact{Name: "a", Parts: []a2a.Part{a2a.DataPart{Data: data}, a2a.FilePart{File: a2a.FileWithBytes{Bytes: file}}}})
 		if err != nil {
@@ -415,7 +417,7 @@ func TestStopWaitsForConcurrentSends(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := inmem.New()
 			var running atomic.Int64
-			e := start(t, engine.Config{Store: s, Concurrency: 2, Poll: time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
+			e := start(t, engine.Config{Store: s, Turns: engine.Turns{Concurrency: 2, Poll: time.Millisecond}, Handler: func(context.Context, *engine.Turn) error {
 				running.Add(1)
 				defer running.Add(-1)
 				time.Sleep(time.Millisecond)
@@ -490,7 +492,7 @@ func TestDueTasksDoNotStarve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
-		e := start(t, engine.Config{Store: sharedStore{s}, Concurrency: 1, Poll: 10 * time.Millisecond, Handler: func(context.Context, *engine.Turn) error {
+		e := start(t, engine.Config{Store: sharedStore{s}, Turns: engine.Turns{Concurrency: 1, Poll: 10 * time.Millisecond}, Handler: func(context.Context, *engine.Turn) error {
 			time.Sleep(3 * time.Millisecond)
 			return nil
 		}})
@@ -598,7 +600,7 @@ func testAbandonedRunDoesNotEndNewRun(t *testing.T) {
 	first, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	e := start(t, engine.Config{
-		Store: sharedStore{s}, Lease: lease, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
+		Store: sharedStore{s}, Turns: engine.Turns{Lease: lease, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute},
 		Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if turn.Attempt() == 1 {
 				close(first)

@@ -20,7 +20,7 @@ func newFiles(c *Config) *fileref.Files {
 	if s == nil {
 		return nil
 	}
-	return fileref.New(fileref.Config{Blobs: s, Records: c.Store, Inline: c.InlineFile, LinkTTL: c.LinkTTL, Now: c.clock})
+	return fileref.New(fileref.Config{Blobs: s, Records: c.Store, Inline: c.Files.InlineBytes, LinkTTL: c.Files.LinkTTL, Now: c.clock})
 }
 
 // Files returns the files of tasks, for the parts of the program that show tasks to clients. It is

@@ -150,7 +150,7 @@ func TestRejectedMessagesStoreNoFiles(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{
 		Handler: func(context.Context, *engine.Turn) error { return nil },
-		Admit:   func(context.Context, a2a.Principal, a2a.Message) error { return a2a.Errorf(a2a.CodeDenied, "no") },
+		Turns:   engine.Turns{Admit: func(context.Context, a2a.Principal, a2a.Message) error { return a2a.Errorf(a2a.CodeDenied, "no") }},
 		Limits:  engine.Limits{TaskBytes: 500_000},
 	})
 	unknown := messageWith("m", filePart("f", fileContent(1, 100_000)))
@@ -238,7 +238,7 @@ func TestAttemptsThatWriteEqualFilesStoreThemOnce(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		a, b, c := fileContent(1, 200_000), fileContent(2, 200_000), fileContent(3, 200_000)
-		e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			w := turn.Artifact("files")
 			second := b
 			if turn.Attempt() == 3 {

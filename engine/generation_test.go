@@ -20,7 +20,7 @@ func TestReplicasShareGenerations(t *testing.T) {
 		handler := func(_ context.Context, turn *engine.Turn) error {
 			return turn.RequireInput(a2a.TextPart{Text: "and then?"})
 		}
-		cfg := engine.Config{Store: sharedStore{shared}, Handler: handler, Poll: 20 * time.Millisecond}
+		cfg := engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Poll: 20 * time.Millisecond}}
 		e1, e2 := start(t, cfg), start(t, cfg)
 		task := sendWait(t, e1, message("a"))
 		if _, err := e2.Task(t.Context(), alice, task.Key.ID, nil); err != nil {

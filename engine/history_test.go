@@ -46,7 +46,7 @@ func TestHistoryIncludesEarlierTasks(t *testing.T) {
 			}
 			found[name] = messageTexts(messages)
 		}
-		e := start(t, engine.Config{Store: s, Concurrency: 1, Handler: recordingHandler(func(turn *engine.Turn) {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{Concurrency: 1}, Handler: recordingHandler(func(turn *engine.Turn) {
 			switch turn.Messages()[0].Text() {
 			case "one":
 				history(turn, "first", 0)

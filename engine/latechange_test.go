@@ -64,7 +64,7 @@ func TestCancelWithLostAnswerEndsWaits(t *testing.T) {
 			Store: storetest.Faulty(inmem.New(), failOnce(storetest.FailAfter, func(c storetest.Call) bool {
 				return c.Method == "Commit" && len(c.Changes[0].Events) > 0 && c.Changes[0].Events[0].State == a2a.StateCanceled
 			})),
-			Poll: time.Second, Lease: time.Hour,
+			Turns: engine.Turns{Poll: time.Second, Lease: time.Hour},
 			Handler: func(ctx context.Context, _ *engine.Turn) error {
 				close(started)
 				<-ctx.Done()
@@ -92,7 +92,7 @@ func TestCancelWithLostAnswerEndsWaits(t *testing.T) {
 func TestNextTurnStartsWithItsFirstAttempt(t *testing.T) {
 	t.Parallel()
 	var attempts []int
-	e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 		attempts = append(attempts, turn.Attempt())
 		switch {
 		case turn.Number() == 2:
@@ -137,7 +137,7 @@ func TestLastAttemptDeterminesTheArtifact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := inmem.New()
-			e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, MaxAttempts: len(attempts), Handler: func(_ context.Context, turn *engine.Turn) error {
+			e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond, MaxAttempts: len(attempts)}, Handler: func(_ context.Context, turn *engine.Turn) error {
 				a := attempts[turn.Attempt()-1]
 				w := turn.Artifact("a")
 				w.Describe(a.describe, nil)
@@ -179,7 +179,7 @@ func TestLastAttemptDeterminesTheArtifact(t *testing.T) {
 func TestRecordedStepCountsLikeOneThatRuns(t *testing.T) {
 	t.Parallel()
 	text := string(make([]byte, 1000))
-	e := start(t, engine.Config{RetryDelay: time.Millisecond, MaxAttempts: 2, Limits: engine.Limits{ArtifactBytes: 1500}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Turns: engine.Turns{RetryDelay: time.Millisecond, MaxAttempts: 2}, Limits: engine.Limits{ArtifactBytes: 1500}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		w := turn.Artifact("a")
 		_, err := turn.Step(ctx, "s", func(context.Context) ([]byte, error) { return nil, errors.Join(writeText(w, text), w.Close()) })
 		if err != nil {
@@ -228,7 +228,7 @@ func TestPassRemovesAllExpiredData(t *testing.T) {
 			t.Fatalf("Commit() = %v", err)
 		}
 		e := start(t, engine.Config{
-			Handler: commandHandler, Store: s, Poll: 100 * day, Lease: 100 * day, TaskTimeout: -1,
+			Handler: commandHandler, Store: s, Turns: engine.Turns{Poll: 100 * day, Lease: 100 * day, Timeout: -1},
 			Retention: engine.Retention{"completed": 10 * day, engine.RetainIdempotency: 10 * day},
 		})
 		time.Sleep(time.Minute)
@@ -249,7 +249,7 @@ func TestDeletionContinuesWithoutItsCaller(t *testing.T) {
 				s := inmem.New()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour, Store: storetest.Intercept(s, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
+				e := start(t, engine.Config{Handler: commandHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}, Store: storetest.Intercept(s, func(ctx context.Context, c storetest.Call, do func(context.Context) error) error {
 					if err := ctx.Err(); err != nil {
 						return err
 					}

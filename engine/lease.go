@@ -31,12 +31,12 @@ func (r *run) ensureLease(ctx context.Context) error {
 }
 
 func (r *run) renew(ctx context.Context) (lost []store.Key, err error) {
-	started, until := r.e.elapsed(), store.Time(r.e.now().Add(r.e.cfg.Lease))
-	ctx, cancel := context.WithTimeoutCause(ctx, r.e.cfg.Lease, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
+	started, until := r.e.elapsed(), store.Time(r.e.now().Add(r.e.cfg.Turns.Lease))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.e.cfg.Turns.Lease, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
 	lost, err = r.e.cfg.Store.Renew(ctx, until, []store.HeldLease{r.lease})
 	if err == nil && len(lost) == 0 {
-		r.extendLease(started + r.e.cfg.Lease)
+		r.extendLease(started + r.e.cfg.Turns.Lease)
 	}
 	return lost, err
 }
@@ -52,5 +52,5 @@ func (r *run) extendLease(until time.Duration) {
 // leaseLeft returns how long the lease is certainly valid. That is a little less than its
 // remaining time, because a handler takes time to stop and the clocks of other workers differ.
 func (r *run) leaseLeft() time.Duration {
-	return time.Duration(r.leaseUntil.Load()) - r.e.elapsed() - r.e.cfg.Lease/20
+	return time.Duration(r.leaseUntil.Load()) - r.e.elapsed() - r.e.cfg.Turns.Lease/20
 }

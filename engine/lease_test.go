@@ -52,7 +52,7 @@ func TestNothingStartsUnderExpiredLease(t *testing.T) {
 			inside, proceed := make(chan struct{}), make(chan struct{})
 			const lease = 2 * time.Second
 			e1 := start(t, engine.Config{
-				Store: slow, Lease: lease, Poll: 20 * time.Millisecond,
+				Store: slow, Turns: engine.Turns{Lease: lease, Poll: 20 * time.Millisecond},
 				Handler: func(ctx context.Context, turn *engine.Turn) error {
 					handled.Add(1)
 					if where == "a step" {
@@ -81,7 +81,7 @@ func TestNothingStartsUnderExpiredLease(t *testing.T) {
 			// Another replica claims the task and runs it when the first one continues.
 			started, end := make(chan struct{}), make(chan struct{})
 			e2 := start(t, engine.Config{
-				Store: sharedStore{shared}, Poll: 20 * time.Millisecond,
+				Store: sharedStore{shared}, Turns: engine.Turns{Poll: 20 * time.Millisecond},
 				Handler: func(context.Context, *engine.Turn) error { close(started); <-end; return nil },
 			})
 			<-started
@@ -110,7 +110,7 @@ func TestCloseAddsNoChunkDuringConcurrentCommit(t *testing.T) {
 	slow := &delayedStore{sharedStore: sharedStore{shared}}
 	started, arriving, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	e := start(t, engine.Config{
-		Store: slow, FlushInterval: time.Hour,
+		Store: slow, Turns: engine.Turns{FlushInterval: time.Hour},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			if turn.Number() == 2 {
 				return nil

@@ -20,7 +20,7 @@ const (
 	// taskShare limits the content of one task to 1/taskShare of an owner's share of the memory
 	// budget. While a task is read, it is in memory both as JSON and decoded.
 	taskShare = 3
-	// retriesPerPoll is the number of tasks without memory that are claimed again per Config.Poll.
+	// retriesPerPoll is the number of tasks without memory that are claimed again per Turns.Poll.
 	retriesPerPoll = 64
 )
 
@@ -53,9 +53,9 @@ func (m *memoryRetries) next(now time.Time, poll, limit time.Duration) time.Time
 // never be readable.
 func (d *dispatcher) dueAgain(err error) time.Time {
 	if errors.Is(err, errNoMemory) {
-		return store.Time(d.retries.next(d.now(), d.cfg.Poll, d.cfg.Lease))
+		return store.Time(d.retries.next(d.now(), d.cfg.Turns.Poll, d.cfg.Turns.Lease))
 	}
-	return store.Time(d.now().Add(d.cfg.Lease))
+	return store.Time(d.now().Add(d.cfg.Turns.Lease))
 }
 
 // holdMemory raises the task's hold of the memory budget to bytes, before its content is read

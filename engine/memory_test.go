@@ -88,7 +88,7 @@ func TestLargeTasksAreLimitedByMemory(t *testing.T) {
 			}
 			return turn.Reply()
 		}
-		first := start(t, engine.Config{Store: s, Concurrency: 1, Handler: func(ctx context.Context, _ *engine.Turn) error {
+		first := start(t, engine.Config{Store: s, Turns: engine.Turns{Concurrency: 1}, Handler: func(ctx context.Context, _ *engine.Turn) error {
 			<-ctx.Done() // it only queues the tasks
 			return context.Cause(ctx)
 		}})
@@ -101,7 +101,7 @@ func TestLargeTasksAreLimitedByMemory(t *testing.T) {
 		if err := first.Stop(stopped); err != nil {
 			t.Fatal(err)
 		}
-		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Lease: 2 * time.Minute})
+		e := start(t, engine.Config{Store: s, Memory: budget, Handler: handler, Turns: engine.Turns{Lease: 2 * time.Minute}})
 		await.True(t, "a task waits for memory", func() bool { return running.Load() > 0 && budget.Stats().Refused > 0 })
 		// Tasks that wait for memory use no slot that another owner needs.
 		if sent, err := e.Send(t.Context(), a2a.Principal{ID: "bob"}, message("small"), engine.SendOptions{Wait: true}); err != nil || sent.Task.Status.State != a2a.StateCompleted {

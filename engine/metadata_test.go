@@ -116,7 +116,7 @@ func TestMetadataIsTheSameInEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[string][]map[string]any{} // by turn
-		e := start(t, engine.Config{RetryDelay: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			m := turn.Metadata()
 			id := fmt.Sprint("turn ", turn.Number())
 			seen[id] = append(seen[id], m)

@@ -65,7 +65,7 @@ type leases struct {
 }
 
 func newLeases(settings *settings) *leases {
-	s := &leases{settings: settings, startTime: settings.now(), outage: outage{lease: settings.cfg.Lease}}
+	s := &leases{settings: settings, startTime: settings.now(), outage: outage{lease: settings.cfg.Turns.Lease}}
 	s.newWorker()
 	return s
 }

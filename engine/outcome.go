@@ -43,7 +43,7 @@ func (r *retryError) Unwrap() error { return r.err }
 var (
 	// ErrCanceled means that the task was canceled.
 	ErrCanceled = errors.New("task canceled")
-	// ErrTimeout means that the turn exceeded Config.TaskTimeout.
+	// ErrTimeout means that the turn exceeded Turns.Timeout.
 	ErrTimeout = errors.New("turn timed out")
 	// ErrStopping means that the process is stopping and will requeue the task.
 	ErrStopping = errors.New("server is stopping")

@@ -54,7 +54,7 @@ func (d *dispatcher) quarantine(ctx context.Context, tasks []*store.Task) map[st
 
 // mayBePoison reports whether t was claimed for its last attempt after an interrupted one.
 func (d *dispatcher) mayBePoison(ctx context.Context, t *store.Task) bool {
-	return t.Queue.Attempt == d.cfg.MaxAttempts && d.interrupted(ctx, t.Key, t.Seq, t.Queue.Attempt)
+	return t.Queue.Attempt == d.cfg.Turns.MaxAttempts && d.interrupted(ctx, t.Key, t.Seq, t.Queue.Attempt)
 }
 
 // interrupted reports whether the attempt before a claimed one was interrupted: it neither
@@ -77,8 +77,8 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 	r.quarantined = false
 	waiting := r.e.dispatcher.quarantined.Add(1)
 	defer r.e.dispatcher.quarantined.Add(-1)
-	if waiting > max(1, int64(r.e.cfg.Concurrency)/2) {
-		r.requeueQuarantined(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.RetryDelayMax))
+	if waiting > max(1, int64(r.e.cfg.Turns.Concurrency)/2) {
+		r.requeueQuarantined(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.Turns.RetryDelayMax))
 		return nil, false
 	}
 	select {

@@ -128,7 +128,7 @@ func (t *taskQueue) checkOwner(ctx context.Context, owner string) error {
 	share := t.ownerShare(t.all.load())
 	q := t.owners.get(owner)
 	age, counted := q.age(t.now())
-	if !counted || q.load() >= share || !t.exclusive() && age >= t.cfg.Poll {
+	if !counted || q.load() >= share || !t.exclusive() && age >= t.cfg.Turns.Poll {
 		t.count(ctx, q, func() (int, error) { return t.cfg.Store.Queued(ctx, owner, int(limit)) })
 	}
 	n := q.load()

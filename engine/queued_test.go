@@ -43,11 +43,11 @@ func TestHealthReportsQueueOfAllReplicas(t *testing.T) {
 		shared := inmem.New()
 		handler, release := handlerUntilReleased()
 		// The sender runs one task and queues the others, which the runner claims.
-		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond})
+		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Turns: engine.Turns{Concurrency: 1, Poll: 10 * time.Millisecond}})
 		for range sent {
 			send(t, sender, message("a"))
 		}
-		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 8, Poll: 10 * time.Millisecond})
+		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Concurrency: 8, Poll: 10 * time.Millisecond}})
 		agree := func(want int64) {
 			t.Helper()
 			await.True(t, "the store has the queued tasks", func() bool { return queuedInStore(t, shared) == want })
@@ -68,7 +68,7 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 		const limit = 10
 		shared := inmem.New()
 		handler, release := handlerUntilReleased()
-		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Turns: engine.Turns{Concurrency: 1, Poll: 10 * time.Millisecond}}
 		other := start(t, cfg)
 		cfg.Limits.Queued = limit
 		limited := start(t, cfg)
@@ -86,7 +86,7 @@ func TestQueueLimitCountsTasksOfAllReplicas(t *testing.T) {
 			t.Errorf("Send() with %d queued tasks = %v, want resource_exhausted", n, err)
 		}
 		// Tasks claimed by another replica free places at once.
-		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 100, Poll: 10 * time.Millisecond})
+		runner := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Concurrency: 100, Poll: 10 * time.Millisecond}})
 		await.True(t, "no task is queued", func() bool { return runner.Health(t.Context()).Queued == 0 })
 		await.True(t, "the queue accepts tasks", func() bool { return trySend() == nil })
 		close(release)
@@ -109,7 +109,7 @@ func TestOneOwnerCannotFillTheQueue(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				hold, release := handlerUntilReleased()
-				c.cfg.Concurrency = 1
+				c.cfg.Turns.Concurrency = 1
 				c.cfg.Handler = func(ctx context.Context, turn *engine.Turn) error {
 					if turn.Messages()[0].Text() == "ask" {
 						return turn.RequireInput(a2a.TextPart{Text: "what?"})
@@ -161,7 +161,7 @@ func TestQueueLimitOfAnOwnerCountsTasksOfAllReplicas(t *testing.T) {
 		shared := inmem.New()
 		handler, release := handlerUntilReleased()
 		defer close(release)
-		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Concurrency: 1, Poll: 10 * time.Millisecond}
+		cfg := engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: handler, Turns: engine.Turns{Concurrency: 1, Poll: 10 * time.Millisecond}}
 		cfg.Limits.Queued, cfg.Limits.QueuedPerOwner = 100, 10
 		limited, other := start(t, cfg), start(t, cfg)
 		for range 6 {

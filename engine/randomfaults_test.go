@@ -25,7 +25,7 @@ func TestRandomFaultsNeitherLoseNorDuplicate(t *testing.T) {
 			s := inmem.New()
 			e := start(t, engine.Config{
 				Store: storetest.Faulty(s, exceptBacklog(storetest.FailRandomly(seed, 0.1))), Handler: countingHandler,
-				Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond, FlushInterval: time.Millisecond, Concurrency: 4, MaxAttempts: 1000,
+				Turns: engine.Turns{Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond, FlushInterval: time.Millisecond, Concurrency: 4, MaxAttempts: 1000},
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // much more than needed, because leases expire by the clock even if the machine is busy
 			defer cancel()

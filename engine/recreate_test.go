@@ -20,14 +20,14 @@ func TestStaleRunCannotCompleteRecreatedTask(t *testing.T) {
 	// It runs no other task.
 	busy, free := make(chan struct{}), make(chan struct{})
 	other := start(t, engine.Config{
-		Store: sharedStore{shared}, Poll: 10 * time.Millisecond, Concurrency: 1,
+		Store: sharedStore{shared}, Turns: engine.Turns{Poll: 10 * time.Millisecond, Concurrency: 1},
 		Handler: func(context.Context, *engine.Turn) error { close(busy); <-free; return nil },
 	})
 	t.Cleanup(func() { close(free) })
 	send(t, other, message("keeps the other replica busy"))
 	<-busy
 	runner := start(t, engine.Config{
-		Store: sharedStore{shared}, Poll: 10 * time.Millisecond, HandlerGrace: time.Minute,
+		Store: sharedStore{shared}, Turns: engine.Turns{Poll: 10 * time.Millisecond, HandlerGrace: time.Minute},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			name := turn.Messages()[0].Text()
 			running <- name

@@ -244,7 +244,7 @@ func testInterruptedRemoval(t *testing.T, s dataStore, plan storetest.Plan) {
 	data := keep(t, s, c, deleted, expired, kept)
 	o := &outage{}
 	o.down.Store(plan == nil)
-	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{historysql.Of(s), o}), blobs.Of(failingBlobs{blobsql.Of(s, blob.Config{}), o})}}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Lease: 2 * time.Second}) // passes are four leases apart
+	e := start(t, engine.Config{Handler: commandHandler, Store: storetest.Faulty(s, orPass(plan)), Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(failingHistory{historysql.Of(s), o}), blobs.Of(failingBlobs{blobsql.Of(s, blob.Config{}), o})}}, Retention: engine.Retention{engine.RetainTasks: time.Hour}, Turns: engine.Turns{Lease: 2 * time.Second}}) // passes are four leases apart
 	_ = e.DeleteTask(t.Context(), alice, a2a.DeleteTaskParams{ID: deleted})
 	await.True(t, "the tasks are removed", func() bool {
 		for _, id := range []string{deleted, expired} {
@@ -258,7 +258,7 @@ func testInterruptedRemoval(t *testing.T, s dataStore, plan storetest.Plan) {
 	if _, pinned, _ := data.left(); plan == nil && len(pinned) != 3 {
 		t.Errorf("pins of %v are left while the other systems are down, want all", pinned)
 	}
-	next := start(t, engine.Config{Handler: commandHandler, Store: s, Lease: 2 * time.Second})
+	next := start(t, engine.Config{Handler: commandHandler, Store: s, Turns: engine.Turns{Lease: 2 * time.Second}})
 	data.wantLeft(true, []string{"", kept}, kept)
 	stop(t, next)
 }
@@ -370,7 +370,7 @@ func TestFailingStoreDoesNotDelayOthers(t *testing.T) {
 					h = hangingHistory{historysql.Of(s)}
 				}
 				e := start(t, engine.Config{
-					Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Logger: log.logger(),
+					Handler: commandHandler, Store: s, Turns: engine.Turns{Lease: time.Minute, Poll: time.Minute}, Logger: log.logger(),
 					Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}, Retention: engine.Retention{engine.RetainTasks: time.Hour},
 				})
 				task := sendWait(t, e, message("x"))
@@ -413,7 +413,7 @@ func TestExpiredDataOfHandlersIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := inmem.New()
-		e := start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute})
+		e := start(t, engine.Config{Handler: commandHandler, Store: s, Turns: engine.Turns{Lease: time.Minute, Poll: time.Minute}})
 		for i := range 450 {
 			k := history.Key{Owner: alice.ID, Agent: "agent", Session: fmt.Sprint(i)}
 			_, err := historysql.Of(s).Append(t.Context(), k, history.AppendParams{TTL: time.Hour, Messages: []history.Message{{Body: []byte(`1`)}}})
@@ -542,7 +542,7 @@ func TestFailingRemovalsDoNotBlockOthers(t *testing.T) {
 		removeTasks(t, s, "works", "z")
 		data := keep(t, s, "works", "z")
 		h := sessionHistory{historysql.Of(s), "fails", func(context.Context) error { return errDown }}
-		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
+		start(t, engine.Config{Handler: commandHandler, Store: s, Turns: engine.Turns{Lease: time.Minute, Poll: time.Minute}, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
 		time.Sleep(time.Hour)
 		if runs, pinned, removals := data.left(); len(runs) != 1 || len(pinned) > 0 || removals != 220 {
 			t.Errorf("%d messages, pins of %v and %d removals are left, want 1, none and those 220 that fail", len(runs), pinned, removals)
@@ -566,7 +566,7 @@ func TestSlowRemovalsAreForgotten(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}}
-		start(t, engine.Config{Handler: commandHandler, Store: s, Lease: time.Minute, Poll: time.Minute, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
+		start(t, engine.Config{Handler: commandHandler, Store: s, Turns: engine.Turns{Lease: time.Minute, Poll: time.Minute}, Contracts: engine.Contracts{Stores: []contract.Store{transcripts.Of(h)}}})
 		time.Sleep(time.Hour)
 		if left, err := s.Removals(t.Context(), store.Removal{}, 1000); err != nil || len(left) > 0 {
 			t.Errorf("Removals() = %d, %v, want none", len(left), err)

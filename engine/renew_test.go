@@ -48,7 +48,7 @@ func TestLockedLeaseDoesNotAffectOthers(t *testing.T) {
 		close(proceed["queued"])
 		causes := make(chan error, 100)
 		e := start(t, engine.Config{
-			Store: s, Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2,
+			Store: s, Turns: engine.Turns{Lease: time.Second, Poll: 20 * time.Millisecond, Concurrency: 2},
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				select {
 				case <-proceed[turn.Messages()[0].Text()]:

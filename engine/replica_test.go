@@ -59,13 +59,13 @@ func TestTaskOfDeadWorkerIsClaimedAfterLease(t *testing.T) {
 			return turn.Reply(a2a.TextPart{Text: "the second run"})
 		}
 		const lease = 2 * time.Second
-		e1 := start(t, engine.Config{Store: first, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute})
+		e1 := start(t, engine.Config{Store: first, Handler: handler, Turns: engine.Turns{Lease: lease, Poll: 20 * time.Millisecond, HandlerGrace: time.Minute}})
 		task := send(t, e1, message("a"))
 		if attempt := <-started; attempt != 1 {
 			t.Fatalf("first attempt = %d", attempt)
 		}
 		first.blocked.Store(true)
-		e2 := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Lease: lease, Poll: 20 * time.Millisecond})
+		e2 := start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Lease: lease, Poll: 20 * time.Millisecond}})
 		if attempt := <-started; attempt != 2 {
 			t.Fatalf("second attempt = %d", attempt)
 		}
@@ -102,7 +102,7 @@ func TestPoisonTaskFailsAfterMaxAttempts(t *testing.T) {
 			t.Fatalf("Claim() = %v, %v", claimed, err)
 		}
 	}
-	e := start(t, engine.Config{Store: s, MaxAttempts: 3, Handler: func(context.Context, *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{MaxAttempts: 3}, Handler: func(context.Context, *engine.Turn) error {
 		t.Error("the poison task was run once more")
 		return nil
 	}})
@@ -131,7 +131,7 @@ func TestTwoReplicasRunEveryTaskOnce(t *testing.T) {
 	}
 	var engines []*engine.Engine
 	for range 2 {
-		engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Concurrency: 2, Poll: 5 * time.Millisecond}))
+		engines = append(engines, start(t, engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Concurrency: 2, Poll: 5 * time.Millisecond}}))
 	}
 	var ids []string
 	for i := range 500 {
@@ -169,7 +169,7 @@ func TestCancelStopsHandlerOnOtherReplica(t *testing.T) {
 					causes <- context.Cause(ctx)
 					return nil
 				}
-				cfg := engine.Config{Store: sharedStore{shared}, Handler: handler, Poll: test.poll, Lease: test.lease}
+				cfg := engine.Config{Store: sharedStore{shared}, Handler: handler, Turns: engine.Turns{Poll: test.poll, Lease: test.lease}}
 				e1 := start(t, cfg)
 				task := send(t, e1, message("a"))
 				<-started
@@ -235,7 +235,7 @@ func TestRunSurvivesTemporaryStoreFailure(t *testing.T) {
 				t.Parallel()
 				s := &failingStore{Store: inmem.New()}
 				var steps atomic.Int64
-				e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					failAt := func(point string) {
 						if point == at {
 							s.fail(test.before, test.after)
@@ -299,7 +299,7 @@ func TestOnlyPoisonTaskFails(t *testing.T) {
 		for range 3 {
 			process := newKillableStore(s)
 			killed := make(chan struct{}, 10)
-			e := start(t, engine.Config{Store: process, MaxAttempts: attempts, HandlerGrace: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			e := start(t, engine.Config{Store: process, Turns: engine.Turns{MaxAttempts: attempts, HandlerGrace: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 				if turn.Messages()[0].Text() == "poison" {
 					process.killed.Store(true)
 					killed <- struct{}{}
@@ -379,7 +379,7 @@ func TestLongLeaseIsNotVoid(t *testing.T) {
 		shared := inmem.New()
 		started, release := make(chan struct{}, 10), make(chan struct{})
 		cfg := engine.Config{
-			Store: sharedStore{shared}, Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond,
+			Store: sharedStore{shared}, Turns: engine.Turns{Lease: 10 * time.Second, Poll: 10 * time.Millisecond, RetryDelay: time.Millisecond, RetryDelayMax: 10 * time.Millisecond},
 			Handler: func(context.Context, *engine.Turn) error {
 				started <- struct{}{}
 				<-release
@@ -419,7 +419,7 @@ func TestQuarantinedTasksDoNotDelayOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e := start(t, engine.Config{Store: s, Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{Concurrency: 4, MaxAttempts: attempts, Poll: 10 * time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if turn.Messages()[0].Text() == "poison" {
 				<-ctx.Done()
 			}

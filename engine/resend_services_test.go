@@ -24,7 +24,7 @@ func TestResendThroughOtherReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		engines = append(engines, start(t, engine.Config{Handler: handler, Store: s, Poll: 50 * time.Millisecond}))
+		engines = append(engines, start(t, engine.Config{Handler: handler, Store: s, Turns: engine.Turns{Poll: 50 * time.Millisecond}}))
 	}
 	id := wantOneTask(t, message("ask"), engines...)
 	reply := messageTo(id, "done")

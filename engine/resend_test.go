@@ -282,7 +282,7 @@ func wantOneTask(t *testing.T, params a2a.MessageSendParams, engines ...*engine.
 func TestMessageIDExpiresAfter30Days(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour})
+		e := start(t, engine.Config{Handler: commandHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}})
 		params := message("x")
 		first := send(t, e, params)
 		time.Sleep(30*day - time.Hour)
@@ -335,7 +335,7 @@ func TestResentMessageIsAnsweredWhenQueueIsFull(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	e := start(t, engine.Config{
-		Concurrency: 1, Limits: engine.Limits{Queued: 1},
+		Turns: engine.Turns{Concurrency: 1}, Limits: engine.Limits{Queued: 1},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			once.Do(func() {
 				close(held)
@@ -391,7 +391,7 @@ func TestResendAfterLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &lostAnswerStore{Store: inmem.New()}
 		handler, runs := countingCommandHandler()
-		e := start(t, engine.Config{Handler: handler, Store: s, Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond})
+		e := start(t, engine.Config{Handler: handler, Store: s, Turns: engine.Turns{Lease: 200 * time.Millisecond, Poll: 20 * time.Millisecond}})
 		var task string
 		for i, words := range []string{"ask", "done"} {
 			params := messageTo(task, words)

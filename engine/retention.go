@@ -186,7 +186,7 @@ func (j *janitor) setPosition(kind string, next *store.ExpiryCursor) {
 
 // run finishes pending deletions and removes data that is older than its retention.
 func (j *janitor) run(ctx context.Context, beat func()) {
-	tick := time.NewTicker(4 * max(j.cfg.Lease, j.cfg.Poll))
+	tick := time.NewTicker(4 * max(j.cfg.Turns.Lease, j.cfg.Turns.Poll))
 	defer tick.Stop()
 	for due := true; ctx.Err() == nil; {
 		beat()

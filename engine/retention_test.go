@@ -110,7 +110,7 @@ func TestFinishedTasksAreRemovedAfterTheirAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
-			Handler: finishHandler, Poll: time.Hour, Lease: time.Hour, TaskTimeout: -1,
+			Handler: finishHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour, Timeout: -1},
 			Retention: engine.Retention{"completed": 10 * day, "failed": 20 * day, "rejected": 0, engine.RetainTasks: 30 * day},
 		})
 		tasks := map[string]*store.Task{"running": send(t, e, message("run"))}
@@ -137,7 +137,7 @@ func TestFinishedTasksAreRemovedAfterTheirAge(t *testing.T) {
 func TestTasksAreKeptByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, engine.Config{Handler: commandHandler, Poll: time.Hour, Lease: time.Hour})
+		e := start(t, engine.Config{Handler: commandHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}})
 		tasks := map[string]*store.Task{"completed": sendWait(t, e, message("x"))}
 		time.Sleep(1000 * day)
 		wantTasks(t, e, "on day 1000", tasks, "completed")
@@ -151,7 +151,7 @@ func TestIdempotencyRecordsAreRemovedAfterTheirAge(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				e := start(t, engine.Config{
-					Handler: commandHandler, Poll: time.Hour, Lease: time.Hour, Retention: engine.Retention{engine.RetainIdempotency: age},
+					Handler: commandHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}, Retention: engine.Retention{engine.RetainIdempotency: age},
 				})
 				params, plain, keyed := message("x"), engine.SendOptions{Wait: true}, engine.SendOptions{Wait: true, IdempotencyKey: "k"}
 				first, withKey := mustSend(t, e, params, plain), mustSend(t, e, params, keyed)
@@ -209,7 +209,7 @@ func TestTasksWithUndeliveredEventsAreKept(t *testing.T) {
 		_, err := s.SaveWebhook(t.Context(), webhook, store.WebhookCursor{}, store.Time(time.Now()))
 		wantError(t, "SaveWebhook()", err, "")
 		e := start(t, engine.Config{
-			Handler: commandHandler, Store: s, Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Retention: engine.Retention{engine.RetainTasks: 90 * day},
+			Handler: commandHandler, Store: s, Turns: engine.Turns{Poll: 100 * time.Millisecond, Lease: 100 * time.Millisecond}, Retention: engine.Retention{engine.RetainTasks: 90 * day},
 		})
 		removed := func(n int64) func() bool {
 			return func() bool { return e.Health(t.Context()).Expired.Tasks == n }
@@ -238,7 +238,7 @@ func testReplicasExpireTasks(t *testing.T, stores [2]store.Store) {
 	var engines []*engine.Engine
 	for _, s := range stores {
 		engines = append(engines, start(t, engine.Config{
-			Handler: commandHandler, Store: s, Poll: 100 * time.Millisecond, Lease: 3 * time.Second, Retention: engine.Retention{"completed": 90 * day},
+			Handler: commandHandler, Store: s, Turns: engine.Turns{Poll: 100 * time.Millisecond, Lease: 3 * time.Second}, Retention: engine.Retention{"completed": 90 * day},
 		}))
 	}
 	removed := func() (n int64) {
@@ -288,7 +288,7 @@ func TestEmptyContextsAreRemovedAfterTheirAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := start(t, engine.Config{
-			Handler: commandHandler, Poll: time.Hour, Lease: time.Hour,
+			Handler: commandHandler, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour},
 			Retention: engine.Retention{"completed": 10 * day, engine.RetainDescribedContexts: 50 * day},
 		})
 		made, err := e.CreateContext(t.Context(), alice, a2a.CreateContextParams{Name: "made"}, engine.SendOptions{})

@@ -77,7 +77,7 @@ func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 	if t.Seq > t.Queue.StartSeq+2 || t.ReceivedSeq <= t.Queue.StartSeq {
 		r.retriedTurn = t.Queue.Turn
 	}
-	r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Lease))
+	r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	older := l.run
@@ -139,9 +139,9 @@ func (r *run) releaseTask() {
 // runTurn runs the handler once and commits the outcome. It reports whether another turn must
 // run under the same lease.
 func (r *run) runTurn() (again bool) {
-	if r.queue.Attempt > r.e.cfg.MaxAttempts {
+	if r.queue.Attempt > r.e.cfg.Turns.MaxAttempts {
 		r.logExhausted(errProcessEnded)
-		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.e.cfg.MaxAttempts, errProcessEnded)))
+		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.e.cfg.Turns.MaxAttempts, errProcessEnded)))
 	}
 	done, ok := r.waitInQuarantine()
 	if !ok {
@@ -172,7 +172,7 @@ func (r *run) runTurn() (again bool) {
 }
 
 func (r *run) turnContext() (context.Context, context.CancelFunc) {
-	if limit := r.e.cfg.TaskTimeout; limit > 0 {
+	if limit := r.e.cfg.Turns.Timeout; limit > 0 {
 		return context.WithTimeoutCause(r.ctx, limit, ErrTimeout)
 	}
 	return context.WithCancel(r.ctx)
@@ -204,7 +204,7 @@ func (r *run) callHandler(ctx context.Context, t *Turn) error {
 		case <-ctx.Done():
 		}
 	}
-	grace := time.NewTimer(r.e.cfg.HandlerGrace)
+	grace := time.NewTimer(r.e.cfg.Turns.HandlerGrace)
 	defer grace.Stop()
 	select {
 	case err := <-done:
@@ -255,16 +255,16 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		return r.requeue(time.Time{}, nil)
 	case errors.Is(cause, ErrTimeout):
 		r.logFailed(ErrTimeout)
-		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.TaskTimeout)))
+		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.Turns.Timeout)))
 	case errors.Is(err, errNoMemory):
 		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
 		return r.requeue(due, nil)
 	case r.interruptedByStore(err):
-		due := r.e.now().Add(r.e.cfg.RetryDelay)
+		due := r.e.now().Add(r.e.cfg.Turns.RetryDelay)
 		r.log().Warn("a store failed while the handler used it, requeueing the task", "due", due, "cause", causeText(err))
 		return r.requeue(due, nil)
-	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.MaxAttempts:
+	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.Turns.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
 		r.logExhausted(err)
@@ -367,12 +367,12 @@ func (r *run) nextTurn() store.QueueEntry {
 
 // retry requeues the task with a delay.
 func (r *run) retry(err error) bool {
-	delay := r.e.cfg.RetryDelay
+	delay := r.e.cfg.Turns.RetryDelay
 	for range r.queue.Attempt - 1 {
-		delay = min(2*delay, r.e.cfg.RetryDelayMax)
+		delay = min(2*delay, r.e.cfg.Turns.RetryDelayMax)
 	}
 	r.logRetry(err, delay)
-	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.MaxAttempts, clientText(err), delay)
+	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.Turns.MaxAttempts, clientText(err), delay)
 	event := store.Event{State: a2a.StateSubmitted, Message: r.agentText(text), Progress: true}
 	return r.requeue(r.e.now().Add(delay), &event)
 }

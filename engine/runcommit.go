@@ -217,7 +217,7 @@ func (r *run) enqueue(event store.Event) error {
 // startTimer ensures that pending changes are committed soon. The caller holds r.mu.
 func (r *run) startTimer() {
 	if r.timer == nil {
-		r.timer = time.AfterFunc(r.e.cfg.FlushInterval, r.flushSoon)
+		r.timer = time.AfterFunc(r.e.cfg.Turns.FlushInterval, r.flushSoon)
 	}
 }
 
@@ -263,6 +263,6 @@ func (r *run) flushSoon() {
 	defer r.mu.Unlock()
 	if err != nil && r.endErr == nil && r.timer == nil {
 		r.e.log.Warn("commit of progress failed, retrying", "task", r.l.key.ID, "error", err)
-		r.timer = time.AfterFunc(minCommitRetry+r.e.cfg.FlushInterval, r.flushSoon)
+		r.timer = time.AfterFunc(minCommitRetry+r.e.cfg.Turns.FlushInterval, r.flushSoon)
 	}
 }

@@ -37,7 +37,7 @@ func TestRunWithLostAnswerEndsIfItsFenceHasMoved(t *testing.T) {
 				}
 				return fault
 			})},
-			Poll: time.Hour, Lease: 4 * time.Hour, // nothing but the run reads the task
+			Turns: engine.Turns{Poll: time.Hour, Lease: 4 * time.Hour}, // nothing but the run reads the task
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				_, err := turn.Step(ctx, "pay", func(context.Context) ([]byte, error) { return nil, nil })
 				result <- err
@@ -73,7 +73,7 @@ func TestRetryIsClaimedWhenItIsDue(t *testing.T) {
 					Store: storetest.Faulty(inmem.New(), failOnce(fault, func(c storetest.Call) bool {
 						return c.Method == "Commit" && c.Changes[0].Queue != nil && c.Changes[0].Queue.Phase == store.PhaseQueued
 					})),
-					Poll: time.Hour, Lease: 4 * time.Hour, RetryDelay: time.Second, RetryDelayMax: 3 * time.Second, MaxAttempts: 4,
+					Turns: engine.Turns{Poll: time.Hour, Lease: 4 * time.Hour, RetryDelay: time.Second, RetryDelayMax: 3 * time.Second, MaxAttempts: 4},
 					Handler: func(_ context.Context, turn *engine.Turn) error {
 						attempts = append(attempts, time.Now())
 						if turn.Attempt() < 4 {
@@ -129,7 +129,7 @@ func TestCommitFindsTheMessageOfAnotherReplica(t *testing.T) {
 				shared := inmem.New()
 				started, proceed, inbox := make(chan struct{}), make(chan struct{}), make(chan []a2a.Message, 1)
 				cfg := engine.Config{
-					Store: sharedStore{storetest.Faulty(shared, failOnce(fault, commitsChunk))}, Poll: time.Hour, Lease: 4 * time.Hour, FlushInterval: time.Hour,
+					Store: sharedStore{storetest.Faulty(shared, failOnce(fault, commitsChunk))}, Turns: engine.Turns{Poll: time.Hour, Lease: 4 * time.Hour, FlushInterval: time.Hour},
 					Handler: func(_ context.Context, turn *engine.Turn) error {
 						w := turn.Artifact("a")
 						_, _ = w.WriteString("0")
@@ -172,7 +172,7 @@ func TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore(t *testing.T) {
 	text := strings.Repeat("x", 1000)
 	var attempts []string // turn and attempt
 	e := start(t, engine.Config{
-		FlushInterval: time.Hour, RetryDelay: time.Millisecond, MaxAttempts: 2, Limits: engine.Limits{ArtifactBytes: 1500},
+		Turns: engine.Turns{FlushInterval: time.Hour, RetryDelay: time.Millisecond, MaxAttempts: 2}, Limits: engine.Limits{ArtifactBytes: 1500},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			name := map[int]string{1: "first", 2: "second"}[turn.Number()]
 			if turn.Number() == 1 && turn.Attempt() == 2 {
@@ -233,7 +233,7 @@ func TestCloseDuringACommitAddsNoChunk(t *testing.T) {
 			}
 			return err
 		})
-		e := start(t, engine.Config{Store: slow, FlushInterval: time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: slow, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			w := turn.Artifact("a")
 			_, err := w.WriteString("x")
 			time.Sleep(time.Second) // the commit has been applied and has not returned
@@ -255,7 +255,7 @@ func TestNewRunEndsTheOlderRun(t *testing.T) {
 		first, causes := make(chan struct{}), make(chan error, 1)
 		e := start(t, engine.Config{
 			// The older run neither reads the task nor renews its lease before the dispatcher claims the task.
-			Store: sharedStore{s}, Lease: 12 * time.Second, Poll: time.Hour,
+			Store: sharedStore{s}, Turns: engine.Turns{Lease: 12 * time.Second, Poll: time.Hour},
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				if turn.Attempt() == 1 {
 					close(first)
@@ -301,7 +301,7 @@ func TestTaskWhoseResultIsRefusedIsClaimedAgain(t *testing.T) {
 			}
 			return do(ctx)
 		})
-		e := start(t, engine.Config{Store: sharedStore{s}, Lease: time.Second, Poll: 100 * time.Millisecond, Handler: func(_ context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: sharedStore{s}, Turns: engine.Turns{Lease: time.Second, Poll: 100 * time.Millisecond}, Handler: func(_ context.Context, turn *engine.Turn) error {
 			if turn.Attempt() == 1 {
 				refuses.Store(true)
 				time.AfterFunc(2500*time.Millisecond, func() { refuses.Store(false) }) // the first attempt has ended

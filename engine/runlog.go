@@ -15,7 +15,7 @@ const maxCause = 1000
 
 // log returns the engine's logger with attributes that identify the attempt.
 func (r *run) log() *slog.Logger {
-	return r.e.log.With("task", r.l.key.ID, "attempt", r.queue.Attempt, "max_attempts", r.e.cfg.MaxAttempts)
+	return r.e.log.With("task", r.l.key.ID, "attempt", r.queue.Attempt, "max_attempts", r.e.cfg.Turns.MaxAttempts)
 }
 
 // causeText returns the text of an error for the log, with what is hidden from clients, truncated and valid UTF-8.

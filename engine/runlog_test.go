@@ -81,7 +81,7 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
 		e := start(t, engine.Config{
-			Logger: log.logger(), MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, TaskTimeout: 2 * time.Second,
+			Logger: log.logger(), Turns: engine.Turns{MaxAttempts: 3, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Timeout: 2 * time.Second},
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				switch turn.Messages()[0].Text() {
 				case "retry":
@@ -135,9 +135,9 @@ func TestTakeoversAreLogged(t *testing.T) {
 			}
 			return turn.Reply()
 		}
-		cfg := engine.Config{Handler: handler, MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}
+		cfg := engine.Config{Handler: handler, Turns: engine.Turns{MaxAttempts: 3, Poll: 20 * time.Millisecond, RetryDelay: time.Millisecond}}
 		dying := cfg
-		dying.Store, dying.Lease = first, 2*time.Second
+		dying.Store, dying.Turns.Lease = first, 2*time.Second
 		task := send(t, start(t, dying), message("go"))
 		<-started
 		first.killed.Store(true)

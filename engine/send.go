@@ -54,7 +54,7 @@ type Sent struct {
 // Errors: invalid_params naming the field, task_not_found, unsupported_operation for a finished
 // task, context_not_cancelable for a new task in a context that accepts none, conflict for an
 // idempotency key of another request, resource_exhausted, unavailable, and the errors of
-// Config.Admit.
+// Turns.Admit.
 func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSendParams, opts SendOptions) (*Sent, error) {
 	if err := e.checkSend(&params, opts.Webhook != nil); err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 
 // admit returns the reason why the agent rejects a message, or nil.
 func (s *settings) admit(ctx context.Context, p a2a.Principal, m *a2a.Message) error {
-	if s.cfg.Admit == nil {
+	if s.cfg.Turns.Admit == nil {
 		return nil
 	}
-	return s.cfg.Admit(ctx, p, *m)
+	return s.cfg.Turns.Admit(ctx, p, *m)
 }
 
 // sendCall is one call of Send.
@@ -254,7 +254,7 @@ func (d *dispatcher) reserveSlot(owner string, queue *store.QueueEntry, events *
 		return false
 	}
 	queue.Phase = store.PhaseLeased
-	queue.Lease = store.Lease{Worker: *d.leases.worker.Load(), Fence: queue.Lease.Fence + 1, Until: store.Time(d.now().Add(d.cfg.Lease))}
+	queue.Lease = store.Lease{Worker: *d.leases.worker.Load(), Fence: queue.Lease.Fence + 1, Until: store.Time(d.now().Add(d.cfg.Turns.Lease))}
 	queue.Attempt++
 	*events = append(*events, store.Event{State: a2a.StateWorking})
 	return true
@@ -362,7 +362,7 @@ func (h *hub) latestTask(ctx context.Context, l *live) (*store.Task, error) {
 func (h *hub) await(ctx context.Context, l *live, changed <-chan struct{}) (done bool) {
 	var poll <-chan time.Time
 	if l.isStale() {
-		timer := time.NewTimer(h.cfg.Poll)
+		timer := time.NewTimer(h.cfg.Turns.Poll)
 		defer timer.Stop()
 		poll = timer.C
 	}

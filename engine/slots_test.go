@@ -87,7 +87,7 @@ func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newBlockingTurns()
 		// The dispatcher claims only when it is woken.
-		cfg := engine.Config{Handler: turns.handle, MultiOwner: true, Concurrency: 16, Lease: time.Hour, Poll: time.Hour}
+		cfg := engine.Config{Handler: turns.handle, MultiOwner: true, Turns: engine.Turns{Concurrency: 16, Lease: time.Hour, Poll: time.Hour}}
 		e := start(t, cfg)
 		sendAs(t, e, "alice", 30)
 		turns.want(t, "alice 12/12")
@@ -117,12 +117,12 @@ func TestOneOwnerCannotUseAllSlots(t *testing.T) {
 
 func TestOneOwnerMayUseAllUnreservedSlots(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, ReservedTurns: -1}} {
+	for name, cfg := range map[string]engine.Config{"one owner": {}, "several, none reserved": {MultiOwner: true, Turns: engine.Turns{Reserved: -1}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				turns := newBlockingTurns()
-				cfg.Handler, cfg.Concurrency = turns.handle, 16
+				cfg.Handler, cfg.Turns.Concurrency = turns.handle, 16
 				e := start(t, cfg)
 				sendAs(t, e, "alice", 30)
 				turns.want(t, "alice 16/16")
@@ -140,12 +140,12 @@ func TestClaimLeavesReservedSlotsToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		turns, shared := newBlockingTurns(), inmem.New()
-		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: turns.handle, Concurrency: 1})
+		sender := start(t, engine.Config{Store: &idleReplica{sharedStore: sharedStore{shared}}, Handler: turns.handle, Turns: engine.Turns{Concurrency: 1}})
 		synctest.Wait() // until its first claim has returned the only slot
 		sendAs(t, sender, "nobody", 1)
 		turns.want(t, "nobody 1/1")
 		sendAs(t, sender, "alice", 200)
-		e := start(t, engine.Config{Store: sharedStore{shared}, Handler: turns.handle, Concurrency: 100, ReservedTurns: 40, Poll: 10 * time.Millisecond})
+		e := start(t, engine.Config{Store: sharedStore{shared}, Handler: turns.handle, Turns: engine.Turns{Concurrency: 100, Reserved: 40, Poll: 10 * time.Millisecond}})
 		turns.want(t, "alice 60/60", "nobody 1/1")
 		sendAs(t, sender, "bob", 20)
 		sendAs(t, sender, "carol", 2)
@@ -178,7 +178,7 @@ func TestReservedSlotsStarveNoTask(t *testing.T) {
 				done.Done()
 				return nil
 			},
-			Concurrency: 12, ReservedTurns: 8, Lease: time.Hour, Poll: time.Hour,
+			Turns: engine.Turns{Concurrency: 12, Reserved: 8, Lease: time.Hour, Poll: time.Hour},
 		})
 		for i := range owners {
 			go func() {

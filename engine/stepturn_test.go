@@ -19,7 +19,7 @@ func TestStepsOfTurnWithoutClaimAreReused(t *testing.T) {
 	ran := 0
 	config := func(p *process) engine.Config {
 		return engine.Config{
-			Store: p, HandlerGrace: time.Minute, Poll: 5 * time.Millisecond,
+			Store: p, Turns: engine.Turns{HandlerGrace: time.Minute, Poll: 5 * time.Millisecond},
 			Handler: func(ctx context.Context, turn *engine.Turn) error {
 				if turn.Number() == 1 {
 					close(working)

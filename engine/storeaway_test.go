@@ -250,7 +250,7 @@ func TestCallsOfATurnWaitForTheStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newAwayStore(inmem.New())
 				f := &storeCallFixture{o: s.o, data: fileContent(1, 100_000)}
-				e := start(t, engine.Config{Store: s, Contracts: s.contracts(), FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Contracts: s.contracts(), Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					if turn.Messages()[0].Text() == "earlier" {
 						w := turn.Artifact("a")
 						return w.WriteFile(ctx, "f", "", bytes.NewReader(f.data))
@@ -299,7 +299,7 @@ func TestErrorOfAStoreThatIsAwayChargesNoAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, o := inmem.New(), new(away)
 				var calls, attempts int
-				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{blobsql.Of(s, blob.Config{}), o})}}, MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(awayBlobs{blobsql.Of(s, blob.Config{}), o})}}, Turns: engine.Turns{MaxAttempts: 1}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					if calls++; calls <= 3 {
 						o.left.Store(1)
 					}
@@ -336,7 +336,7 @@ func TestInterruptedUploadsLeaveOneBlob(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s store.Store) {
 		data := fileContent(1, 200_000)
-		e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if err := turn.Artifact("a").WriteFile(ctx, "f", "text/plain", io.MultiReader(bytes.NewReader(data))); err != nil {
 				return err
 			}
@@ -366,7 +366,7 @@ func TestStatusOfAFailedTaskHasNoCauses(t *testing.T) {
 		"plain\nthe database is damaged":  errors.Join(plain, damaged),
 		"outer: the outer text":           fmt.Errorf("outer: %w", a2a.Wrap(a2a.CodeConflict, damaged, "the outer text")),
 	} {
-		e := start(t, engine.Config{Store: inmem.New(), MaxAttempts: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: inmem.New(), Turns: engine.Turns{MaxAttempts: 1}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			if turn.Messages()[0].Text() == "retry" {
 				return engine.Retry(err)
 			}

@@ -26,7 +26,7 @@ type sweep struct {
 
 // run removes data at the start and at each tick.
 func (s *sweep) run(ctx context.Context, beat func()) {
-	interval := 4 * max(s.cfg.Lease, s.cfg.Poll)
+	interval := 4 * max(s.cfg.Turns.Lease, s.cfg.Turns.Poll)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var logged time.Duration // when a failure was logged

@@ -129,7 +129,7 @@ func keepBlobs(ctx context.Context, b *blobs.Blobs, holder string) error {
 func TestInvalidCallsOnContractsAreRejected(t *testing.T) {
 	t.Parallel()
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		_, recall := facts.For(turn.Contracts()).Recall(ctx, "", facts.RecallParams{MinScore: 2})
 		_, semantic := facts.For(turn.Contracts()).Recall(ctx, "x", facts.RecallParams{Mode: memory.ModeSemantic})
 		_, put := blobs.For(turn.Contracts()).Put(ctx, strings.NewReader("x"), blobs.Params{ContentType: "?"})
@@ -170,7 +170,7 @@ func TestRefusedEffectFailsTheTurn(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		var logged await.Buffer
 		logger := slog.New(slog.NewTextHandler(&logged, nil))
-		e := start(t, engine.Config{Store: s, Logger: logger, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Logger: logger, Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 			err := facts.For(turn.Contracts()).Remember(ctx, "later", facts.RememberParams{Key: "k", ValidFrom: at})
 			return errors.Join(err, transcripts.For(turn.Contracts()).Append(ctx, said("lost")), facts.For(turn.Contracts()).Remember(ctx, "earlier", facts.RememberParams{Key: "k", ValidFrom: at.Add(-1)}))
@@ -222,7 +222,7 @@ func TestCanceledTurnLeavesTheFirstWrites(t *testing.T) {
 	onAllStores(t, func(t *testing.T, _ string, s store.Store) {
 		const writes = 40
 		started := make(chan struct{}, writes)
-		e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			for i := range writes {
 				text := fmt.Sprintf("%02d", i)
 				if err := errors.Join(transcripts.For(turn.Contracts()).Append(ctx, said(text)), facts.For(turn.Contracts()).Remember(ctx, text, facts.RememberParams{Namespace: turn.ContextID()})); err != nil {
@@ -304,7 +304,7 @@ func TestStateInAnotherStoreIsUpdatedOnce(t *testing.T) {
 	}
 	keyed := &keyedStates{ShortTerm: other, done: make(map[string]bool)}
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{states.Of(keyed)}}, RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 20, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Contracts: engine.Contracts{Stores: []contract.Store{states.Of(keyed)}}, Turns: engine.Turns{RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 20}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		st := states.For(turn.Contracts())
 		for i := range 3 {
 			if err := st.Update(ctx, map[string]any{fmt.Sprint("m", i): turn.Attempt(), "big": 1 << 60}); err != nil {

@@ -95,7 +95,7 @@ func TestCallAfterALostAnswerDoesNotGetItsResult(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				foreign := inmem.New()
-				e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+				e := start(t, engine.Config{Store: inmem.New(), Contracts: newLostAnswers(foreign, 2), Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 					if turn.Attempt() == 1 {
 						if err := write(ctx, turn, "first"); a2a.CodeOf(err) != a2a.CodeUnavailable {
 							return fmt.Errorf("write = %w, want the error of the store", err)
@@ -220,7 +220,7 @@ func TestFailedWriteIsStoredBeforeTheNextOne(t *testing.T) {
 	t.Parallel()
 	foreign := inmem.New()
 	full := &fullBlobs{Blobs: blobsql.Of(foreign, blob.Config{})}
-	e := start(t, engine.Config{Store: inmem.New(), Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(full)}}, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: inmem.New(), Contracts: engine.Contracts{Stores: []contract.Store{blobs.Of(full)}}, Turns: engine.Turns{RetryDelay: time.Millisecond, FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		full.full.Store(turn.Attempt() == 1)
 		err := put(ctx, turn, "large", blob.Digest{})
 		if turn.Attempt() == 1 {

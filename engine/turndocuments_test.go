@@ -31,7 +31,7 @@ func texts(all ...string) (p vector.WriteParams) {
 func onDocuments(t *testing.T, c engine.Contracts, h engine.Handler) (*inmem.Store, *store.Task) {
 	t.Helper()
 	s := inmem.New()
-	e := start(t, engine.Config{Store: s, Contracts: c, Handler: h, MaxAttempts: 3, RetryDelay: time.Millisecond, FlushInterval: time.Hour})
+	e := start(t, engine.Config{Store: s, Contracts: c, Handler: h, Turns: engine.Turns{MaxAttempts: 3, RetryDelay: time.Millisecond, FlushInterval: time.Hour}})
 	return s, sendIn(t, e, newID())
 }
 
@@ -149,7 +149,7 @@ func TestConcurrentAddFailsTheTurn(t *testing.T) {
 	var others vector.Store
 	s := inmem.New()
 	others = s.Vectors(vector.Config{})
-	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if _, err := documents.For(turn.Contracts(), "").Add(ctx, texts("mine: a", "same: b")); err != nil {
 			return err
 		}

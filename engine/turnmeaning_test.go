@@ -76,7 +76,7 @@ func TestRecallUsesTheBestMode(t *testing.T) {
 	server, s := newEmbedder(t), inmem.New()
 	var found [2][]string
 	var texts [2]int64
-	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, Contracts: engine.Contracts{Embedder: server.client(t)}, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond}, Contracts: engine.Contracts{Embedder: server.client(t)}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		for _, text := range []string{"Ravi likes espresso, a coffee", "the train leaves at nine"} {
 			if err := facts.For(turn.Contracts()).Remember(ctx, text, facts.RememberParams{Entities: []string{"Ravi Kumar"}}); err != nil {
 				return err

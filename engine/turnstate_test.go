@@ -168,7 +168,7 @@ func TestStateJoinsTheCommitOfTheTurn(t *testing.T) {
 		mu.Unlock()
 		return do(ctx)
 	})
-	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if _, err := states.For(turn.Contracts()).Get(ctx); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func TestConcurrentTasksOfAContextKeepTheirChanges(t *testing.T) {
 		started := make(chan struct{})
 		var waiting sync.WaitGroup
 		waiting.Add(tasks)
-		e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+		e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 			waiting.Done()
 			<-started
 			for i := range 5 {
@@ -250,7 +250,7 @@ func TestChangesDuringACommitAreKept(t *testing.T) {
 		}
 		return do(ctx)
 	})
-	e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"a": 1}); err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func TestCancelKeepsAPrefixOfTheChanges(t *testing.T) {
 		for after := range 12 {
 			contextID := newID()
 			reached := make(chan struct{})
-			e := start(t, engine.Config{Store: s, FlushInterval: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+			e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 				b, err := boards.For(turn.Contracts()).Create(ctx, boards.Params{})
 				for i := 0; err == nil; i++ {
 					if i == after {
@@ -324,7 +324,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 	s := inmem.New()
 	contextID := newID()
 	waiting, resumed := make(chan struct{}), make(chan error, 1)
-	first := start(t, engine.Config{Store: s, FlushInterval: time.Hour, HandlerGrace: time.Minute, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	first := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Hour, HandlerGrace: time.Minute}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 	m.Message.ContextID = contextID
 	task := send(t, first, m)
 	<-waiting
-	second := start(t, engine.Config{Store: newProcess(s, 0, false), Poll: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	second := start(t, engine.Config{Store: newProcess(s, 0, false), Turns: engine.Turns{Poll: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"first": true}); err != nil {
 			return err
 		}
@@ -371,7 +371,7 @@ func TestChangesOfALostLeaseAreRejected(t *testing.T) {
 
 func TestAnAttemptWithOtherCallsFails(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Store: inmem.New(), RetryDelay: time.Millisecond, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: inmem.New(), Turns: engine.Turns{RetryDelay: time.Millisecond}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if turn.Attempt() > 1 {
 			_, err := boards.For(turn.Contracts()).List(ctx)
 			return err
@@ -397,7 +397,7 @@ func TestAPatchThatDoesNotFitFailsTheTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := start(t, engine.Config{Store: s, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		if err := states.For(turn.Contracts()).Update(ctx, map[string]any{"a": half}); err != nil {
 			return err
 		}
@@ -494,7 +494,7 @@ func TestLargeReadsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const reads = 7 // more than 1 MiB
-	e := start(t, engine.Config{Store: s, RetryDelay: time.Millisecond, FlushInterval: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := start(t, engine.Config{Store: s, Turns: engine.Turns{RetryDelay: time.Millisecond, FlushInterval: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		for i := range reads + 1 {
 			got, err := states.For(turn.Contracts()).Get(ctx)
 			if err != nil {

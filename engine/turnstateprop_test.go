@@ -346,8 +346,10 @@ func (h *stateScript) execute(t *testing.T, s store.Store, r *rand.Rand) any {
 			contracts = newForeignStore(h.foreign, proc, r.Uint64()).contracts()
 		}
 		e = start(t, engine.Config{
-			Store: proc, Contracts: contracts, Handler: h.handle, FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
-			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
+			Store: proc, Contracts: contracts, Handler: h.handle, Turns: engine.Turns{
+				FlushInterval: flush, HandlerGrace: time.Minute, MaxAttempts: 1000,
+				RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, Poll: 2 * time.Millisecond,
+			},
 		})
 	}
 	next()

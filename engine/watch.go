@@ -40,7 +40,7 @@ func (w *watcher) watchOnce(ctx context.Context, from store.Watcher, beat func()
 			}
 		})
 	}()
-	tick := time.NewTicker(w.cfg.Poll)
+	tick := time.NewTicker(w.cfg.Turns.Poll)
 	defer tick.Stop()
 	for {
 		select {
@@ -72,7 +72,7 @@ func (w *watcher) onNotification(ctx context.Context, n store.Notification) {
 // poll detects changes by other processes to the queue and to live tasks. Notifications, if the
 // store sends any, only reduce the delay.
 func (w *watcher) poll(ctx context.Context, beat func()) {
-	tick := time.NewTicker(w.cfg.Poll)
+	tick := time.NewTicker(w.cfg.Turns.Poll)
 	defer tick.Stop()
 	for {
 		select {

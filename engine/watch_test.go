@@ -94,7 +94,7 @@ func (r *replica) publish(n store.Notification) {
 
 // withoutPolling returns a config that polls so rarely that only notifications have an effect.
 func withoutPolling(s store.Store, h engine.Handler) engine.Config {
-	return engine.Config{Store: s, Handler: h, Poll: time.Hour, Lease: time.Hour}
+	return engine.Config{Store: s, Handler: h, Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}}
 }
 
 func TestReplicasNotifyEachOther(t *testing.T) {

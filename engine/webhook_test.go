@@ -104,7 +104,7 @@ func TestRepeatedSendIsAnsweredWhenRejectedNow(t *testing.T) {
 	var first sync.Once // task is blocked
 	held, release := make(chan struct{}), make(chan struct{})
 	e := start(t, engine.Config{
-		Store: inmem.New(), Concurrency: 1, Limits: engine.Limits{Queued: 1},
+		Store: inmem.New(), Turns: engine.Turns{Concurrency: 1}, Limits: engine.Limits{Queued: 1},
 		Handler: func(_ context.Context, turn *engine.Turn) error {
 			first.Do(func() {
 				close(held)

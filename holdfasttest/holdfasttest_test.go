@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/holdfasttest"
 	"github.com/holdfast-dev/holdfast/store/blob/blobs"
 	"github.com/holdfast-dev/holdfast/store/board/boards"
@@ -75,7 +76,7 @@ func TestCancel(t *testing.T) {
 	r := holdfasttest.New(t, holdfast.HandlerFunc(func(ctx context.Context, _ *holdfast.Turn) error {
 		<-ctx.Done()
 		return ctx.Err()
-	}), holdfast.Config{TaskTimeout: time.Minute})
+	}), holdfast.Config{Turns: engine.Turns{Timeout: time.Minute}})
 	task := r.Submit(holdfasttest.Message(a2a.TextPart{Text: "go"}))
 	if got := r.Cancel(task.ID); got.State != a2a.StateCanceled {
 		t.Errorf("Cancel() = %s", got.State)
@@ -127,7 +128,7 @@ func TestStateAndBoardsOfAConversation(t *testing.T) {
 		}
 		_, err = turn.Board().AddTasks(ctx, b.ID, "two")
 		return err
-	}), holdfast.Config{RetryDelay: time.Millisecond})
+	}), holdfast.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}})
 	task := r.Send("hello")
 	if got := r.State(task.ContextID); task.State != a2a.StateCompleted || got.Values["text"] != "hello" || got.Version != 1 {
 		t.Errorf("task is %s %q, state %+v", task.State, task.Message, got)
@@ -176,7 +177,7 @@ func TestTranscriptFactsAndBlobsOfAConversation(t *testing.T) {
 			return holdfast.Retry(errors.New("again"))
 		}
 		return turn.Forget(ctx, "", "none")
-	}), holdfast.Config{RetryDelay: time.Millisecond})
+	}), holdfast.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}})
 	task := r.Send("tea")
 	messages, facts, blobs := r.Transcript(task.ContextID), r.Facts(""), r.Blobs()
 	if task.State != a2a.StateCompleted || attempts != 2 || len(messages) != 1 || string(messages[0].Body) != `"tea"` || len(facts) != 1 || len(blobs) != 1 || len(blobs[0].Holders) != 1 {

@@ -15,7 +15,7 @@ func TestErrorsAreEventsForClientsThatExpectStreams(t *testing.T) {
 	absent := `{"jsonrpc":"2.0","id":7,"method":"tasks/resubscribe","params":{"id":"absent"}}`
 	empty := `{"jsonrpc":"2.0","id":7,"method":"message/stream","params":{}}`
 	unary := `{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{"id":"absent"}}`
-	json := start(t, echo, func(c *server.Config) { c.JSONErrors = true })
+	json := start(t, echo, func(c *server.Config) { c.Requests.JSONErrors = true })
 	for _, tt := range []struct{ accept, body, kind, code string }{
 		{"text/event-stream", absent, "text/event-stream", "-32001"},
 		{"Text/Event-Stream;q=0.9", absent, "text/event-stream", "-32001"},

@@ -15,7 +15,7 @@ import (
 func TestAdmitRejectsMessagesBeforeTheyAreStored(t *testing.T) {
 	t.Parallel()
 	closed := false
-	cfg := engine.Config{Store: newStore(), NewID: newID, Handler: echo, Admit: func(_ context.Context, p a2a.Principal, m a2a.Message) error {
+	cfg := engine.Config{Store: newStore(), NewID: newID, Handler: echo, Turns: engine.Turns{Admit: func(_ context.Context, p a2a.Principal, m a2a.Message) error {
 		switch {
 		case p.ID != a2a.Anonymous:
 			return fmt.Errorf("principal %s", p.ID)
@@ -27,7 +27,7 @@ func TestAdmitRejectsMessagesBeforeTheyAreStored(t *testing.T) {
 			return errors.New("secret of the hook")
 		}
 		return nil
-	}}
+	}}}
 	e := serve(t, startConfig(t, cfg, nil))
 	in := `"contextId":"clients"`
 	for name, got := range map[string]string{

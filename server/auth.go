@@ -31,7 +31,7 @@ func (s *Server) authenticate(x *exchange.Exchange) bool {
 
 // identify sets the principal of the request, or returns the error and its HTTP status.
 func (s *Server) identify(x *exchange.Exchange) (status int, err error) {
-	authenticator := s.cfg.Authenticator
+	authenticator := s.cfg.Security.Authenticator
 	if authenticator == nil {
 		x.Principal = a2a.Principal{ID: a2a.Anonymous}
 		return http.StatusOK, nil

@@ -48,7 +48,7 @@ func (headerAuth) Security() (map[string]a2a.SecurityScheme, []map[string][]stri
 
 func TestAuthenticatorDeterminesPrincipalAndStatus(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	task := e.call(a2a.MethodSend, params(message("a"), blocking), "User", "alice").task(t)
 	get := `{"id":"` + task.ID + `"}`
 	if got := e.call(a2a.MethodGet, get, "User", "alice"); got.task(t).ID != task.ID {
@@ -80,7 +80,7 @@ func (unescaped) Authenticate(r *http.Request) (a2a.Principal, error) {
 // The server's own records have an owner that no caller can be.
 func TestPrincipalsWithInvalidIDsAreRejected(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = unescaped{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = unescaped{} })
 	long := strings.Repeat("é", a2a.MaxPrincipalID/2)
 	for id, want := range map[string]int{
 		"\x1fholdfast": 403, "a\nb": 403, "\x00": 403, "a\x7f": 403, "a\u0085": 403, "a\xff": 403, long + "x": 403, "": 403,
@@ -101,7 +101,7 @@ func TestPrincipalsWithInvalidIDsAreRejected(t *testing.T) {
 
 func TestUnauthenticatedResponsesHaveTheIDOfTheRequest(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	request := func(id string, size int) string {
 		return `{"jsonrpc":"2.0","method":"tasks/get","params":{"id":"` + strings.Repeat("x", size) + `"},"id":` + id + `}`
 	}
@@ -123,7 +123,7 @@ func TestUnauthenticatedResponsesHaveTheIDOfTheRequest(t *testing.T) {
 // The server waits for the body of an unauthenticated request for a short time only.
 func TestUnauthenticatedRequestsDoNotWaitForTheirBody(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	addr, _ := e.listen()
 	for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
 		conn, err := net.Dial("tcp", addr)
@@ -175,7 +175,7 @@ func TestInterceptorsSeeEveryCall(t *testing.T) {
 	t.Parallel()
 	calls := make(chan string, 10)
 	e := start(t, echo, func(c *server.Config) {
-		c.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+		c.Requests.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
 			return func(ctx context.Context, c *rpc.Call) (any, error) {
 				result, err := next(ctx, c)
 				calls <- c.Principal.ID + " " + m.Name + " " + c.TaskID
@@ -198,9 +198,9 @@ func TestInterceptorsSeeCallsThatTheServerRejects(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	e := start(t, echo, func(c *server.Config) {
-		c.Authenticator = headerAuth{}
+		c.Security.Authenticator = headerAuth{}
 		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:example:audit", Required: true}}
-		c.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+		c.Requests.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
 			return func(ctx context.Context, c *rpc.Call) (any, error) {
 				result, err := next(ctx, c)
 				seen = append(seen, m.Name+" "+string(a2a.CodeOf(err)))

@@ -18,7 +18,7 @@ import (
 // A capability that is off has the same error in all versions and bindings.
 func TestMethodsOfCapabilitiesThatAreOff(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.StreamingOff = true })
+	e := start(t, echo, func(c *server.Config) { c.Requests.StreamingOff = true })
 	for _, test := range []struct {
 		code    int
 		reason  string
@@ -77,9 +77,9 @@ func TestMethodsOfCapabilitiesThatAreOff(t *testing.T) {
 
 // withExtendedCard adds a skill for alice, and has no extended card for bob.
 func withExtendedCard(c *server.Config) {
-	c.Authenticator = headerAuth{}
+	c.Security.Authenticator = headerAuth{}
 	c.Card.Skills = []a2a.AgentSkill{{ID: "public", Name: "n", Description: "d", Tags: []string{"t"}}}
-	c.ExtendedCard = func(_ context.Context, p a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+	c.Security.ExtendedCard = func(_ context.Context, p a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 		if p.ID != "alice" {
 			return nil, nil
 		}
@@ -181,7 +181,7 @@ func TestExtendedCardDoesNotChangeThePublicOne(t *testing.T) {
 		c.Card.Provider = &a2a.AgentProvider{Organization: "o", URL: "https://example.com/"}
 		c.Card.ExtraData = map[string]any{"list": []any{map[string]any{"k": "v"}}}
 		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:example:public", Params: map[string]any{"k": "v"}}}
-		c.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+		c.Security.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 			card.Name, card.Provider.Organization, card.DefaultInputModes[0] = "secret 1", "secret 2", "secret 3"
 			card.Skills[0].ID, card.Skills[0].Tags[0] = "secret 4", "secret 5"
 			card.SecuritySchemes["secret 6"] = a2a.HTTPAuthSecurityScheme{Scheme: "bearer"}
@@ -212,7 +212,7 @@ func TestAnonymousCallersHaveNoExtendedCard(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) {
 		withExtendedCard(c)
-		c.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+		c.Security.ExtendedCard = func(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 			return &card, nil
 		}
 	})
@@ -236,9 +236,9 @@ func TestExtendedCardRequiresAnAuthenticator(t *testing.T) {
 	e := start(t, echo, nil)
 	cfg := server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}}
 	withExtendedCard(&cfg)
-	cfg.Authenticator = nil
+	cfg.Security.Authenticator = nil
 	var problems *config.Error
-	if _, err := server.New(cfg); !errors.As(err, &problems) || len(problems.Problems) != 1 || problems.Problems[0].Field != "ExtendedCard" {
-		t.Errorf("New() = %v, want a problem of ExtendedCard", err)
+	if _, err := server.New(cfg); !errors.As(err, &problems) || len(problems.Problems) != 1 || problems.Problems[0].Field != "Security.ExtendedCard" {
+		t.Errorf("New() = %v, want a problem of Security.ExtendedCard", err)
 	}
 }

@@ -23,13 +23,13 @@ func agentCard(cfg Config) a2a.AgentCard {
 	if len(c.DefaultOutputModes) == 0 {
 		c.DefaultOutputModes = []string{"text/plain"}
 	}
-	c.Capabilities.Streaming = !cfg.StreamingOff
+	c.Capabilities.Streaming = !cfg.Requests.StreamingOff
 	c.Capabilities.PushNotifications = cfg.Webhook != nil
 	c.Capabilities.StateTransitionHistory = true
 	c.Capabilities.Extensions = slices.Concat(c.Capabilities.Extensions, extensions(cfg))
-	c.SupportsAuthenticatedExtendedCard = cfg.ExtendedCard != nil
-	if cfg.Authenticator != nil {
-		c.SecuritySchemes, c.Security = cfg.Authenticator.Security()
+	c.SupportsAuthenticatedExtendedCard = cfg.Security.ExtendedCard != nil
+	if cfg.Security.Authenticator != nil {
+		c.SecuritySchemes, c.Security = cfg.Security.Authenticator.Security()
 	}
 	return c
 }
@@ -51,9 +51,9 @@ func (s *Server) handleCards() (err error) {
 		}
 		bindings = append(bindings, b)
 	}
-	cc := cards.Config{Card: s.card, Extended: s.cfg.ExtendedCard, Bindings: bindings}
-	if len(s.cfg.CardKeys) > 0 {
-		if cc.Signer, err = cardsig.NewSigner(s.cfg.CardKeys); err != nil {
+	cc := cards.Config{Card: s.card, Extended: s.cfg.Security.ExtendedCard, Bindings: bindings}
+	if len(s.cfg.Security.CardKeys) > 0 {
+		if cc.Signer, err = cardsig.NewSigner(s.cfg.Security.CardKeys); err != nil {
 			return err
 		}
 	}

@@ -135,7 +135,7 @@ func TestInterfacesOfTheCardAreServed(t *testing.T) {
 // names other clients used.
 func TestCardHasTheHostOfTheRequest(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	for i := range 200 {
 		host := fmt.Sprintf("agent-%d.example.com", i%70)
 		r := e.request("GET", cardPath, "", nil)
@@ -151,7 +151,7 @@ func TestCardHasTheHostOfTheRequest(t *testing.T) {
 // A card and the links to files have the scheme of the request.
 func TestAddressesHaveTheSchemeOfTheRequest(t *testing.T) {
 	t.Parallel()
-	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	for _, address := range []string{"http://agent.example.com/", "https://agent.example.com/"} {
 		if card := viewCard(t, e.serve("GET", address, "").Body.Bytes()); card.URL != address {
 			t.Errorf("card at %s has the URL %s", address, card.URL)
@@ -167,7 +167,7 @@ func TestAddressesHaveTheSchemeOfTheRequest(t *testing.T) {
 // effect, and one warning names the settings.
 func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
 	t.Parallel()
-	behind := func(c *server.Config) { c.TrustedProxies = []string{"192.0.2.0/24", "2001:db8::1"} }
+	behind := func(c *server.Config) { c.Security.TrustedProxies = []string{"192.0.2.0/24", "2001:db8::1"} }
 	tls := headers{"X-Forwarded-Proto", "https"}
 	for name, test := range map[string]struct {
 		change func(*server.Config)
@@ -194,7 +194,7 @@ func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
 			t.Parallel()
 			var logged await.Buffer
 			change := func(c *server.Config) {
-				c.Authenticator, c.Logger = headerAuth{}, slog.New(slog.NewTextHandler(&logged, nil))
+				c.Security.Authenticator, c.Logger = headerAuth{}, slog.New(slog.NewTextHandler(&logged, nil))
 				if test.change != nil {
 					test.change(c)
 				}
@@ -220,7 +220,7 @@ func TestCardHasTheAddressThatATrustedProxyNames(t *testing.T) {
 			}
 		})
 	}
-	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, TrustedProxies: []string{"10.0.0.1/8", "proxy"}})
+	_, err := server.New(server.Config{Card: a2a.AgentCard{Name: "a"}, Security: server.Security{TrustedProxies: []string{"10.0.0.1/8", "proxy"}}})
 	if err == nil || !strings.Contains(err.Error(), `"10.0.0.1/8"`) || !strings.Contains(err.Error(), `"proxy"`) {
 		t.Errorf("New() = %v, want both invalid entries of TrustedProxies", err)
 	}
@@ -246,7 +246,7 @@ func TestCardIsReadableByBothVersions(t *testing.T) {
 	t.Parallel()
 	skill := a2a.AgentSkill{ID: "s", Name: "n", Description: "d", Tags: []string{"t"}, Security: []map[string][]string{{"key": {}}}}
 	e := start(t, echo, func(c *server.Config) {
-		c.Authenticator = schemes{}
+		c.Security.Authenticator = schemes{}
 		c.Card.Skills = []a2a.AgentSkill{skill}
 	})
 	raw := e.do("GET", "/", "", nil).Body
@@ -280,7 +280,7 @@ func TestCardIsReadableByBothVersions(t *testing.T) {
 func TestStrictCardHasMembersOfV10Only(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) {
-		c.Authenticator = schemes{}
+		c.Security.Authenticator = schemes{}
 		c.Card.Skills = []a2a.AgentSkill{{ID: "s", Name: "n", Description: "d", Tags: []string{"t"}, Security: []map[string][]string{{"key": {}}}, Author: "a"}}
 	})
 	want := map[string]string{

@@ -38,7 +38,7 @@ func TestAllFormsOfTheCardAreSigned(t *testing.T) {
 	keys := cardKeys(t)
 	e := start(t, echo, func(c *server.Config) {
 		withExtendedCard(c)
-		c.CardKeys = keys
+		c.Security.CardKeys = keys
 		c.Card.Signatures = []a2a.AgentCardSignature{{Protected: "e30", Signature: "e30"}}
 	})
 	served := e.do("GET", keysPath, "", nil)
@@ -93,8 +93,8 @@ func signaturesOf(t *testing.T, card []byte) (all []string) {
 func TestReplacedCardKeyStaysInTheKeySet(t *testing.T) {
 	t.Parallel()
 	keys := cardKeys(t)
-	before := start(t, echo, func(c *server.Config) { c.CardKeys = keys[:1] }).do("GET", cardPath, "", nil).Body
-	after := start(t, echo, func(c *server.Config) { c.CardKeys = []crypto.Signer{keys[1], keys[0]} })
+	before := start(t, echo, func(c *server.Config) { c.Security.CardKeys = keys[:1] }).do("GET", cardPath, "", nil).Body
+	after := start(t, echo, func(c *server.Config) { c.Security.CardKeys = []crypto.Signer{keys[1], keys[0]} })
 	trusted, err := client.ParseCardKeys(after.do("GET", keysPath, "", nil).Body)
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +128,10 @@ func TestCardKeysOfOtherKindsAreRejected(t *testing.T) {
 		"the curve P-384 is not supported, want P-256": curve,
 		"the RSA key has 1024 bits, want 2048 to 8192": short,
 	} {
-		_, err = server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}, CardKeys: []crypto.Signer{key}})
+		_, err = server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "a"}, Security: server.Security{CardKeys: []crypto.Signer{key}}})
 		var problems *config.Error
-		if !errors.As(err, &problems) || problems.Problems[0].Field != "CardKeys" || !strings.Contains(err.Error(), want) {
-			t.Errorf("New() = %v, want a problem of CardKeys with %q", err, want)
+		if !errors.As(err, &problems) || problems.Problems[0].Field != "Security.CardKeys" || !strings.Contains(err.Error(), want) {
+			t.Errorf("New() = %v, want a problem of Security.CardKeys with %q", err, want)
 		}
 	}
 }

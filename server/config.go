@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"fmt"
@@ -19,24 +20,45 @@ import (
 	"github.com/holdfast-dev/holdfast/webhook"
 )
 
-// Config configures a [Server]. Zero fields have the documented default. It has many fields
-// because each is one setting.
+// Config configures a [Server]. Zero fields have the documented default.
 type Config struct {
 	// Engine executes tasks. Required. The caller starts and stops it.
 	Engine *engine.Engine
 	// Webhook stores the webhooks of tasks and delivers to them. The caller starts and stops
 	// it. If nil, webhooks are not supported.
 	Webhook *webhook.Service
-	// StreamingOff rejects the streaming methods, and the agent card declares no streaming.
-	StreamingOff bool
-	// JSONErrors makes the error of a call over JSON-RPC a JSON response in every case, as the
-	// official kit for A2A 1.0 requires. By default the error of a streaming method is an event if
-	// the client accepts only events: the official client in Go reads no other errors.
-	JSONErrors bool
 	// Card describes the agent. Its Name is required. If its URL is empty, the card has the
 	// address to which the request for it was sent. The server sets the protocol version,
 	// transport, capabilities and security.
 	Card a2a.AgentCard
+	// Codecs are the protocol versions that the server supports, the default first. Default:
+	// A2A 0.3 and 1.0.
+	Codecs []rpc.Codec
+	// Security configures how callers and the agent prove who they are.
+	Security Security
+	// Requests configures how requests are served.
+	Requests Requests
+	// Version is the version of the server for operators. Default: Card.Version.
+	Version string
+	// Memory is the budget for request bodies and responses. Default: no limit.
+	Memory *memory.Budget
+	// FileSlots counts the files that are being fetched, for /health; one unit is one file. It
+	// may be nil.
+	FileSlots *memory.Budget
+	// StopGrace is how long requests in progress may take after the server starts to stop.
+	// After that, blocking requests return the task in its current state. Default 10 s.
+	StopGrace time.Duration `default:"10s" min:"1ns"`
+	// Logger receives messages for operators, and requests at debug level. Default: discards
+	// them.
+	Logger *slog.Logger
+}
+
+// Security configures how callers and the agent prove who they are, and which web pages and
+// proxies are trusted. Zero fields have the documented default.
+type Security struct {
+	// Authenticator identifies callers, for example by bearer tokens (see [NewTokens]), JSON web
+	// tokens or client certificates. If nil, every caller is the anonymous principal.
+	Authenticator Authenticator
 	// ExtendedCard returns the agent card of an authenticated caller, for example with more skills
 	// than the public one, or nil if the caller has none. card is a copy of the public card. The
 	// server sets the interfaces of the result. It needs an Authenticator and must be safe for
@@ -44,28 +66,33 @@ type Config struct {
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
 	// CardKeys are Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first
 	// signs the agent cards. The key set at /.well-known/jwks.json contains all of them, so that cards
-	// signed with the others remain valid.
+	// signed with the others remain valid. All replicas must have the same keys.
 	// Default: cards are not signed.
 	CardKeys []crypto.Signer
-	// Codecs are the protocol versions that the server supports, the default first. Default:
-	// A2A 0.3 and 1.0.
-	Codecs []rpc.Codec
-	// Authenticator identifies callers, see [NewTokens]. If nil, every caller is the anonymous
-	// principal.
-	Authenticator Authenticator
-	// Interceptors surround every call, for example to measure it. They run before the server
-	// authorizes and limits the call.
+	// CORSOrigins are the web origins from which browsers may call the agent, such as
+	// "https://example.com". "*" allows any. Default none.
+	CORSOrigins []string
+	// TrustedProxies are the networks ("10.1.0.0/16") and addresses of proxies that set X-Forwarded-Proto,
+	// X-Forwarded-Host and X-Forwarded-Prefix. Without a Card.URL, cards and links to files have the
+	// address that these headers of a request name. Default none: the headers have no effect.
+	TrustedProxies []string
+}
+
+// Requests configures how requests are served. Zero fields have the documented default.
+type Requests struct {
+	// Interceptors surround every call of every transport, for example to count and time calls by
+	// method. They run before the server authorizes and limits the call. Default: none.
 	Interceptors []rpc.Interceptor
-	// Version is the version of the server for operators. Default: Card.Version.
-	Version string
+	// StreamingOff rejects the streaming methods, and the agent card declares no streaming, for
+	// example behind a proxy that buffers responses.
+	StreamingOff bool
+	// JSONErrors makes the error of a call over JSON-RPC a JSON response in every case, as the
+	// official kit for A2A 1.0 requires. By default the error of a streaming method is an event if
+	// the client accepts only events: the official client in Go reads no other errors.
+	JSONErrors bool
 
 	// MaxBodyBytes is the maximum size of a request body in bytes. Default 10 MiB.
 	MaxBodyBytes int64 `default:"10MiB" min:"1"`
-	// Memory is the budget for request bodies and responses. Default: no limit.
-	Memory *memory.Budget
-	// FileSlots counts the files that are being fetched, for /health; one unit is one file. It
-	// may be nil.
-	FileSlots *memory.Budget
 	// MaxBatch is the maximum number of requests in a batch. Default 50.
 	MaxBatch int `default:"50" min:"1"`
 	// MaxBatchBytes is the maximum total size of the responses of a batch. Items that exceed
@@ -79,9 +106,20 @@ type Config struct {
 	// rejected. Default 8.
 	MaxLists int `default:"8" min:"2"`
 	// ReadCacheBytes is the size in bytes of the cache of encoded finished tasks. Reading a cached
-	// task neither loads it from the store nor encodes it again. Default 32 MiB. Negative
-	// disables the cache.
-	ReadCacheBytes int64 `default:"32MiB"`
+	// task neither loads it from the store nor encodes it again. Negative disables the cache.
+	// Default 32 MiB, but at most 1/8 of the budget [Config.Memory], which is 1/16 of the memory of
+	// an Agent's process.
+	ReadCacheBytes int64
+
+	// BlockingTimeout is how long a blocking message/send may wait for its task, and a GetTask of A2A
+	// 1.1 for a later generation. After that it returns the task in its current state. Default 5 min.
+	BlockingTimeout time.Duration `default:"5m" min:"1ns"`
+	// MessageWait is how long a stream that starts a task waits, before its first item, for a
+	// handler that answers with a message alone; see [engine.Turn.Say]. The wait ends earlier when
+	// the handler reports a status or an artifact, or ends its turn; then the stream starts with the
+	// task. Set it, such as to 1 s, for a handler that uses Say. Default 0: streams start with the
+	// task at once.
+	MessageWait time.Duration `min:"0s"`
 	// Heartbeat is the maximum time without data on a stream. Default 15 s.
 	Heartbeat time.Duration `default:"15s" min:"1ns"`
 	// ReadTimeout is the maximum time to receive a request. Default 1 min.
@@ -91,27 +129,6 @@ type Config struct {
 	WriteTimeout time.Duration `default:"30s" min:"1ns"`
 	// IdleTimeout is how long a connection without requests stays open. Default 2 min.
 	IdleTimeout time.Duration `default:"2m" min:"1ns"`
-	// BlockingTimeout is how long a blocking message/send may wait for its task, and a GetTask of A2A
-	// 1.1 for a later generation. After that it returns the task in its current state. Default 5 min.
-	BlockingTimeout time.Duration `default:"5m" min:"1ns"`
-	// MessageWait is how long a stream that starts a task waits, before its first item, for a
-	// handler that answers with a message alone; see [engine.Turn.Say]. Default 0: streams start
-	// with the task at once.
-	MessageWait time.Duration `min:"0s"`
-	// StopGrace is how long requests in progress may take after the server starts to stop.
-	// After that, blocking requests return the task in its current state. Default 10 s.
-	StopGrace time.Duration `default:"10s" min:"1ns"`
-
-	// CORSOrigins are the web origins from which browsers may call the agent, such as
-	// "https://example.com". "*" allows any. Default none.
-	CORSOrigins []string
-	// TrustedProxies are the networks ("10.1.0.0/16") and addresses of proxies that set X-Forwarded-Proto,
-	// X-Forwarded-Host and X-Forwarded-Prefix. Without a Card.URL, cards and links to files have the
-	// address that these headers of a request name. Default none: the headers have no effect.
-	TrustedProxies []string
-	// Logger receives messages for operators, and requests at debug level. Default: discards
-	// them.
-	Logger *slog.Logger
 }
 
 // Check returns an error that lists all invalid settings. It does not check Engine and the card's name.
@@ -132,19 +149,20 @@ func (c Config) settings() (Config, *config.Error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	e.Reject(c.ExtendedCard != nil && c.Authenticator == nil, "ExtendedCard", nil, "requires an Authenticator")
-	if len(c.CardKeys) > 0 {
-		_, err := cardsig.NewSigner(c.CardKeys)
-		e.Add("CardKeys", err)
+	c.Requests.ReadCacheBytes = cmp.Or(c.Requests.ReadCacheBytes, memory.ReadCache(c.Memory))
+	e.Reject(c.Security.ExtendedCard != nil && c.Security.Authenticator == nil, "Security.ExtendedCard", nil, "requires an Authenticator")
+	if len(c.Security.CardKeys) > 0 {
+		_, err := cardsig.NewSigner(c.Security.CardKeys)
+		e.Add("Security.CardKeys", err)
 	}
 	if c.Card.URL != "" {
 		e.Add("Card.URL", checkURL(c.Card.URL))
 	}
-	for _, origin := range c.CORSOrigins {
-		e.Add("CORSOrigins", checkOrigin(origin))
+	for _, origin := range c.Security.CORSOrigins {
+		e.Add("Security.CORSOrigins", checkOrigin(origin))
 	}
 	_, err := newProxies(&c)
-	e.Add("TrustedProxies", err)
+	e.Add("Security.TrustedProxies", err)
 	return c, e
 }
 
@@ -165,7 +183,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// checkOrigin returns an error if origin is not valid for [Config.CORSOrigins].
+// checkOrigin returns an error if origin is not valid for [Security.CORSOrigins].
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin) {

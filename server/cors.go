@@ -87,7 +87,7 @@ func (s *Server) admit(x *exchange.Exchange, probe bool) bool {
 			return false
 		}
 	}
-	if !c.any && s.cfg.Authenticator == nil && c.dnsRebinding(x.Request, probe) {
+	if !c.any && s.cfg.Security.Authenticator == nil && c.dnsRebinding(x.Request, probe) {
 		s.refuse(x, http.StatusForbidden, a2a.Errorf(a2a.CodeDenied, "host %s is not a name of this server; use its address or localhost, or set --url", a2a.Quote(x.Request.Host)))
 		return false
 	}

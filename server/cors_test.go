@@ -15,7 +15,7 @@ import (
 func TestOriginsAreComparedExactly(t *testing.T) {
 	t.Parallel()
 	const listed = "https://app.example"
-	e := start(t, echo, func(c *server.Config) { c.CORSOrigins = []string{listed} })
+	e := start(t, echo, func(c *server.Config) { c.Security.CORSOrigins = []string{listed} })
 	for origin, allowed := range map[string]bool{
 		listed: true, "": false, "null": false, "https://app.example.evil.example": false, "https://app.example:8443": false,
 		"http://app.example": false, "https://evil-app.example": false, "https://APP.example": false, "*": false,
@@ -53,7 +53,7 @@ func TestPreflightAllowsTheHeadersOfTheServer(t *testing.T) {
 	const page = "https://app.example"
 	e := start(t, echo, func(c *server.Config) {
 		twoTokens(c)
-		c.CORSOrigins = []string{page}
+		c.Security.CORSOrigins = []string{page}
 	})
 	check := func(got reply, header string, want []string) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestConfiguredOriginsHaveNoPath(t *testing.T) {
 		"https://example.com/": false, "https://example.com/app": false, "https://example.com?q": false, "https://u@example.com": false,
 		"example.com": false, "null": false, "https://": false, "": false,
 	} {
-		if err := (server.Config{CORSOrigins: []string{origin}}).Check(); (err == nil) != valid {
+		if err := (server.Config{Security: server.Security{CORSOrigins: []string{origin}}}).Check(); (err == nil) != valid {
 			t.Errorf("Check() with the origin %q = %v, want it valid: %t", origin, err, valid)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestErrorDataIsAnArrayForClientsThatAnnounceTheVersion(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = headerAuth{} })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
 	type info struct {
 		Type     string `json:"@type"`
 		Reason   string

@@ -30,9 +30,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		Engine:        e,
-		Card:          a2a.AgentCard{Name: "example", Description: "an example", Version: "1.0.0"},
-		Authenticator: tokens,
+		Engine:   e,
+		Card:     a2a.AgentCard{Name: "example", Description: "an example", Version: "1.0.0"},
+		Security: server.Security{Authenticator: tokens},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -38,7 +38,7 @@ func extensions(cfg Config) []a2a.AgentExtension {
 		{URI: ExtensionDelete, Description: "tasks/delete deletes a finished task with all its data."},
 		{URI: ExtensionStates, Description: "Tasks may have states, and messages roles, that A2A lacks. Where the version has no name for one, the most similar is sent and the metadata has the original."},
 	}
-	if !cfg.StreamingOff {
+	if !cfg.Requests.StreamingOff {
 		all = append(all, a2a.AgentExtension{URI: ExtensionResume, Description: "Stream events have ids; tasks/resubscribe with Last-Event-ID replays exactly what was missed, also after a restart and for finished tasks."})
 	}
 	if cfg.Webhook != nil {

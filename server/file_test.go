@@ -334,7 +334,7 @@ func TestLinksThatAreNotValidAreNotFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := start(t, returnFiles, func(c *server.Config) { c.Authenticator = tokens })
+	e := start(t, returnFiles, func(c *server.Config) { c.Security.Authenticator = tokens })
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 	files, _ := filesOf(t, e.call("message/send", fileMessage(2<<20), bearer("a")...).Result)
 	link, err := url.Parse(files[0].URI)
@@ -517,7 +517,7 @@ func TestNamesOfFilesAreSafe(t *testing.T) {
 
 func TestClientsThatDoNotReadAFileAreDisconnected(t *testing.T) {
 	t.Parallel()
-	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.WriteTimeout, c.MaxBodyBytes = 50*time.Millisecond, 32<<20 })
+	e := startEngine(t, newStore(), returnFiles, func(c *server.Config) { c.Requests.WriteTimeout, c.Requests.MaxBodyBytes = 50*time.Millisecond, 32<<20 })
 	addr, _ := e.listen()
 	link := e.link(16 << 20)
 	conn, err := net.Dial("tcp", addr)

@@ -170,7 +170,7 @@ func TestGenerationsAreIgnored(t *testing.T) {
 
 func TestGetTaskWaitsForALaterGeneration(t *testing.T) {
 	t.Parallel()
-	e := start(t, askThenReply, func(c *server.Config) { c.BlockingTimeout = time.Hour })
+	e := start(t, askThenReply, func(c *server.Config) { c.Requests.BlockingTimeout = time.Hour })
 	task := e.v10Send("a")
 	generation := generationOf(t, e.getTask(task.ID, "", v11))
 	if got := generationOf(t, e.getTask(task.ID, `,"currentGeneration":1`, v11)); got != generation {
@@ -206,7 +206,7 @@ func TestGetTaskWaitsNoLongerThanBlockingCalls(t *testing.T) {
 	e := start(t, func(ctx context.Context, turn *engine.Turn) error {
 		<-release
 		return turn.Reply()
-	}, func(c *server.Config) { c.BlockingTimeout = 50 * time.Millisecond })
+	}, func(c *server.Config) { c.Requests.BlockingTimeout = 50 * time.Millisecond })
 	defer close(release)
 	task := e.v10Send("a")
 	before := generationOf(t, e.getTask(task.ID, "", v11))

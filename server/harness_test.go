@@ -68,7 +68,7 @@ func startEngine(t testing.TB, st store.Store, handler engine.Handler, change fu
 
 func startConfig(t testing.TB, from engine.Config, change func(*server.Config)) *env {
 	t.Helper()
-	from.FlushInterval, from.HandlerGrace = time.Millisecond, time.Second
+	from.Turns.FlushInterval, from.Turns.HandlerGrace = time.Millisecond, time.Second
 	e, err := engine.New(from)
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func TestCard(t *testing.T) {
 
 func TestContentTypeAndSize(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.MaxBodyBytes = 1000 })
+	e := start(t, echo, func(c *server.Config) { c.Requests.MaxBodyBytes = 1000 })
 	small := `{"jsonrpc":"2.0","id":1,"method":"tasks/list"}`
 	for _, test := range []struct {
 		kind string
@@ -162,7 +162,7 @@ func TestContentTypeAndSize(t *testing.T) {
 // Clients that send their whole request before they read would be reset by an early close.
 func TestOversizedBodyResponseIsSentBeforeClose(t *testing.T) {
 	t.Parallel()
-	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxBodyBytes = 4 << 20 })
+	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.Requests.MaxBodyBytes = 4 << 20 })
 	addr, _ := e.listen()
 	const chunk, chunks = 1 << 20, 100
 	for head, format := range map[string]string{
@@ -291,7 +291,7 @@ func TestWebPagesAndCORS(t *testing.T) {
 		{"a page that is not listed", []string{listed}, unlisted, 403, ""},
 		{"any page", []string{"*"}, unlisted, 200, unlisted},
 	} {
-		e := start(t, echo, func(c *server.Config) { c.CORSOrigins = test.origins })
+		e := start(t, echo, func(c *server.Config) { c.Security.CORSOrigins = test.origins })
 		h := headers{}
 		if test.origin != "" {
 			h = headers{"Origin", test.origin}
@@ -333,8 +333,8 @@ func TestDNSRebindingIsRejected(t *testing.T) {
 		{"another name", own, "evil.example", headers{"Origin", "http://evil.example"}, 403, 403},
 		{"with a token", twoTokens, "any.example", headers{"Origin", "http://any.example", "Authorization", "Bearer alice-token"}, 200, 200},
 		{"the name of a container", nil, "agent:3773", nil, 200, 200},
-		{"any page", func(c *server.Config) { c.CORSOrigins = []string{"*"} }, "evil.example", nil, 200, 200},
-		{"a listed name", func(c *server.Config) { c.CORSOrigins = []string{"http://app.example"} }, "app.example", headers{"Origin", "http://app.example"}, 200, 200},
+		{"any page", func(c *server.Config) { c.Security.CORSOrigins = []string{"*"} }, "evil.example", nil, 200, 200},
+		{"a listed name", func(c *server.Config) { c.Security.CORSOrigins = []string{"http://app.example"} }, "app.example", headers{"Origin", "http://app.example"}, 200, 200},
 	} {
 		e := start(t, echo, test.change)
 		check := func(verb, path, body string, want int) {
@@ -488,7 +488,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	e := start(t, echo, func(c *server.Config) {
 		twoTokens(c)
 		c.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		c.Logger.Debug("config", "tokens", aliceAndBob, "token", aliceAndBob[0], "authenticator", c.Authenticator)
+		c.Logger.Debug("config", "tokens", aliceAndBob, "token", aliceAndBob[0], "authenticator", c.Security.Authenticator)
 	})
 	task := e.send("confidential", as("alice")...)
 	e.call("tasks/get", `{"id":"x"}`, "Authorization", "Bearer wrong-token")
@@ -508,7 +508,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 func TestNewReportsAllConfigErrors(t *testing.T) {
 	t.Parallel()
 	_, err := server.New(server.Config{
-		Card: a2a.AgentCard{URL: "agent.example.com"}, MaxBodyBytes: -1, Heartbeat: -time.Second, CORSOrigins: []string{"example.com"},
+		Card: a2a.AgentCard{URL: "agent.example.com"}, Requests: server.Requests{MaxBodyBytes: -1, Heartbeat: -time.Second}, Security: server.Security{CORSOrigins: []string{"example.com"}},
 	})
 	_, invalid := server.NewTokens([]server.Token{{}, {Token: "same", Principal: a2a.Principal{ID: "a"}}, {Token: "same", Principal: a2a.Principal{ID: "b"}}})
 	if err == nil || invalid == nil {

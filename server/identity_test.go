@@ -22,7 +22,7 @@ func twoTokens(c *server.Config) {
 	if err != nil {
 		panic(err)
 	}
-	c.Authenticator = tokens
+	c.Security.Authenticator = tokens
 }
 
 // as returns the headers that authenticate a principal of twoTokens.

@@ -36,7 +36,7 @@ func TestLimitAndOffsetPageThroughEveryList(t *testing.T) {
 	t.Parallel()
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	t.Cleanup(failing.Close)
-	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) { c.Policy.AllowHosts = nil })
+	e, _ := startWebhook(t, newStore(), worker, func(c *webhook.Config) { c.AllowHosts = nil })
 	const want = 3
 	var last taskView
 	for i := range want {

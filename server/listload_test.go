@@ -153,7 +153,7 @@ func listLoad(t *testing.T, s store.Store, size, callers int, long bool, watch f
 	if long {
 		lease = 3 * time.Second
 	}
-	e := startConfig(t, engine.Config{Store: s, Handler: handler, NewID: newID, Lease: lease}, twoTokens)
+	e := startConfig(t, engine.Config{Store: s, Handler: handler, NewID: newID, Turns: engine.Turns{Lease: lease}}, twoTokens)
 	ts := httptest.NewServer(e.server)
 	t.Cleanup(ts.Close)
 	e.url, e.client = ts.URL, ts.Client()
@@ -291,7 +291,7 @@ func TestListsBeyondOwnerShareAreRejected(t *testing.T) {
 		s := blockedLists{Store: newStore(), release: make(chan struct{})}
 		e := startEngine(t, s, echo, func(c *server.Config) {
 			twoTokens(c)
-			c.MaxLists = 4
+			c.Requests.MaxLists = 4
 		})
 		get := func(verb, path, body string, h []string) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(t.Context(), verb, path, strings.NewReader(body))

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// lists limits concurrent calls of bulk methods to Config.MaxLists, of which one owner may use
+// lists limits concurrent calls of bulk methods to Requests.MaxLists, of which one owner may use
 // half.
 type lists struct {
 	slots *memory.Budget // one unit is one call

@@ -47,7 +47,7 @@ func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 			budget := memory.New(6 * size)
 			e := start(t, echo, func(c *server.Config) {
 				twoTokens(c)
-				c.Memory, c.MaxBodyBytes = budget, 2*size
+				c.Memory, c.Requests.MaxBodyBytes = budget, 2*size
 			})
 			large := e.call(a2a.MethodSend, params(longMessage(size), blocking), as("bob")...).task(t)
 			await.True(t, "the body's memory is released", func() bool { return budget.Stats().Held == 0 })
@@ -79,7 +79,7 @@ func TestStalledReadersUseBoundedMemory(t *testing.T) { // it measures the heap
 
 func TestBatchResponsesShareOneSizeLimit(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.MaxBatchBytes = 100_000 })
+	e := start(t, echo, func(c *server.Config) { c.Requests.MaxBatchBytes = 100_000 })
 	id := e.call(a2a.MethodSend, params(longMessage(20_000), blocking)).task(t).ID // its response is twice as large
 	one := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":%q}}`, id)
 	got := e.post("[" + one + strings.Repeat(","+one, 4) + "]")
@@ -116,7 +116,7 @@ func TestOwnerMayUseHalfOfTheStreams(t *testing.T) {
 		return ctx.Err()
 	}, func(c *server.Config) {
 		twoTokens(c)
-		c.MaxStreams = 4
+		c.Requests.MaxStreams = 4
 	})
 	for range 2 {
 		if v, ok := e.open(a2a.MethodStream, params(message("wait")), as("bob")...).next(); !ok {

@@ -26,7 +26,7 @@ type proxies struct {
 func newProxies(cfg *Config) (*proxies, error) {
 	p := &proxies{}
 	var errs []error
-	for _, entry := range cfg.TrustedProxies {
+	for _, entry := range cfg.Security.TrustedProxies {
 		network, err := safehttp.ParseNet(entry)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%q: %w", entry, err))
@@ -35,7 +35,7 @@ func newProxies(cfg *Config) (*proxies, error) {
 	}
 	if cfg.Card.URL == "" {
 		p.warn = sync.OnceFunc(func() {
-			cfg.Logger.Warn("a proxy forwards requests, but the agent card has the address at which the server received them: set the URL of the agent, or trust the proxy", config.Settings("URL", "TrustedProxies"))
+			cfg.Logger.Warn("a proxy forwards requests, but the agent card has the address at which the server received them: set the URL of the agent, or trust the proxy", config.Settings("Card.URL", "Security.TrustedProxies"))
 		})
 	}
 	return p, errors.Join(errs...)

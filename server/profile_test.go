@@ -109,7 +109,7 @@ func TestErrorCodesByProfile(t *testing.T) {
 func TestSkillsHavePaths(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) {
-		c.Authenticator = headerAuth{}
+		c.Security.Authenticator = headerAuth{}
 		c.Card.Skills = []a2a.AgentSkill{
 			{ID: "sum", Name: "Summaries", Description: "Summarizes.", Tags: []string{"text"}, InputModes: []string{"text/plain"}, DocumentationContent: "# Summaries", Author: "me"},
 			{ID: "none", Name: "sum", Tags: []string{}},

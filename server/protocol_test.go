@@ -314,7 +314,7 @@ func TestCancel(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	e := start(t, echo, func(c *server.Config) { c.MaxBatch = 8 })
+	e := start(t, echo, func(c *server.Config) { c.Requests.MaxBatch = 8 })
 	got := e.post(`[` +
 		`{"jsonrpc":"2.0","id":1,"method":"message/send","params":` + params(message("a"), blocking) + `},` +
 		`{"jsonrpc":"2.0","id":"two","method":"tasks/get","params":{"id":"x"}}, 5, {"jsonrpc":"2.0","method":"tasks/list"},` +

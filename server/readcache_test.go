@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/store"
@@ -71,7 +72,7 @@ func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 		} {
 			t.Run(name+" "+backend, func(t *testing.T) {
 				t.Parallel()
-				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Codecs, c.ReadCacheBytes = []rpc.Codec{codec}, 1<<20 })
+				e := startOn(t, open(t), randomTurn, func(c *server.Config) { c.Codecs, c.Requests.ReadCacheBytes = []rpc.Codec{codec}, 1<<20 })
 				compareEncodings(t, e, codec)
 			})
 		}
@@ -79,7 +80,7 @@ func TestReadCacheReturnsIdenticalResponses(t *testing.T) {
 }
 
 func compareEncodings(t *testing.T, e *env, codec rpc.Codec) {
-	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Codecs: []rpc.Codec{codec}, ReadCacheBytes: -1})
+	without, err := server.New(server.Config{Engine: e.engine, Card: a2a.AgentCard{Name: "tester", Version: "1.2.3"}, Codecs: []rpc.Codec{codec}, Requests: server.Requests{ReadCacheBytes: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,21 +184,29 @@ func TestReadCacheDistinguishesCodecs(t *testing.T) {
 func TestReadCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 256 << 10
-	e := start(t, echo, func(c *server.Config) { c.ReadCacheBytes = limit })
-	get := func(id, text string) {
-		sent := fmt.Sprintf(`{"kind":"message","messageId":%q,"role":"user","parts":[{"kind":"text","text":%q}]}`, id, text)
-		e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(sent, blocking)).task(t).ID))
-	}
-	for i := range 200 {
-		get(fmt.Sprint(i), "small")
-		if cache := readCache(t, e.server); cache.Bytes > limit || cache.Tasks == 0 {
-			t.Fatalf("readCache = %+v, want up to %d bytes", cache, limit)
-		}
-	}
-	before := readCache(t, e.server)
-	get("large", strings.Repeat("x", limit/4))
-	if cache := readCache(t, e.server); cache != before {
-		t.Errorf("readCache = %+v after reading a large task, want it unchanged: %+v", cache, before)
+	for name, change := range map[string]func(*server.Config){
+		"by the setting":                   func(c *server.Config) { c.Requests.ReadCacheBytes = limit },
+		"by default, to 1/8 of the memory": func(c *server.Config) { c.Memory = memory.New(8 * limit) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t, echo, change)
+			get := func(id, text string) {
+				sent := fmt.Sprintf(`{"kind":"message","messageId":%q,"role":"user","parts":[{"kind":"text","text":%q}]}`, id, text)
+				e.call("tasks/get", fmt.Sprintf(`{"id":%q}`, e.call("message/send", params(sent, blocking)).task(t).ID))
+			}
+			for i := range 200 {
+				get(fmt.Sprint(i), "small")
+				if cache := readCache(t, e.server); cache.Bytes > limit || cache.Tasks == 0 {
+					t.Fatalf("readCache = %+v, want up to %d bytes", cache, limit)
+				}
+			}
+			before := readCache(t, e.server)
+			get("large", strings.Repeat("x", limit/4))
+			if cache := readCache(t, e.server); cache != before {
+				t.Errorf("readCache = %+v after reading a large task, want it unchanged: %+v", cache, before)
+			}
+		})
 	}
 }
 

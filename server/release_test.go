@@ -59,7 +59,7 @@ func TestResponsesReleaseTheirMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
 	budget := memory.New(8 * limit)
-	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.Memory, c.MaxBodyBytes = budget, limit })
+	e := startEngine(t, newStore(), echo, func(c *server.Config) { c.Memory, c.Requests.MaxBodyBytes = budget, limit })
 	text := strings.Repeat("x", limit/4)
 	v10, short := `{`+withShortID(restMessage(text))+`}`, withShortID(message(text))
 	id := "00000000-0000-4000-8000-000000000001"
@@ -207,7 +207,7 @@ func TestFailedCallsReleaseTheirSlots(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e := startEngine(t, newStore(), echo, func(c *server.Config) { c.MaxStreams, c.MaxLists = 1, 2 })
+				e := startEngine(t, newStore(), echo, func(c *server.Config) { c.Requests.MaxStreams, c.Requests.MaxLists = 1, 2 })
 				defer e.stopEngine()
 				want := fmt.Sprintf(`"code":%d,`, test.code.JSONRPC())
 				for i := range test.calls {
@@ -254,7 +254,7 @@ func TestBatchHasOneTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan int)
-		e := startEngine(t, newStore(), stepHandler(next), func(c *server.Config) { c.BlockingTimeout = time.Minute })
+		e := startEngine(t, newStore(), stepHandler(next), func(c *server.Config) { c.Requests.BlockingTimeout = time.Minute })
 		defer e.stopEngine()
 		started := time.Now()
 		one := request("message/send", params(message("a"), blocking))
@@ -272,7 +272,7 @@ func TestPanicAbortsAStreamThatHasStarted(t *testing.T) {
 	broken := false
 	e := start(t, func(_ context.Context, turn *engine.Turn) error {
 		return turn.AddArtifact(a2a.Artifact{Parts: []a2a.Part{a2a.TextPart{Text: "x"}}})
-	}, func(c *server.Config) { c.Interceptors = panickingStreams(&broken) })
+	}, func(c *server.Config) { c.Requests.Interceptors = panickingStreams(&broken) })
 	for _, path := range []string{"/", "/message:stream"} {
 		body := `{` + restMessage("a") + `}`
 		if path == "/" {

@@ -302,7 +302,7 @@ func TestRESTOverloadAndShutdown(t *testing.T) {
 	t.Parallel()
 	h, release := blockingHandler(t)
 	defer release()
-	e := start(t, h, func(c *server.Config) { c.MaxStreams = 1 })
+	e := start(t, h, func(c *server.Config) { c.Requests.MaxStreams = 1 })
 	first := e.open("SendStreamingMessage", `{`+restMessage("a")+`}`)
 	if _, ok := first.next(); !ok {
 		t.Fatal("the stream has no event")

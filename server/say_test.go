@@ -51,7 +51,7 @@ func sayer(ctx context.Context, t *engine.Turn) error {
 
 // messageWait makes streams wait for messages.
 func messageWait(d time.Duration) func(*server.Config) {
-	return func(c *server.Config) { c.MessageWait = d }
+	return func(c *server.Config) { c.Requests.MessageWait = d }
 }
 
 // saidMessage has the members of a message, and of what is around it in A2A 1.0.
@@ -145,7 +145,7 @@ func TestSendReturnsTheTaskIfAMessageIsNotEnough(t *testing.T) {
 	webhooks := withWebhook(t, st)
 	e := startOn(t, st, sayer, func(c *server.Config) {
 		webhooks(c)
-		c.MessageWait = time.Minute
+		c.Requests.MessageWait = time.Minute
 	})
 	ids := `"taskId":"019a0000-0000-7000-8000-000000000001","contextId":"019a0000-0000-7000-8000-000000000002"`
 	webhook := `"configuration":{"blocking":true,"pushNotificationConfig":{"url":"https://example.com/hook"}}`
@@ -297,7 +297,7 @@ func TestLargeMessagesNeedMemoryOfTheBudget(t *testing.T) {
 	t.Parallel()
 	e := start(t, func(_ context.Context, turn *engine.Turn) error {
 		return turn.Say(a2a.TextPart{Text: strings.Repeat("x", 1<<20)})
-	}, func(c *server.Config) { c.Memory, c.MessageWait = memory.New(1<<20), time.Minute })
+	}, func(c *server.Config) { c.Memory, c.Requests.MessageWait = memory.New(1<<20), time.Minute })
 	want := fmt.Sprint(a2a.CodeTooLarge.JSONRPC())
 	if got := e.call("message/send", params(message("a"), blocking)); fmt.Sprint(got.code()) != want {
 		t.Errorf("message/send = %.200s, want error %s", got.Body, want)

@@ -27,10 +27,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	hs := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.cfg.ReadTimeout,
+		ReadTimeout:       s.cfg.Requests.ReadTimeout,
 		// Requests that wait and streams set their own deadlines.
-		WriteTimeout:   s.cfg.ReadTimeout + s.cfg.WriteTimeout,
-		IdleTimeout:    s.cfg.IdleTimeout,
+		WriteTimeout:   s.cfg.Requests.ReadTimeout + s.cfg.Requests.WriteTimeout,
+		IdleTimeout:    s.cfg.Requests.IdleTimeout,
 		MaxHeaderBytes: maxHeader,
 		BaseContext:    func(net.Listener) context.Context { return base },
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),

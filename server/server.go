@@ -64,8 +64,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.CORSOrigins, cfg.Card.URL),
-		requestIDs: newRequestIDs(), started: time.Now(), lists: newLists(cfg.MaxLists),
+		cfg: cfg, log: cfg.Logger, cors: newCORS(cfg.Security.CORSOrigins, cfg.Card.URL),
+		requestIDs: newRequestIDs(), started: time.Now(), lists: newLists(cfg.Requests.MaxLists),
 	}
 	if s.proxies, err = newProxies(&cfg); err != nil {
 		return nil, err
@@ -73,10 +73,10 @@ func New(cfg Config) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.graceEnded, s.endGrace = context.WithCancel(context.Background())
 	mc := methods.Config{
-		Engine: cfg.Engine, Webhook: cfg.Webhook, StreamingOff: cfg.StreamingOff, BlockingTimeout: cfg.BlockingTimeout, MessageWait: cfg.MessageWait,
-		GraceEnded: s.graceEnded, CacheBytes: cfg.ReadCacheBytes, URL: cfg.Card.URL,
+		Engine: cfg.Engine, Webhook: cfg.Webhook, StreamingOff: cfg.Requests.StreamingOff, BlockingTimeout: cfg.Requests.BlockingTimeout, MessageWait: cfg.Requests.MessageWait,
+		GraceEnded: s.graceEnded, CacheBytes: cfg.Requests.ReadCacheBytes, URL: cfg.Card.URL,
 	}
-	if cfg.ExtendedCard != nil {
+	if cfg.Security.ExtendedCard != nil {
 		mc.ExtendedCard = func(ctx context.Context, c *rpc.Call) (json.RawMessage, error) { return s.cards.Extended(ctx, c) }
 	}
 	s.methods = methods.New(mc)
@@ -84,10 +84,10 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.streams = exchange.NewStreams(s.stopping, cfg.MaxStreams, cfg.Authenticator != nil, cfg.Heartbeat)
+	s.streams = exchange.NewStreams(s.stopping, cfg.Requests.MaxStreams, cfg.Security.Authenticator != nil, cfg.Requests.Heartbeat)
 	s.rpc = &jsonrpc.Handler{
-		Table: table, Bodies: &exchange.Bodies{Max: cfg.MaxBodyBytes, Memory: cfg.Memory}, Replies: exchange.NewReplies(cfg.Memory, s.streams),
-		JSONErrors: cfg.JSONErrors, MaxBatch: cfg.MaxBatch, MaxBatchBytes: cfg.MaxBatchBytes, BatchTimeout: cfg.BlockingTimeout,
+		Table: table, Bodies: &exchange.Bodies{Max: cfg.Requests.MaxBodyBytes, Memory: cfg.Memory}, Replies: exchange.NewReplies(cfg.Memory, s.streams),
+		JSONErrors: cfg.Requests.JSONErrors, MaxBatch: cfg.Requests.MaxBatch, MaxBatchBytes: cfg.Requests.MaxBatchBytes, BatchTimeout: cfg.Requests.BlockingTimeout,
 	}
 	if err := errors.Join(s.handleREST(table), s.handleCards()); err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ const restPath = "/rest"
 func (s *Server) handleREST(table *rpc.Table) (err error) {
 	bind := func(h *rest.Handler) {
 		h.Table, h.Bodies, h.Replies = table, s.rpc.Bodies, s.rpc.Replies
-		if s.cfg.Authenticator != nil {
-			h.Challenge = s.cfg.Authenticator.Challenge
+		if s.cfg.Security.Authenticator != nil {
+			h.Challenge = s.cfg.Security.Authenticator.Challenge
 		}
 		routes, invalid := h.Routes(s.methods.Descriptors())
 		err = errors.Join(err, invalid)

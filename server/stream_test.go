@@ -213,7 +213,7 @@ func eventIDs(body io.Reader) string {
 func TestStreamLimit(t *testing.T) {
 	t.Parallel()
 	next := make(chan int)
-	e := start(t, stepHandler(next), func(c *server.Config) { c.MaxStreams = 1 })
+	e := start(t, stepHandler(next), func(c *server.Config) { c.Requests.MaxStreams = 1 })
 	s := e.open("message/stream", params(message("hi")))
 	task, _ := s.next()
 	got := e.call("message/stream", params(message("two")))

@@ -49,7 +49,7 @@ func TestInvalidTokensDoNotReplaceTheAcceptedOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := start(t, echo, func(c *server.Config) { c.Authenticator = tokens })
+	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = tokens })
 	status := func(token string) int {
 		return e.do("GET", "/tasks", "", headers{"Authorization", "Bearer " + token}).Status
 	}

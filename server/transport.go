@@ -19,14 +19,14 @@ func (s *Server) Transport(codec rpc.Codec) (*exchange.Transport, error) {
 	}
 	return &exchange.Transport{
 		Table: table, Bodies: s.rpc.Bodies, Replies: s.rpc.Replies, Streams: s.streams,
-		Anonymous: s.cfg.Authenticator == nil, NewExchange: s.newExchange, End: s.logAccess, Log: s.log,
+		Anonymous: s.cfg.Security.Authenticator == nil, NewExchange: s.newExchange, End: s.logAccess, Log: s.log,
 		Authenticate: func(x *exchange.Exchange) error {
 			s.activateExtensions(x)
 			_, err := s.identify(x)
 			return err
 		},
 		Stopping: s.stopping, StopGrace: s.cfg.StopGrace + responseGrace,
-		ReadTimeout: s.cfg.ReadTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		ReadTimeout: s.cfg.Requests.ReadTimeout, IdleTimeout: s.cfg.Requests.IdleTimeout,
 	}, nil
 }
 
@@ -40,13 +40,13 @@ func (s *Server) Errors100() bool {
 func (s *Server) table(codecs ...rpc.Codec) (*rpc.Table, error) {
 	return rpc.NewTable(rpc.Config{
 		Methods: s.methods.Descriptors(), Codecs: codecs,
-		Interceptors: slices.Concat(s.cfg.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}),
+		Interceptors: slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}),
 	}, s.methods.Bindings()...)
 }
 
 // newExchange returns the exchange of a request.
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange.Exchange {
-	x := &exchange.Exchange{ResponseWriter: w, Request: r, Origin: s.proxies.origin(r), ID: s.requestIDs.forRequest(r), Log: s.log, WriteTimeout: s.cfg.WriteTimeout}
+	x := &exchange.Exchange{ResponseWriter: w, Request: r, Origin: s.proxies.origin(r), ID: s.requestIDs.forRequest(r), Log: s.log, WriteTimeout: s.cfg.Requests.WriteTimeout}
 	w.Header().Set("X-Request-Id", x.ID)
 	return x
 }

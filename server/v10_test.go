@@ -208,7 +208,7 @@ func TestRefusalsHaveTheFormOfTheRequest(t *testing.T) {
 	withID := func(form string) string { return strings.Replace(form, "null", "7", 1) }
 	named := func(form, name string) string { return strings.Replace(form, "%s", name, 1) }
 	closed := start(t, echo, twoTokens)
-	open := start(t, echo, func(c *server.Config) { c.MaxBodyBytes = 1 << 10 })
+	open := start(t, echo, func(c *server.Config) { c.Requests.MaxBodyBytes = 1 << 10 })
 	large := strings.Repeat(" ", 2<<10)
 	foreign, text := headers{"Origin", "http://evil.example.com"}, headers{"Content-Type", "text/plain"}
 	for _, test := range []struct {

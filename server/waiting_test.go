@@ -30,7 +30,7 @@ func TestWaitingRequestsReleaseContent(t *testing.T) { // it measures the heap
 	}
 	defer func() { _ = db.Close() }()
 	release := make(chan struct{})
-	e := startConfig(t, engine.Config{Store: db, NewID: newID, Concurrency: 1, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e := startConfig(t, engine.Config{Store: db, NewID: newID, Turns: engine.Turns{Concurrency: 1}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		select {
 		case <-release:
 		case <-ctx.Done():

@@ -123,7 +123,7 @@ func startWithResolver(t *testing.T, st store.Store, resolver safehttp.Resolver,
 	if err != nil {
 		t.Fatal(err)
 	}
-	hooks, err := webhook.New(webhook.Config{Store: stoppedClock{st}, NewID: newID, Sender: sender, PerMinute: perMinute})
+	hooks, err := webhook.New(webhook.Config{Store: stoppedClock{st}, NewID: newID, Sender: sender, Settings: webhook.Settings{Limits: webhook.Limits{PerMinute: perMinute}}})
 	if err != nil {
 		t.Fatal(err)
 	}

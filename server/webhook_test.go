@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -54,8 +53,7 @@ func withWebhook(t testing.TB, st store.Store) func(*server.Config) {
 func startWebhook(t testing.TB, st store.Store, handler engine.Handler, change func(*webhook.Config)) (e *env, stop func()) {
 	t.Helper()
 	cfg := webhook.Config{
-		Store: st, NewID: newID, Poll: 20 * time.Millisecond,
-		Policy: safehttp.Policy{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Store: st, NewID: newID, Settings: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}, Poll: 20 * time.Millisecond},
 	}
 	if change != nil {
 		change(&cfg)

@@ -120,7 +120,7 @@ func (c *claimer) capacity() (n int, skip []string) {
 		return 0, nil
 	}
 	waiting, skip := c.endpoints.usage(c.now())
-	n = min(c.batch, c.cfg.InFlight-(len(c.lanes)-waiting))
+	n = min(c.batch, c.cfg.Limits.InFlight-(len(c.lanes)-waiting))
 	c.moreDue = n <= 0 || len(skip) > 0
 	return n, skip
 }

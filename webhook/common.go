@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/config"
+	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -49,6 +50,21 @@ func (c *common) readKeys() (err error) {
 		c.globalSecret, err = decodeSecret(secret)
 	}
 	return err
+}
+
+// newSender returns the client that applies the settings. It logs a warning if addresses that are not
+// public are allowed.
+func (c *common) newSender() (Sender, error) {
+	policy := c.cfg.policy(new(config.Error)) // the settings are valid
+	proxy, err := safehttp.ParseProxy(c.cfg.EgressProxy)
+	if err != nil {
+		return nil, err
+	}
+	if len(policy.AllowNets) > 0 || len(policy.AllowHosts) > 0 {
+		c.log.Warn("webhooks may go to addresses that are not public: everyone who can send a message can cause requests to them",
+			"nets", fmt.Sprint(policy.AllowNets), "hosts", fmt.Sprint(policy.AllowHosts))
+	}
+	return safehttp.New(safehttp.ClientConfig{Policy: policy, EgressProxy: proxy, Timeout: c.cfg.Timeout, MaxPerAddress: c.cfg.Limits.PerAddress})
 }
 
 // encode returns the stored form of settings.

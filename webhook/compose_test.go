@@ -390,7 +390,7 @@ func TestSignatureMatchesTheSpecification(t *testing.T) {
 func TestSecretsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	key := func(b byte) []byte { return bytes.Repeat([]byte{b}, keyLen) }
-	first, both, other := testService(t, Config{Keys: [][]byte{key(1)}}), testService(t, Config{Keys: [][]byte{key(2), key(1)}}), testService(t, Config{Keys: [][]byte{key(3)}})
+	first, both, other := testService(t, Config{Settings: Settings{Keys: [][]byte{key(1)}}}), testService(t, Config{Settings: Settings{Keys: [][]byte{key(2), key(1)}}}), testService(t, Config{Settings: Settings{Keys: [][]byte{key(3)}}})
 	set := settings{URL: "https://example.com/hook", Secrets: &secrets{Token: "hush-token", Credentials: "hush-credentials", Keys: []signingKey{newSigningKey(time.Time{})}}}
 	lane := claimed(t, first, set)
 	if text := string(lane.Webhook.Data); strings.Contains(text, "hush") || strings.Contains(text, base64.StdEncoding.EncodeToString(set.Secrets.Keys[0].Seed)) {
@@ -413,7 +413,7 @@ func TestSecretsAreEncrypted(t *testing.T) {
 	if plain := claimed(t, testService(t, Config{}), set); composeAll(t, first, plain)[0].Header.Get("Authorization") != "Bearer hush-token" {
 		t.Error("secrets stored without keys cannot be read by a service with keys")
 	}
-	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Keys: [][]byte{key(1), key(1)[1:]}}); err == nil || !strings.Contains(err.Error(), "Keys[1]") {
+	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Settings: Settings{Keys: [][]byte{key(1), key(1)[1:]}}}); err == nil || !strings.Contains(err.Error(), "Keys[1]") {
 		t.Errorf("New with a short key = %v, want an error that names Keys[1]", err)
 	}
 }
@@ -421,7 +421,7 @@ func TestSecretsAreEncrypted(t *testing.T) {
 func TestGlobalWebhookUsesTheCurrentConfiguration(t *testing.T) {
 	t.Parallel()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
-	s := testService(t, Config{Global: Global{URL: "https://example.com/global", Token: "g", Secret: secret}})
+	s := testService(t, Config{Settings: Settings{Global: Global{URL: "https://example.com/global", Token: "g", Secret: secret}}})
 	lane := claimed(t, s, settings{})
 	lane.Webhook.ID, lane.Webhook.Data = GlobalID, globalData
 	got := composeAll(t, s, lane)
@@ -433,7 +433,7 @@ func TestGlobalWebhookUsesTheCurrentConfiguration(t *testing.T) {
 	if _, err := s.delivery.compose(t.Context(), lane); !errors.As(err, &p) || !strings.Contains(p.reason, "no global webhook") {
 		t.Errorf("compose without a global webhook = %v, want a permanent error", err)
 	}
-	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Global: Global{Secret: "hunter2"}}); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if _, err := New(Config{Store: new(logStore), NewID: func() string { return "id" }, Settings: Settings{Global: Global{Secret: "hunter2"}}}); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("New with an invalid secret = %v, want an error without the secret", err)
 	}
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,34 +28,89 @@ type Sender interface {
 	Check(ctx context.Context, rawURL string) error
 }
 
-// Config configures a Service. Zero fields have the documented default. It has many fields
-// because each is one setting.
+// Config configures a Service. Zero fields have the documented default.
 type Config struct {
+	Settings
+
 	// Store holds tasks, webhooks and delivery state. Required.
 	Store Store
 	// NewID returns a new unique id. Ids should sort by time (UUIDv7). Required.
 	NewID func() string
-	// Sender makes the requests. Default: a safehttp.Client that applies Policy and
-	// makes up to PerEndpoint requests at a time to a public address.
+	// Sender makes the requests. Default: a safehttp.Client that applies the Settings.
 	Sender Sender
-	// Policy determines the URLs that webhooks may have, and the addresses of the default Sender.
-	Policy safehttp.Policy
-	// UserAgent is the value of the User-Agent header, in printable ASCII; see [UserAgent].
-	// Default "holdfast".
-	UserAgent string
 	// Logger receives log records for operators. Default: discard.
 	Logger *slog.Logger
+	// Memory is the budget for request bodies and the events they are built from. It is
+	// charged to the owner of the task. A lane waits while no memory is free. An event that
+	// needs more than the share of one owner becomes a dead letter. Default: 256 MiB.
+	Memory *memory.Budget
+	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Both
+	// are also removed with their webhook. Default 30 days; negative disables expiry.
+	KeepAttempts time.Duration `default:"720h"`
+	KeepDead     time.Duration `default:"720h"`
+	// Files has the files of tasks that are stored as blobs. It may be nil if there are none.
+	Files *fileref.Files
+	// URL is the address of the agent for links to files. Default: links are relative to that
+	// address, such as /blobs/REF?....
+	URL string
 
+	// clock returns the wall-clock time, random a number in [0, 1). Tests replace them.
+	clock  func() time.Time
+	random func() float64
+}
+
+// Settings configures the delivery of task events to webhooks. Zero fields have the documented
+// default.
+type Settings struct {
+	// Off rejects new webhooks and pauses delivery to registered ones: [New] returns no Service.
+	Off bool
 	// Global receives the events of all tasks that have no webhook of their own. An
 	// empty URL disables it.
 	Global Global
 	// Keys encrypt the secrets of webhooks in the store. The first key encrypts, all keys
 	// decrypt. Each has 32 bytes. Without keys, secrets are stored in plain text.
 	Keys [][]byte
-
 	// Format is the format of the requests to webhooks without a PayloadFormat, and to the
-	// global webhook. Default [a2a.PayloadEvent].
+	// global webhook: "event", "task" (the task, as A2A 0.3 describes it) or "stream-response"
+	// (A2A 1.0). Registrations by A2A 1.0 get "stream-response" in any case. Default
+	// [a2a.PayloadEvent].
 	Format a2a.PayloadFormat
+
+	// AllowNets are networks ("10.1.0.0/16") and AllowHosts are hosts with a port
+	// ("localhost:8888") that webhooks may use although their addresses are not public.
+	// Everyone who can send a message can cause requests to them, so New logs a warning.
+	// Default: none.
+	AllowNets, AllowHosts []string
+	// RequireHTTPS rejects URLs with a scheme other than https.
+	RequireHTTPS bool
+	// NAT64 are prefixes of IPv6 addresses that embed IPv4 addresses (RFC 6052) in the network
+	// of the agent. The embedded address is checked. Default: none.
+	NAT64 []string
+	// EgressProxy is the URL of an HTTP proxy for all requests. Default: none. The proxy
+	// variables of the environment are ignored.
+	EgressProxy string
+	// UserAgent is the value of the User-Agent header, in printable ASCII, as "name/version";
+	// see [UserAgent]. Default "holdfast", in an Agent with the version of this module.
+	UserAgent string
+
+	// Limits limits the webhooks and their requests.
+	Limits Limits
+	// Timeout is the maximum duration of a delivery attempt. Default 15 s.
+	Timeout time.Duration `default:"15s" min:"1ms"`
+	// Lease is how long this process may hold a lane without renewing its lease. If the process
+	// dies or hangs, another process continues the delivery after this time. The minimum is
+	// 2*Timeout - 5 s, and 100 ms. Default 30 s, or twice Timeout if that is longer.
+	Lease time.Duration
+	// Poll is the interval at which the service checks for due lanes that no notification
+	// announced. Default 1 s.
+	Poll time.Duration `default:"1s" min:"1ns"`
+	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
+	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
+	Schedule []time.Duration
+}
+
+// Limits limits webhooks and their requests. Zero fields have the documented default.
+type Limits struct {
 	// PerTask is the maximum number of webhooks of a task. Default 10.
 	PerTask int `default:"10" min:"1" max:"100000"`
 	// PerMinute is the maximum number of webhooks that an owner may save in a minute.
@@ -66,35 +122,9 @@ type Config struct {
 	InFlight    int `default:"512" min:"1" max:"100000"`
 	PerEndpoint int `default:"8" min:"1" max:"100000"`
 	PerOwner    int `default:"64" min:"1" max:"100000"`
-	// Memory is the budget for request bodies and the events they are built from. It is
-	// charged to the owner of the task. A lane waits while no memory is free. An event that
-	// needs more than the share of one owner becomes a dead letter. Default: 256 MiB.
-	Memory *memory.Budget
-	// Timeout is the maximum duration of a delivery attempt. Default 15 s.
-	Timeout time.Duration `default:"15s" min:"1ms"`
-	// Lease is how long this process may hold a lane without renewing its lease. Default
-	// 30 s. The minimum is 2*Timeout - 5 s, and 100 ms.
-	Lease time.Duration `default:"30s"`
-	// Poll is the interval at which the service checks for due lanes that no notification
-	// announced. Default 1 s.
-	Poll time.Duration `default:"1s" min:"1ns"`
-	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
-	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
-	Schedule []time.Duration
-	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Both
-	// are also removed with their webhook. Default 30 days; negative disables expiry.
-	KeepAttempts time.Duration `default:"720h"`
-	KeepDead     time.Duration `default:"720h"`
-
-	// Files has the files of tasks that are stored as blobs. It may be nil if there are none.
-	Files *fileref.Files
-	// URL is the address of the agent for links to files. Default: links are relative to that
-	// address, such as /blobs/REF?....
-	URL string
-
-	// clock returns the wall-clock time, random a number in [0, 1). Tests replace them.
-	clock  func() time.Time
-	random func() float64
+	// PerAddress limits the concurrent requests to one public IP address regardless of host
+	// names. Default 8.
+	PerAddress int `default:"8" min:"1" max:"100000"`
 }
 
 // Global configures the webhook for all tasks that have no webhook of their own.
@@ -129,18 +159,37 @@ func (c Config) settings() (Config, *config.Error) {
 	if c.Schedule == nil {
 		c.Schedule = defaultSchedule
 	}
+	c.Lease = cmp.Or(c.Lease, max(30*time.Second, 2*c.Timeout))
 	minLease := max(2*c.Timeout-5*time.Second, 100*time.Millisecond)
-	e.Reject(c.Lease < minLease, "Lease", c.Lease, "%s or more", minLease)
-	e.Reject(!isUserAgent(c.UserAgent), "UserAgent", c.UserAgent, "printable ASCII")
-	e.Require(len(c.Schedule) == 0, "Schedule")
+	e.Reject(c.Lease < minLease, "Settings.Lease", c.Lease, "%s or more", minLease)
+	e.Reject(!isUserAgent(c.UserAgent), "Settings.UserAgent", c.UserAgent, "printable ASCII")
+	e.Require(len(c.Schedule) == 0, "Settings.Schedule")
 	for i, pause := range c.Schedule {
-		e.Reject(pause <= 0 || i > 0 && pause < c.Schedule[i-1], fmt.Sprintf("Schedule[%d]", i), pause, "more than 0 and no less than the previous value")
+		e.Reject(pause <= 0 || i > 0 && pause < c.Schedule[i-1], fmt.Sprintf("Settings.Schedule[%d]", i), pause, "more than 0 and no less than the previous value")
 	}
-	e.Reject(c.Format != "" && !slices.Contains(c.Format.EnumValues(), string(c.Format)), "Format", c.Format, "one of %s", strings.Join(c.Format.EnumValues(), ", "))
-	c.Global.check(e, c.Policy)
-	_, err := newSealer(c.Keys)
-	e.Add("Keys", err)
+	e.Reject(c.Format != "" && !slices.Contains(c.Format.EnumValues(), string(c.Format)), "Settings.Format", c.Format, "one of %s", strings.Join(c.Format.EnumValues(), ", "))
+	c.Global.check(e, c.policy(e))
+	_, err := safehttp.ParseProxy(c.EgressProxy)
+	e.Add("Settings.EgressProxy", err)
+	_, err = newSealer(c.Keys)
+	e.Add("Settings.Keys", err)
 	return c, e
+}
+
+// policy returns the addresses that webhooks may have: public ones, and the allowed ones. It adds
+// the problems of the settings to e.
+func (s *Settings) policy(e *config.Error) safehttp.Policy {
+	parse := func(field string, params safehttp.PolicyParams) safehttp.Policy {
+		policy, err := safehttp.ParsePolicy(params)
+		e.Add("Settings."+field, err)
+		return policy
+	}
+	return safehttp.Policy{
+		AllowNets:    parse("AllowNets", safehttp.PolicyParams{AllowNets: s.AllowNets}).AllowNets,
+		AllowHosts:   parse("AllowHosts", safehttp.PolicyParams{AllowHosts: s.AllowHosts}).AllowHosts,
+		NAT64:        parse("NAT64", safehttp.PolicyParams{NAT64: s.NAT64}).NAT64,
+		RequireHTTPS: s.RequireHTTPS,
+	}
 }
 
 // check adds the problems of the global webhook to e. Their texts contain neither the token
@@ -148,14 +197,14 @@ func (c Config) settings() (Config, *config.Error) {
 func (g *Global) check(e *config.Error, policy safehttp.Policy) {
 	if g.URL != "" {
 		_, err := policy.CheckURL(g.URL)
-		e.Add("Global.URL", err)
+		e.Add("Settings.Global.URL", err)
 	}
 	if err := validateSecret(g.Token); err != nil {
-		e.Reject(true, "Global.Token", nil, "%s", err)
+		e.Reject(true, "Settings.Global.Token", nil, "%s", err)
 	}
 	if g.Secret != "" {
 		if _, err := decodeSecret(g.Secret); err != nil {
-			e.Reject(true, "Global.Secret", nil, "%s", err)
+			e.Reject(true, "Settings.Global.Secret", nil, "%s", err)
 		}
 	}
 }

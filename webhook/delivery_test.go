@@ -343,7 +343,9 @@ func TestConcurrencyLimitsHold(t *testing.T) {
 	t.Parallel()
 	for _, caps := range []struct{ all, endpoint, owner int }{{20, 8, 100}, {200, 4, 100}, {200, 50, 3}} {
 		t.Run(fmt.Sprint(caps), func(t *testing.T) {
-			inBubble(t, plan{config: func(c *Config) { c.InFlight, c.PerEndpoint, c.PerOwner = caps.all, caps.endpoint, caps.owner }}, func(w *world) {
+			inBubble(t, plan{config: func(c *Config) {
+				c.Limits.InFlight, c.Limits.PerEndpoint, c.Limits.PerOwner = caps.all, caps.endpoint, caps.owner
+			}}, func(w *world) {
 				w.setAnswer(func(string, *post, int) (safehttp.Response, error) {
 					time.Sleep(100 * time.Millisecond)
 					return status(200)

@@ -48,7 +48,7 @@ func TestFencingOfAReplicaPausedPastItsLease(t *testing.T) {
 }
 
 func TestLeasesAreRenewedWhileLanesAreWorkedAndWait(t *testing.T) {
-	inBubble(t, plan{replicas: 2, config: func(c *Config) { c.PerEndpoint = 1 }}, func(w *world) {
+	inBubble(t, plan{replicas: 2, config: func(c *Config) { c.Limits.PerEndpoint = 1 }}, func(w *world) {
 		w.setAnswer(func(string, *post, int) (safehttp.Response, error) {
 			time.Sleep(time.Second)
 			return status(200)
@@ -454,7 +454,7 @@ func TestRestartTakesOverLeasesOfABusyOwner(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		w.kill(0)
-		w.plan.config = func(c *Config) { c.Lease, c.PerOwner, c.InFlight = time.Hour, 1, 2 }
+		w.plan.config = func(c *Config) { c.Lease, c.Limits.PerOwner, c.Limits.InFlight = time.Hour, 1, 2 }
 		w.replicas[0] = w.start()
 		w.drain(time.Minute)
 		w.checkAll()

@@ -187,7 +187,7 @@ type limits struct {
 
 func newLimits(cfg Config) limits {
 	return limits{
-		inFlight: cfg.InFlight, perHost: cfg.PerEndpoint, perEndpoint: cfg.PerEndpoint - cfg.PerEndpoint/8, perOwner: cfg.PerOwner,
+		inFlight: cfg.Limits.InFlight, perHost: cfg.Limits.PerEndpoint, perEndpoint: cfg.Limits.PerEndpoint - cfg.Limits.PerEndpoint/8, perOwner: cfg.Limits.PerOwner,
 		owners: make(map[string]int), blocked: make(map[string]time.Time), endpoints: make(map[endpointName]*endpoint), hosts: make(map[string]*host), waking: make(map[*endpoint]bool),
 	}
 }

@@ -15,7 +15,7 @@ func TestNoLaneWaitsForAnIdleEndpoint(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		dice, now := newDice(seed), time.Unix(1e9, 0)
-		m := newLimits(Config{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20)})
+		m := newLimits(Config{Settings: Settings{Limits: Limits{InFlight: 1 + dice.below(6), PerEndpoint: 1 + dice.below(4), PerOwner: 1 + dice.below(20)}}})
 		var in []*lane // active or waiting
 		for step := range 300 {
 			now = now.Add(dice.upTo(2 * time.Second))
@@ -58,7 +58,7 @@ func TestNoLaneWaitsForAnIdleEndpoint(t *testing.T) {
 // Other lanes that start while a claim is in progress use the last slot.
 func TestLaneWithoutASlotIsClaimedAgain(t *testing.T) {
 	inBubble(t, plan{config: func(c *Config) {
-		c.InFlight, c.PerEndpoint, c.Timeout, c.Lease, c.Schedule = 4, 4, 15*time.Second, 30*time.Second, nil
+		c.Limits.InFlight, c.Limits.PerEndpoint, c.Timeout, c.Lease, c.Schedule = 4, 4, 15*time.Second, 30*time.Second, nil
 	}}, func(w *world) {
 		s := w.replicas[0].s
 		w.setAnswer(func(string, *post, int) (safehttp.Response, error) {

@@ -98,8 +98,10 @@ func TestWebhooksOfLargeTasksShareTheirBodiesWithinTheBudget(t *testing.T) {
 	start := func() *Service {
 		s, err := New(Config{
 			Store: st, Sender: seen, Memory: budget, NewID: func() string { ids++; return fmt.Sprint("worker-", ids) },
-			Timeout: time.Minute, Lease: 2 * time.Minute, Poll: 50 * time.Millisecond,
-			Schedule: []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, time.Minute, time.Minute, time.Minute, time.Minute},
+			Settings: Settings{
+				Timeout: time.Minute, Lease: 2 * time.Minute, Poll: 50 * time.Millisecond,
+				Schedule: []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, time.Minute, time.Minute, time.Minute, time.Minute},
+			},
 		})
 		if err == nil {
 			err = s.Start(t.Context())

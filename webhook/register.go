@@ -21,7 +21,7 @@ type registrar struct {
 }
 
 func newRegistrar(common *common, claims *claimer, endpoints *endpointRegistry) *registrar {
-	return &registrar{catalog: catalog{common}, claims: claims, endpoints: endpoints, saveQuota: quota{limit: common.cfg.PerMinute}}
+	return &registrar{catalog: catalog{common}, claims: claims, endpoints: endpoints, saveQuota: quota{limit: common.cfg.Limits.PerMinute}}
 }
 
 // lock locks the webhooks of a task within this process. The caller must call unlock.

@@ -250,7 +250,7 @@ func TestSetRejectsInvalidParams(t *testing.T) {
 	key := func(name string, in a2a.APIKeyLocation) a2a.PushAuthentication {
 		return a2a.APIKeySecurityScheme{Name: name, In: in}
 	}
-	f := newFixture(t, func(c *Config) { c.PerMinute = 1000 })
+	f := newFixture(t, func(c *Config) { c.Limits.PerMinute = 1000 })
 	for _, c := range []struct {
 		name, field string
 		config      a2a.PushNotificationConfig
@@ -298,7 +298,7 @@ func TestSetRejectsInvalidParams(t *testing.T) {
 
 func TestSetLimits(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(c *Config) { c.PerTask, c.PerMinute = 2, 4 })
+	f := newFixture(t, func(c *Config) { c.Limits.PerTask, c.Limits.PerMinute = 2, 4 })
 	try := func(p a2a.Principal, id string) error {
 		_, err := f.Set(t.Context(), p, a2a.TaskPushNotificationConfig{TaskID: "t", Config: a2a.PushNotificationConfig{ID: id, URL: hookURL}})
 		return err
@@ -437,7 +437,7 @@ func TestFormatOfWebhooksThatNameNone(t *testing.T) {
 			t.Errorf("format %q: global webhook has %q, %v", format, set.Format, err)
 		}
 	}
-	if err := (Config{Format: "xml"}).Check(); err == nil || !strings.Contains(err.Error(), `Format is "xml", want one of event, task, stream-response`) {
+	if err := (Config{Settings: Settings{Format: "xml"}}).Check(); err == nil || !strings.Contains(err.Error(), `Format is "xml", want one of event, task, stream-response`) {
 		t.Errorf("Check of format xml = %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func (reg *registrar) validate(field string, c *a2a.PushNotificationConfig) (*sa
 // policy of the sender. The result may differ between calls.
 func (reg *registrar) checkQuotaAndURL(ctx context.Context, owner string, r *saveRequest) error {
 	if !reg.saveQuota.allow(owner, reg.now()) {
-		return a2a.Errorf(a2a.CodeExhausted, "limit of %d saved webhooks per minute exceeded; retry later", reg.cfg.PerMinute)
+		return a2a.Errorf(a2a.CodeExhausted, "limit of %d saved webhooks per minute exceeded; retry later", reg.cfg.Limits.PerMinute)
 	}
 	err := reg.cfg.Sender.Check(ctx, r.config.URL)
 	if err == nil {
@@ -192,7 +192,7 @@ func (reg *registrar) resolve(r *saveRequest, all *webhooks) (id string, set set
 			return "", set, a2a.Invalid(field, "is %s, but the stored value cannot be decrypted with the keys of this agent", Mask)
 		}
 		old = &found.settings
-	} else if len(all.owned) >= reg.cfg.PerTask {
+	} else if len(all.owned) >= reg.cfg.Limits.PerTask {
 		return "", set, a2a.Errorf(a2a.CodeExhausted, "the task has %d webhooks, which is the limit", len(all.owned))
 	}
 	set, err = r.merge(old, store.Time(reg.cfg.clock()))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/runtime"
-	"github.com/holdfast-dev/holdfast/internal/safehttp"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -42,14 +41,18 @@ type Service struct {
 	stopLoops  context.CancelFunc
 }
 
-// New returns a service, or an error with all problems of cfg. It starts nothing.
+// New returns a service, or an error with all problems of cfg. It starts nothing. If webhooks are
+// off, it returns nil, which package server accepts.
 func New(cfg Config) (*Service, error) {
+	if cfg.Off {
+		return nil, cfg.Check()
+	}
 	common, err := newCommon(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if cfg := &common.cfg; cfg.Sender == nil {
-		if cfg.Sender, err = safehttp.New(safehttp.ClientConfig{Policy: cfg.Policy, Timeout: cfg.Timeout, MaxPerAddress: cfg.PerEndpoint}); err != nil {
+	if common.cfg.Sender == nil {
+		if common.cfg.Sender, err = common.newSender(); err != nil {
 			return nil, fmt.Errorf("webhook config: %w", err)
 		}
 	}

@@ -29,8 +29,10 @@ func TestConfigReportsAllProblems(t *testing.T) {
 	defer s.Close()
 	id := func() string { return "id" }
 	_, err := New(Config{
-		Store: s, NewID: id, PerTask: -1, PerMinute: -1, InFlight: -1, PerEndpoint: -1, PerOwner: -1,
-		Timeout: 30 * time.Second, Poll: -1, Schedule: []time.Duration{time.Minute, time.Second, -1},
+		Store: s, NewID: id, Settings: Settings{
+			Limits:  Limits{PerTask: -1, PerMinute: -1, InFlight: -1, PerEndpoint: -1, PerOwner: -1},
+			Timeout: 30 * time.Second, Lease: 30 * time.Second, Poll: -1, Schedule: []time.Duration{time.Minute, time.Second, -1},
+		},
 	})
 	for _, want := range []string{
 		"PerTask is -1", "PerMinute is -1", "InFlight is -1", "PerEndpoint is -1", "PerOwner is -1",
@@ -41,10 +43,10 @@ func TestConfigReportsAllProblems(t *testing.T) {
 		}
 	}
 	for field, cfg := range map[string]Config{
-		"Timeout":  {Timeout: time.Microsecond},
-		"Lease":    {Timeout: time.Millisecond, Lease: 99 * time.Millisecond},
-		"Schedule": {Schedule: []time.Duration{}},
-		"Keys[0]":  {Keys: [][]byte{{1}}},
+		"Timeout":  {Settings: Settings{Timeout: time.Microsecond}},
+		"Lease":    {Settings: Settings{Timeout: time.Millisecond, Lease: 99 * time.Millisecond}},
+		"Schedule": {Settings: Settings{Schedule: []time.Duration{}}},
+		"Keys[0]":  {Settings: Settings{Keys: [][]byte{{1}}}},
 	} {
 		cfg.Store, cfg.NewID = s, id
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {

@@ -124,15 +124,11 @@ func TestOneOwnersReceiversDoNotDelayOthersAtARealHost(t *testing.T) {
 				w.WriteHeader(code)
 			}))
 			defer receiver.Close()
-			policy, err := safehttp.ParsePolicy(safehttp.PolicyParams{AllowNets: []string{"127.0.0.0/8"}})
-			if err != nil {
-				t.Fatal(err)
-			}
 			st := inmem.New()
 			defer st.Close()
 			ids := 0
 			s, err := New(Config{
-				Store: st, Policy: policy, NewID: func() string { ids++; return fmt.Sprint(ids) }, Timeout: longest, Lease: 3 * time.Second, Poll: 50 * time.Millisecond,
+				Store: st, NewID: func() string { ids++; return fmt.Sprint(ids) }, Settings: Settings{AllowNets: []string{"127.0.0.0/8"}, Timeout: longest, Lease: 3 * time.Second, Poll: 50 * time.Millisecond},
 			})
 			if err == nil {
 				err = s.Start(t.Context())

@@ -118,8 +118,10 @@ func (w *world) start() *replica {
 	ids := 0
 	cfg := Config{
 		Store: r.store, Sender: r, NewID: func() string { ids++; return fmt.Sprintf("replica-%d-%d", r.n, ids) },
-		Timeout: 2 * time.Second, Lease: 6 * time.Second, random: w.dice.float,
-		Schedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute},
+		Settings: Settings{
+			Timeout: 2 * time.Second, Lease: 6 * time.Second,
+			Schedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute},
+		}, random: w.dice.float,
 	}
 	if os.Getenv("WEBHOOK_SIM_LOG") != "" {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.n)

@@ -275,7 +275,7 @@ func TestSimShutdownLosesNothing(t *testing.T) {
 func TestSimLowLimitsStarveNoLane(t *testing.T) {
 	p := chaos
 	p.tasks, p.hooks, p.endpoints, p.pauses, p.kills = 6, 3, 4, 0, 0
-	p.config = func(c *Config) { c.InFlight, c.PerEndpoint, c.PerOwner = 4, 2, 4 }
+	p.config = func(c *Config) { c.Limits.InFlight, c.Limits.PerEndpoint, c.Limits.PerOwner = 4, 2, 4 }
 	simulate(t, p, (*world).checkAll)
 }
 

@@ -260,12 +260,12 @@ func (a *agent) hold(ctx context.Context, t *holdfast.Turn) error {
 // test these kinds of parts.
 func Describe(cfg *holdfast.Config) {
 	cfg.Name = "conformance"
-	cfg.Description = "Behaves as the A2A conformance kits require, selected by the id or text of each message."
-	cfg.Skills = []a2a.AgentSkill{{
+	cfg.Card.Description = "Behaves as the A2A conformance kits require, selected by the id or text of each message."
+	cfg.Card.Skills = []a2a.AgentSkill{{
 		ID: "conformance", Name: "Conformance", Description: "The prefix of a message's id or text selects the behavior.",
 		Tags: []string{"conformance"}, Examples: []string{"Hello"},
 	}}
 	modes := []string{"text/plain", "application/json", "application/octet-stream", "text", "file", "data"}
-	cfg.InputModes = modes
-	cfg.OutputModes = slices.Clone(modes)
+	cfg.Card.DefaultInputModes = modes
+	cfg.Card.DefaultOutputModes = slices.Clone(modes)
 }

@@ -60,29 +60,29 @@ func with(settings ...func(*holdfast.Config)) func(*holdfast.Config) {
 
 // jsonErrors responds with JSON to requests that accept only events, as ACTS and the kit for A2A
 // 1.0 expect.
-func jsonErrors(cfg *holdfast.Config) { cfg.JSONErrors = true }
+func jsonErrors(cfg *holdfast.Config) { cfg.Requests.JSONErrors = true }
 
 // errors100 responds with the statuses of A2A 1.0.0, which the kit for A2A 1.0 expects.
-func errors100(cfg *holdfast.Config) { cfg.HTTPErrors = "1.0.0" }
+func errors100(cfg *holdfast.Config) { cfg.Protocol.HTTPErrors = "1.0.0" }
 
 // messages lets streams have a message as their only item.
-func messages(cfg *holdfast.Config) { cfg.MessageWait = time.Second }
+func messages(cfg *holdfast.Config) { cfg.Requests.MessageWait = time.Second }
 
 // anyMediaType accepts parts of any media type, for which the kit for A2A 1.0 expects success.
-func anyMediaType(cfg *holdfast.Config) { cfg.InputModes = []string{"text/plain", "*/*"} }
+func anyMediaType(cfg *holdfast.Config) { cfg.Card.DefaultInputModes = []string{"text/plain", "*/*"} }
 
 // listedMediaTypes accepts only parts of listed media types.
 func listedMediaTypes(cfg *holdfast.Config) {
-	cfg.InputModes = []string{"text/plain", "application/json", "application/octet-stream"}
+	cfg.Card.DefaultInputModes = []string{"text/plain", "application/json", "application/octet-stream"}
 }
 
 func noWebhooks(cfg *holdfast.Config) { cfg.Webhooks.Off = true }
 
-func noStreaming(cfg *holdfast.Config) { cfg.StreamingOff = true }
+func noStreaming(cfg *holdfast.Config) { cfg.Requests.StreamingOff = true }
 
 // requiredExtension requires the extension that the kit for A2A 1.0 knows.
 func requiredExtension(cfg *holdfast.Config) {
-	cfg.Extensions = []a2a.AgentExtension{{URI: "urn:a2a:tck:required-extension", Description: "Every call must activate it.", Required: true}}
+	cfg.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:a2a:tck:required-extension", Description: "Every call must activate it.", Required: true}}
 }
 
 // tokens requires one of the tokens.
@@ -98,9 +98,9 @@ func tokens(cfg *holdfast.Config) {
 // credentials may do everything else.
 func extendedCard(cfg *holdfast.Config) {
 	if len(cfg.Tokens) == 0 {
-		cfg.Authenticator = optionalToken{}
+		cfg.Security.Authenticator = optionalToken{}
 	}
-	cfg.ExtendedCard = func(_ context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+	cfg.Security.ExtendedCard = func(_ context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 		if !caller.May(a2a.ScopeWrite) {
 			return nil, a2a.Errorf(a2a.CodeDenied, "the extended agent card requires the scope %s", a2a.ScopeWrite)
 		}
@@ -114,7 +114,7 @@ func extendedCard(cfg *holdfast.Config) {
 // optionalToken is an authenticator that accepts [Token] and requests without credentials.
 type optionalToken struct{}
 
-// Authenticate implements [holdfast.Config].Authenticator.
+// Authenticate implements [server.Authenticator].
 func (optionalToken) Authenticate(r *http.Request) (a2a.Principal, error) {
 	switch r.Header.Get("Authorization") {
 	case "":
@@ -125,7 +125,7 @@ func (optionalToken) Authenticate(r *http.Request) (a2a.Principal, error) {
 	return a2a.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "unknown bearer token")
 }
 
-// Challenge implements [holdfast.Config].Authenticator.
+// Challenge implements [server.Authenticator].
 func (optionalToken) Challenge(*http.Request) string { return `Bearer realm="conformance"` }
 
 // Security declares no scheme, because no request needs credentials.
@@ -152,7 +152,7 @@ func (p Profile) Agent(cfg holdfast.Config) (*holdfast.Agent, error) {
 	Describe(&cfg)
 	cfg.Webhooks.AllowNets = []string{"127.0.0.0/8", "::1/128"}
 	cfg.Webhooks.Format = a2a.PayloadTask
-	cfg.Admit = admit
+	cfg.Turns.Admit = admit
 	p.set(&cfg)
 	return holdfast.New(cfg, New(Config{Default: p.Default}))
 }

@@ -20,11 +20,11 @@ func handle(_ context.Context, t *holdfast.Turn) error {
 // Describe sets the agent card's properties.
 func Describe(cfg *holdfast.Config) {
 	cfg.Name = "echo"
-	cfg.Description = "Answers every message with its own text."
-	cfg.Skills = []a2a.AgentSkill{{
+	cfg.Card.Description = "Answers every message with its own text."
+	cfg.Card.Skills = []a2a.AgentSkill{{
 		ID: "echo", Name: "Echo", Description: "Repeats the text of a message as an artifact.",
 		Tags: []string{"echo", "test"}, Examples: []string{"Hello"},
 	}}
-	cfg.InputModes = []string{"text/plain"}
-	cfg.OutputModes = []string{"text/plain"}
+	cfg.Card.DefaultInputModes = []string{"text/plain"}
+	cfg.Card.DefaultOutputModes = []string{"text/plain"}
 }

@@ -174,12 +174,12 @@ func (c Config) Describe(cfg *holdfast.Config) {
 		name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
 	cfg.Name = name
-	cfg.Description = "Runs a program for each message."
-	cfg.Skills = []a2a.AgentSkill{{
+	cfg.Card.Description = "Runs a program for each message."
+	cfg.Card.Skills = []a2a.AgentSkill{{
 		ID: name, Name: name, Description: "Passes the message to a program and returns its output.", Tags: []string{"exec"},
 	}}
-	cfg.InputModes = []string{"text/plain", "application/json", "*/*"}
-	cfg.OutputModes = []string{"text/plain", "application/json", "application/octet-stream"}
+	cfg.Card.DefaultInputModes = []string{"text/plain", "application/json", "*/*"}
+	cfg.Card.DefaultOutputModes = []string{"text/plain", "application/json", "application/octet-stream"}
 }
 
 func isFile(name, dir string) bool {

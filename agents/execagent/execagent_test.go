@@ -40,7 +40,7 @@ func newRunner(t *testing.T, cfg execagent.Config, hc ...holdfast.Config) *holdf
 		t.Fatalf("New() = %v", err)
 	}
 	if len(hc) == 0 {
-		hc = []holdfast.Config{{HandlerGrace: time.Minute}}
+		hc = []holdfast.Config{{Turns: engine.Turns{HandlerGrace: time.Minute}}}
 	}
 	cfg.Describe(&hc[0])
 	return holdfasttest.New(t, h, hc...)
@@ -296,7 +296,7 @@ func TestProgressMetadataAndArtifactHeads(t *testing.T) {
 func TestFailWithRetryRunsTheTurnAgain(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, shell(`if [ "$HOLDFAST_ATTEMPT" = 1 ]; then echo '{"type":"fail","text":"busy","retry":true}'; else echo '{"type":"result","text":"attempt '$HOLDFAST_ATTEMPT'"}'; fi`),
-		holdfast.Config{RetryDelay: time.Millisecond})
+		holdfast.Config{Turns: engine.Turns{RetryDelay: time.Millisecond}})
 	m := text("go")
 	task := r.Submit(m)
 	await.True(t, "the second attempt", func() bool { return r.Task(task.ID).State.Terminal() })
@@ -786,8 +786,8 @@ func TestDescribeNamesTheAgentAfterTheProgram(t *testing.T) {
 	} {
 		var cfg holdfast.Config
 		execagent.Config{CommandLine: command}.Describe(&cfg)
-		if cfg.Name != want || len(cfg.Skills) != 1 || cfg.Skills[0].ID != want {
-			t.Errorf("Describe(%s) = %s with %+v, want it named %s", command, cfg.Name, cfg.Skills, want)
+		if cfg.Name != want || len(cfg.Card.Skills) != 1 || cfg.Card.Skills[0].ID != want {
+			t.Errorf("Describe(%s) = %s with %+v, want it named %s", command, cfg.Name, cfg.Card.Skills, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func newRemote(t *testing.T, content string) *remote {
 
 func (r *remote) runner(t *testing.T, cfg summarizer.Config) *holdfasttest.Runner {
 	t.Helper()
-	hc := holdfast.Config{Files: holdfast.Files{AllowHosts: []string{r.host}}}
+	hc := holdfast.Config{Fetch: holdfast.Fetch{AllowHosts: []string{r.host}}}
 	cfg.Describe(&hc)
 	return holdfasttest.New(t, summarizer.New(cfg), hc)
 }

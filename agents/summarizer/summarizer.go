@@ -324,8 +324,8 @@ func (c Config) Describe(cfg *holdfast.Config) {
 	const text = "Selects the most significant sentences of a document. Deterministic, for any language, without a model."
 	modes := append(c.Reader.SupportedTypes(), "application/json")
 	cfg.Name = "summarizer"
-	cfg.Description = text
-	cfg.Skills = []a2a.AgentSkill{{
+	cfg.Card.Description = text
+	cfg.Card.Skills = []a2a.AgentSkill{{
 		ID: "summarize", Name: "Summarize documents",
 		Description: text + ` Accepts text, and files (` + c.formats() + `), inline or by URI. A data part {"sentences": 5} sets the length, 1 to ` + fmt.Sprint(maxSentences) + ".",
 		Tags:        []string{"summary", "text", "documents", "extractive"},
@@ -333,10 +333,10 @@ func (c Config) Describe(cfg *holdfast.Config) {
 		InputModes:  modes,
 		OutputModes: []string{"text/plain", "application/json"},
 	}}
-	cfg.InputModes = modes
-	cfg.OutputModes = []string{"text/plain", "application/json"}
+	cfg.Card.DefaultInputModes = modes
+	cfg.Card.DefaultOutputModes = []string{"text/plain", "application/json"}
 	if c.Remember {
-		cfg.Skills = append(cfg.Skills, a2a.AgentSkill{
+		cfg.Card.Skills = append(cfg.Card.Skills, a2a.AgentSkill{
 			ID: "answer", Name: "Answer questions about documents",
 			Description: "Answers a short text that ends with a question mark, or that follows a document, with the passages that match it best, and names their documents and pages. It searches the documents that the caller has sent, by words and, if a model of embeddings is configured, by meaning.",
 			Tags:        []string{"questions", "search", "memory"},

@@ -81,7 +81,7 @@ func TestMessageThroughOtherReplicaArrivesBehindAPooler(t *testing.T) {
 	t.Parallel()
 	cfg := emptyConfig(storetest.Wrap(t), Config{Pooler: true})
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
-	e1 := startEngine(t, engine.Config{Store: a, Worker: "8001", Handler: echo, Poll: 100 * time.Millisecond})
+	e1 := startEngine(t, engine.Config{Store: a, Worker: "8001", Handler: echo, Turns: engine.Turns{Poll: 100 * time.Millisecond}})
 	e2 := startEngine(t, engine.Config{Store: noClaims{b}, Worker: "8002", Handler: echo})
 	task := sendText(t, e1, "", "converse")
 	sendText(t, e2, task.Key.ID, "continue")
@@ -127,11 +127,11 @@ func TestLockedRowDelaysNoNotificationOfOtherTasks(t *testing.T) {
 	a, b := open(storetest.Wrap(t), cfg), open(storetest.Wrap(t), cfg)
 	started := make(chan *engine.Turn, 1)
 	// Polling is disabled: only notifications announce messages.
-	e1 := startEngine(t, engine.Config{Store: a, Worker: "8001", Poll: time.Hour, Lease: time.Hour, Handler: func(ctx context.Context, turn *engine.Turn) error {
+	e1 := startEngine(t, engine.Config{Store: a, Worker: "8001", Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}, Handler: func(ctx context.Context, turn *engine.Turn) error {
 		started <- turn
 		return echo(ctx, turn)
 	}})
-	e2 := startEngine(t, engine.Config{Store: noClaims{b}, Worker: "8002", Poll: time.Hour, Lease: time.Hour, Handler: echo})
+	e2 := startEngine(t, engine.Config{Store: noClaims{b}, Worker: "8002", Turns: engine.Turns{Poll: time.Hour, Lease: time.Hour}, Handler: echo})
 	locked := sendText(t, e1, "", "locked")
 	turn := <-started
 	unlock := lockTask(t, a, locked.Key)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 )
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := holdfast.Config{URL: *url, DataDir: *data, Logger: slog.New(slog.NewTextHandler(stderr, nil))}
+	cfg := holdfast.Config{Card: a2a.AgentCard{URL: *url}, DataDir: *data, Logger: slog.New(slog.NewTextHandler(stderr, nil))}
 	if *data == "" {
 		cfg.Store = inmem.New()
 	}

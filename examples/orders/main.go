@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -89,7 +91,7 @@ func serve(ctx context.Context) error {
 		return err
 	}
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "orders", Description: "takes orders", Store: data, Lease: 5 * time.Second, Logger: slog.Default(),
+		Name: "orders", Card: a2a.AgentCard{Description: "takes orders"}, Store: data, Turns: engine.Turns{Lease: 5 * time.Second}, Logger: slog.Default(),
 	}, holdfast.HandlerFunc(order))
 	if err == nil {
 		err = agent.ListenAndServe(ctx, cmp.Or(os.Getenv("ADDR"), "127.0.0.1:3773"))

@@ -29,6 +29,10 @@ func Default() int64 {
 // The rest is for garbage, stacks, connections, the caches of the store and small values.
 func OfProcess(bytes int64) *Budget { return New(bytes / 2) }
 
+// ReadCache returns the default size of the cache of encoded tasks in a process with a budget: 32 MiB, but at
+// most 1/8 of the budget.
+func ReadCache(b *Budget) int64 { return min(32<<20, b.Share()/4) }
+
 func limit(read func(string) ([]byte, error)) int64 {
 	var least int64
 	note := func(n int64, ok bool) {

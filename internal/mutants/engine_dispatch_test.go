@@ -64,7 +64,7 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "a renewal without an answer lasts until the leases have expired",
-		file:   "engine/dispatch.go", old: "context.WithTimeoutCause(ctx, d.cfg.Lease/3,", new: "context.WithTimeoutCause(ctx, 2*d.cfg.Lease,",
+		file:   "engine/dispatch.go", old: "context.WithTimeoutCause(ctx, d.cfg.Turns.Lease/3,", new: "context.WithTimeoutCause(ctx, 2*d.cfg.Turns.Lease,",
 		test: "TestUnansweredRenewalStopsNoHandler",
 	},
 	{
@@ -74,7 +74,7 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "renewed leases count from the answer",
-		file:   "engine/dispatch.go", old: "r.extendLease(started + d.cfg.Lease)", new: "r.extendLease(d.elapsed() + d.cfg.Lease)",
+		file:   "engine/dispatch.go", old: "r.extendLease(started + d.cfg.Turns.Lease)", new: "r.extendLease(d.elapsed() + d.cfg.Turns.Lease)",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
@@ -84,7 +84,7 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "the dispatcher polls less often than leases expire",
-		file:   "engine/dispatch.go", old: "time.NewTicker(min(d.cfg.Poll, d.cfg.Lease/4))", new: "time.NewTicker(d.cfg.Poll)",
+		file:   "engine/dispatch.go", old: "time.NewTicker(min(d.cfg.Turns.Poll, d.cfg.Turns.Lease/4))", new: "time.NewTicker(d.cfg.Turns.Poll)",
 		test: "TestTaskOfDeadWorkerIsClaimedDespiteALongPollInterval",
 	},
 	{
@@ -94,12 +94,12 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "a lease that a run renewed counts from the answer",
-		file:   "engine/lease.go", old: "r.extendLease(started + r.e.cfg.Lease)", new: "r.extendLease(r.e.elapsed() + max(0*started, r.e.cfg.Lease))",
+		file:   "engine/lease.go", old: "r.extendLease(started + r.e.cfg.Turns.Lease)", new: "r.extendLease(r.e.elapsed() + max(0*started, r.e.cfg.Turns.Lease))",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
 		defect: "a handler may run until the last moment of its lease",
-		file:   "engine/lease.go", old: " - r.e.elapsed() - r.e.cfg.Lease/20", new: " - r.e.elapsed()",
+		file:   "engine/lease.go", old: " - r.e.elapsed() - r.e.cfg.Turns.Lease/20", new: " - r.e.elapsed()",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
@@ -139,7 +139,7 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "waiting quarantined tasks use all slots",
-		file:   "engine/quarantine.go", old: "if waiting > max(1, int64(r.e.cfg.Concurrency)/2) {", new: "if waiting > int64(r.e.cfg.Concurrency) {",
+		file:   "engine/quarantine.go", old: "if waiting > max(1, int64(r.e.cfg.Turns.Concurrency)/2) {", new: "if waiting > int64(r.e.cfg.Turns.Concurrency) {",
 		test: "TestQuarantinedTasksDoNotDelayOthers",
 	},
 	{

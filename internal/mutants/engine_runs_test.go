@@ -19,7 +19,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "after a late answer to a claim, the lease counts from the answer",
-		file:   "engine/run.go", old: "r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Lease))", new: "r.extendLease(d.elapsed() + d.cfg.Lease)",
+		file:   "engine/run.go", old: "r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))", new: "r.extendLease(d.elapsed() + d.cfg.Turns.Lease)",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
@@ -34,7 +34,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a task fails before its last attempt",
-		file:   "engine/run.go", old: "r.queue.Attempt > r.e.cfg.MaxAttempts", new: "r.queue.Attempt >= r.e.cfg.MaxAttempts",
+		file:   "engine/run.go", old: "r.queue.Attempt > r.e.cfg.Turns.MaxAttempts", new: "r.queue.Attempt >= r.e.cfg.Turns.MaxAttempts",
 		test: "TestRetryIsClaimedWhenItIsDue",
 	},
 	{
@@ -59,7 +59,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a task is retried after its last attempt",
-		file:   "engine/run.go", old: "r.queue.Attempt < r.e.cfg.MaxAttempts:", new: "r.queue.Attempt <= r.e.cfg.MaxAttempts:",
+		file:   "engine/run.go", old: "r.queue.Attempt < r.e.cfg.Turns.MaxAttempts:", new: "r.queue.Attempt <= r.e.cfg.Turns.MaxAttempts:",
 		test: "TestRetryRunsTurnUntilMaxAttempts",
 	},
 	{
@@ -94,7 +94,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "the delay of a retry exceeds its limit",
-		file:   "engine/run.go", old: "delay = min(2*delay, r.e.cfg.RetryDelayMax)", new: "delay = 2 * delay",
+		file:   "engine/run.go", old: "delay = min(2*delay, r.e.cfg.Turns.RetryDelayMax)", new: "delay = 2 * delay",
 		test: "TestRetryIsClaimedWhenItIsDue",
 	},
 	{
@@ -139,7 +139,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "progress is not committed after a failed commit of progress",
-		file:   "engine/runcommit.go", old: "\t\tr.timer = time.AfterFunc(minCommitRetry+r.e.cfg.FlushInterval, r.flushSoon)\n", new: "",
+		file:   "engine/runcommit.go", old: "\t\tr.timer = time.AfterFunc(minCommitRetry+r.e.cfg.Turns.FlushInterval, r.flushSoon)\n", new: "",
 		test: "TestProgressIsStoredAfterAFailedCommit",
 	},
 	{

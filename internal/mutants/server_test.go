@@ -278,7 +278,7 @@ var server = []mutant{
 	},
 	{
 		defect: "interceptors see no call that the server rejects", file: "server/transport.go",
-		old: "slices.Concat(s.cfg.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept})", new: "slices.Concat([]rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}, s.cfg.Interceptors)",
+		old: "slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept})", new: "slices.Concat([]rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}, s.cfg.Requests.Interceptors)",
 		test: "^TestInterceptorsSeeCallsThatTheServerRejects$",
 	},
 	{

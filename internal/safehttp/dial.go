@@ -118,6 +118,22 @@ func (c *Client) control(ctx context.Context, network, address string, _ syscall
 	return c.policy.CheckAddr(a.host, to)
 }
 
+// ParseProxy returns the URL of [ClientConfig.EgressProxy], nil for "". The error does not contain the
+// text, which may have a password.
+func ParseProxy(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err == nil {
+		_, err = newProxy(u)
+	}
+	if err != nil {
+		return nil, errors.New("want http://host:port or http://user:password@host:port")
+	}
+	return u, nil
+}
+
 // proxy is an HTTP proxy that makes the connections.
 type proxy struct {
 	address string

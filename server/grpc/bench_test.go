@@ -22,7 +22,7 @@ var lastMessage atomic.Int64
 // BenchmarkUnary compares unary calls of A2A 1.0 over gRPC and JSON-RPC with the same agent. Each
 // transport has a client as programs use it: one gRPC connection, or kept connections of net/http.
 func BenchmarkUnary(b *testing.B) {
-	e := start(b, func(c *holdfast.Config) { c.Concurrency = 1024 })
+	e := start(b, func(c *holdfast.Config) { c.Turns.Concurrency = 1024 })
 	c := pb.NewA2AServiceClient(e.conn)
 	sent, err := c.SendMessage(b.Context(), benchMessage())
 	if err != nil {

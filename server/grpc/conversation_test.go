@@ -359,7 +359,7 @@ func talk(t *testing.T, st store.Store, connect func(s *server.Server) conversat
 // newServer returns a server with an engine that runs.
 func newServer(t *testing.T, from engine.Config, change func(*server.Config)) *server.Server {
 	t.Helper()
-	from.FlushInterval, from.HandlerGrace = time.Millisecond, time.Second
+	from.Turns.FlushInterval, from.Turns.HandlerGrace = time.Millisecond, time.Second
 	if from.NewID == nil {
 		var last atomic.Int64
 		from.NewID = func() string { return fmt.Sprintf("00000000-0000-7000-8000-%012x", last.Add(1)) }

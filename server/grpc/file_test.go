@@ -18,7 +18,7 @@ import (
 func TestLargeFilesOverGRPC(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{"": "/blobs/", "https://agent.example.com/": "https://agent.example.com/blobs/"} {
-		e := start(t, func(c *holdfast.Config) { c.URL = url })
+		e := start(t, func(c *holdfast.Config) { c.Card.URL = url })
 		c := pb.NewA2AServiceClient(e.conn)
 		small, large := bytes.Repeat([]byte("s"), 100_000), bytes.Repeat([]byte("l"), 2<<20)
 		m := message("00000000-0000-7000-8000-000000000001", "parts")

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
+	"github.com/holdfast-dev/holdfast/engine"
 	holdgrpc "github.com/holdfast-dev/holdfast/server/grpc"
 )
 
@@ -32,7 +33,7 @@ type env struct {
 // start starts an agent. change may be nil.
 func start(t testing.TB, change func(*holdfast.Config)) *env {
 	t.Helper()
-	cfg := holdfast.Config{Name: "tester", Version: "1.2.3", Store: inmem.New(), FlushInterval: time.Millisecond, InputModes: []string{"*/*"}}
+	cfg := holdfast.Config{Name: "tester", Card: a2a.AgentCard{Version: "1.2.3", DefaultInputModes: []string{"*/*"}}, Store: inmem.New(), Turns: engine.Turns{FlushInterval: time.Millisecond}}
 	cfg.Webhooks.AllowNets = []string{"127.0.0.0/8"}
 	if change != nil {
 		change(&cfg)

@@ -38,7 +38,9 @@ func TestRequirementsOfGRPC(t *testing.T) {
 		"GRPC-ERR-003":  streamsResponses,
 	} {
 		t.Run(id, func(t *testing.T) {
-			test(t, start(t, func(c *holdfast.Config) { c.Extensions = []a2a.AgentExtension{{URI: "https://example.com/ext"}} }))
+			test(t, start(t, func(c *holdfast.Config) {
+				c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "https://example.com/ext"}}
+			}))
 		})
 	}
 }

@@ -76,7 +76,7 @@ func TestVersionOfAnotherServiceIsRejected(t *testing.T) {
 
 func TestErrorsHaveTheStatusOfThePatchVersion(t *testing.T) {
 	for patch, want := range map[string]codes.Code{"1.0.1": codes.FailedPrecondition, "1.0.0": codes.Unimplemented} {
-		e := start(t, func(c *holdfast.Config) { c.HTTPErrors, c.Webhooks.Off = patch, true })
+		e := start(t, func(c *holdfast.Config) { c.Protocol.HTTPErrors, c.Webhooks.Off = patch, true })
 		c := pb.NewA2AServiceClient(e.conn)
 		_, version := c.GetTask(with(t, "a2a-version", "99.0"), &pb.GetTaskRequest{Id: "x"})
 		_, push := c.GetTaskPushNotificationConfig(t.Context(), &pb.GetTaskPushNotificationConfigRequest{TaskId: "x", Id: "y"})
@@ -140,7 +140,7 @@ func (raw) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
 func (raw) Unmarshal(data []byte, v any) error { *v.(*[]byte) = slices.Clone(data); return nil }
 
 func TestHostileMessagesAreRejected(t *testing.T) {
-	e := start(t, func(c *holdfast.Config) { c.MaxBodyBytes = 1 << 20 })
+	e := start(t, func(c *holdfast.Config) { c.Requests.MaxBodyBytes = 1 << 20 })
 	nested := []byte{}
 	for range 5000 { // a list in a list in a list ...
 		nested = protowire.AppendBytes(protowire.AppendTag(nil, 6, protowire.BytesType), protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nested))
@@ -182,7 +182,7 @@ func TestHostileMessagesAreRejected(t *testing.T) {
 }
 
 func TestMessagesNeedMemory(t *testing.T) {
-	e := start(t, func(c *holdfast.Config) { c.Memory, c.MaxBodyBytes = 64<<20, 40<<20 })
+	e := start(t, func(c *holdfast.Config) { c.Memory, c.Requests.MaxBodyBytes = 64<<20, 40<<20 })
 	c := pb.NewA2AServiceClient(e.conn)
 	_, err := c.SendMessage(t.Context(), message("m", strings.Repeat("x", 20<<20)))
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), "one owner may hold") || errorInfo(s).GetReason() != "TOO_LARGE" {
@@ -309,7 +309,7 @@ func (byHeader) Security() (map[string]a2a.SecurityScheme, []map[string][]string
 func TestPanicsAreInternalErrorsAndLogged(t *testing.T) {
 	var log await.Buffer
 	e := start(t, func(c *holdfast.Config) {
-		c.Authenticator, c.Logger = byHeader{}, slog.New(slog.NewTextHandler(&log, nil))
+		c.Security.Authenticator, c.Logger = byHeader{}, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	c := pb.NewA2AServiceClient(e.conn)
 	_, err := c.GetTask(with(t, "x-panic", "yes"), &pb.GetTaskRequest{Id: "x"})
@@ -325,7 +325,7 @@ func TestPanicsAreInternalErrorsAndLogged(t *testing.T) {
 }
 
 func TestAuthenticatorsGetTheRequest(t *testing.T) {
-	e := start(t, func(c *holdfast.Config) { c.Authenticator = byHeader{} })
+	e := start(t, func(c *holdfast.Config) { c.Security.Authenticator = byHeader{} })
 	c := pb.NewA2AServiceClient(e.conn)
 	var header, trailer metadata.MD
 	_, err := c.GetTask(with(t, "x-user", ""), &pb.GetTaskRequest{Id: "x"}, grpc.Header(&header), grpc.Trailer(&trailer))
@@ -350,12 +350,12 @@ func TestAuthenticatorsGetTheRequest(t *testing.T) {
 
 func TestExtendedCardsAreForCallersOfBothVersions(t *testing.T) {
 	e := start(t, func(c *holdfast.Config) {
-		c.Authenticator = byHeader{}
-		c.ExtendedCard = func(_ context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+		c.Security.Authenticator = byHeader{}
+		c.Security.ExtendedCard = func(_ context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 			card.Skills = append(card.Skills, a2a.AgentSkill{ID: "extra", Name: "for " + caller.ID, Description: "d", Tags: []string{"t"}, Security: []map[string][]string{{"user": {"a"}}}})
 			return &card, nil
 		}
-		c.Interfaces = holdgrpc.Interfaces("agent.example.com:443")
+		c.Card.AdditionalInterfaces = holdgrpc.Interfaces("agent.example.com:443")
 	})
 	ctx := with(t, "x-user", "alice")
 	card, err := pb.NewA2AServiceClient(e.conn).GetExtendedAgentCard(ctx, &pb.GetExtendedAgentCardRequest{})
@@ -383,7 +383,7 @@ func TestExtendedCardsAreForCallersOfBothVersions(t *testing.T) {
 
 func TestRequiredExtensionsAreEnforced(t *testing.T) {
 	e := start(t, func(c *holdfast.Config) {
-		c.Extensions = []a2a.AgentExtension{{URI: "https://example.com/ext", Required: true}}
+		c.Card.Capabilities.Extensions = []a2a.AgentExtension{{URI: "https://example.com/ext", Required: true}}
 	})
 	c := pb.NewA2AServiceClient(e.conn)
 	_, err := c.SendMessage(t.Context(), message("m", "hello"))
@@ -398,7 +398,7 @@ func TestRequiredExtensionsAreEnforced(t *testing.T) {
 }
 
 func TestStreamsAreLimitedTogetherWithHTTP(t *testing.T) {
-	e := start(t, func(c *holdfast.Config) { c.MaxStreams = 1 })
+	e := start(t, func(c *holdfast.Config) { c.Requests.MaxStreams = 1 })
 	c := pb.NewA2AServiceClient(e.conn)
 	first, err := c.SendStreamingMessage(t.Context(), message("m", "wait"))
 	if err == nil {
@@ -426,7 +426,7 @@ func TestSlowReadersAreDisconnected(t *testing.T) {
 	handler := func(_ context.Context, turn *engine.Turn) error {
 		return turn.AddArtifact(a2a.Artifact{Name: "large", Parts: []a2a.Part{a2a.TextPart{Text: text}}})
 	}
-	s := newServer(t, engine.Config{Store: inmem.New(), Handler: handler}, func(c *server.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	s := newServer(t, engine.Config{Store: inmem.New(), Handler: handler}, func(c *server.Config) { c.Requests.WriteTimeout = 50 * time.Millisecond })
 	c := pb.NewA2AServiceClient(overGRPC(t, s))
 	stream, err := c.SendStreamingMessage(t.Context(), message("m", "hello"), grpc.MaxCallRecvMsgSize(64<<20))
 	if err != nil {
@@ -454,7 +454,7 @@ func TestSlowReadersAreDisconnected(t *testing.T) {
 
 func TestStalledMessagesCloseTheConnection(t *testing.T) {
 	handler := func(_ context.Context, turn *engine.Turn) error { return nil }
-	s := newServer(t, engine.Config{Store: inmem.New(), Handler: handler}, func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
+	s := newServer(t, engine.Config{Store: inmem.New(), Handler: handler}, func(c *server.Config) { c.Requests.ReadTimeout = 50 * time.Millisecond })
 	conn := overGRPC(t, s)
 	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/lf.a2a.v1.A2AService/SendMessage")
 	if err != nil {

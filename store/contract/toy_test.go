@@ -60,7 +60,7 @@ func TestContractIsOneFolderAndOneLine(t *testing.T) {
 		}
 		return nil
 	})
-	r := holdfasttest.New(t, handler, holdfast.Config{Contracts: engine.Contracts{Stores: []contract.Store{kept}, Kinds: kinds()}, RetryDelay: time.Millisecond})
+	r := holdfasttest.New(t, handler, holdfast.Config{Contracts: engine.Contracts{Stores: []contract.Store{kept}, Kinds: kinds()}, Turns: engine.Turns{RetryDelay: time.Millisecond}})
 	if task := r.Send("x"); task.State != a2a.StateCompleted || attempts != 2 || kept.Writes() != 2 {
 		t.Fatalf("the task is %s (%s) after %d attempts and %d writes, want completed, 2 and 2", task.State, task.Message, attempts, kept.Writes())
 	}

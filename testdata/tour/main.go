@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 func answer(ctx context.Context, t *holdfast.Turn) error {
@@ -33,7 +34,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	agent, err := holdfast.New(holdfast.Config{
-		Name: "tour", DataDir: os.Args[1], Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}},
+		Name: "tour", DataDir: os.Args[1], Webhooks: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}},
 	}, holdfast.HandlerFunc(answer))
 	if err == nil {
 		err = agent.ListenAndServe(ctx, os.Args[2])

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/backend/sqlite"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/webhook"
 )
 
 // stopTimeout limits the time to stop.
@@ -31,7 +32,7 @@ func serveAgent(ctx context.Context, l net.Listener, o options, stderr io.Writer
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	a, err := holdfast.New(holdfast.Config{
 		Name: "hooks", Store: kept, Logger: log,
-		Webhooks: holdfast.Webhooks{AllowNets: []string{"127.0.0.0/8"}, PerMinute: math.MaxInt32},
+		Webhooks: webhook.Settings{AllowNets: []string{"127.0.0.0/8"}, Limits: webhook.Limits{PerMinute: math.MaxInt32}},
 	}, holdfast.HandlerFunc(handle))
 	if err == nil {
 		err = a.Start(ctx)

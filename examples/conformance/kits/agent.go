@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 )
@@ -45,7 +46,7 @@ func withAgent(ctx context.Context, profile string, cert *tls.Certificate, f fun
 		url = strings.Replace(url, "http:", "https:", 1)
 		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12})
 	}
-	agent, err := p.Agent(holdfast.Config{URL: url, Store: inmem.New()})
+	agent, err := p.Agent(holdfast.Config{Card: a2a.AgentCard{URL: url}, Store: inmem.New()})
 	if err != nil {
 		return err
 	}

@@ -369,7 +369,7 @@ var requirementsOfCards = []row{
 // cardKey signs the cards of the tests.
 var cardKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
 
-func signCards(cfg *holdfast.Config) { cfg.CardKeys = []crypto.Signer{cardKey} }
+func signCards(cfg *holdfast.Config) { cfg.Security.CardKeys = []crypto.Signer{cardKey} }
 
 var requirementsOfSignatures = []row{
 	{"CARD-SIGN-001 CARD-SIGN-002", func(c *conn) {
@@ -399,7 +399,7 @@ var requirementsOfSignatures = []row{
 	{"CARD-SIGN-004", func(c *conn) {
 		card := c.card(cardPaths[0])
 		for name, url := range map[string]string{"the key set": c.url, "a key set with another key": startAgent(c.t, "v10", func(cfg *holdfast.Config) {
-			cfg.CardKeys = []crypto.Signer{ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize))}
+			cfg.Security.CardKeys = []crypto.Signer{ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize))}
 		})} {
 			other := *c
 			other.url = url
@@ -449,7 +449,7 @@ func testMediaTypes(c *conn) {
 
 func withoutExtendedCard(cfg *holdfast.Config) {
 	cfg.Tokens = []server.Token{{Token: conformance.Token, Principal: a2a.Principal{ID: "caller"}}}
-	cfg.ExtendedCard = func(context.Context, a2a.Principal, a2a.AgentCard) (*a2a.AgentCard, error) { return nil, nil }
+	cfg.Security.ExtendedCard = func(context.Context, a2a.Principal, a2a.AgentCard) (*a2a.AgentCard, error) { return nil, nil }
 }
 
 func testNoExtendedCard(c *conn) {

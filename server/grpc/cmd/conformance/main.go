@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/agents/conformance"
 	"github.com/holdfast-dev/holdfast/backend/inmem"
 	"github.com/holdfast-dev/holdfast/server/grpc"
@@ -39,7 +40,7 @@ func serve(ctx context.Context, name, addr, grpcAddr string) error {
 		return err
 	}
 	agent, err := profile.Agent(holdfast.Config{
-		Store: inmem.New(), Interfaces: grpc.Interfaces(grpcAddr), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Store: inmem.New(), Card: a2a.AgentCard{AdditionalInterfaces: grpc.Interfaces(grpcAddr)}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
