@@ -22,7 +22,7 @@ var errKitRejected = errors.New("rejected")
 func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.PostgreSQL }
 
 // Caches implements sqlkit.DB.
-func (k *kit) Caches() *sqlkit.Caches { return &k.database.caches }
+func (k *kit) Caches() *sqlkit.Caches { return &k.caches }
 
 // in reports whether a database is this one.
 func (k *kit) in(db sqlkit.DB) bool {

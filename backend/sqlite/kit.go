@@ -31,7 +31,7 @@ func (k *kit) Dialect() sqlkit.Dialect { return sqlkit.SQLite }
 func (k *kit) Now() time.Time { return time.Now() }
 
 // Caches implements sqlkit.DB.
-func (k *kit) Caches() *sqlkit.Caches { return &k.database.caches }
+func (k *kit) Caches() *sqlkit.Caches { return &k.caches }
 
 // Write implements sqlkit.DB. The transactions of other callers in the group are not affected
 // if f fails.
