@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -15,17 +16,20 @@ import (
 // unchanged.
 var (
 	sqlContextHead = `SELECT ` + headColumns.List("") + ` FROM context_rows WHERE owner = ? AND id = ?`
-	sqlReadContext = `SELECT ` + headColumns.List("") + `, record FROM context_rows WHERE owner = ? AND id = ?`
+	// sqlReadContexts reads the contexts of a JSON array of ids with their first tasks, which are found by their pk,
+	// because the indexes by context omit them.
+	sqlReadContexts = `SELECT json_each.key, t.created_at, t.id, ` + headColumns.List("c.") + `, c.record FROM json_each(?2)
+		CROSS JOIN context_rows c ON c.owner = ?1 AND c.id = json_each.value LEFT JOIN task_rows t ON t.pk = c.first_pk`
 	sqlSaveContext = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
-	// The first task of a context is found by its pk, because the indexes by context
-	// omit it.
 	sqlContextFirst  = `SELECT ` + firstColumns.List("t.") + ` FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk WHERE c.owner = ? AND c.id = ?`
 	sqlUpdateContext = `UPDATE context_rows SET ` + changedContext.Set() + ` WHERE owner = ? AND id = ?`
 )
 
 const (
-	sqlContextNewest = `SELECT created_at, id FROM task_rows INDEXED BY task_rows_context_created
-		WHERE owner = ? AND context_id = ? AND first = 0 ORDER BY created_at DESC, id DESC LIMIT ?`
+	// sqlNewestTasks reads the newest tasks of the contexts of a JSON array of ids, without their first tasks.
+	sqlNewestTasks = `SELECT json_each.key, t.created_at, t.id FROM json_each(?2) CROSS JOIN task_rows t ON t.pk IN (
+		SELECT pk FROM task_rows INDEXED BY task_rows_context_created
+		WHERE owner = ?1 AND context_id = json_each.value AND first = 0 ORDER BY created_at DESC, id DESC LIMIT ?3)`
 
 	// The other columns of a new context have their defaults.
 	sqlInsertContext = `INSERT INTO context_rows (owner, id, created_at, updated_at, bucket, first_pk) VALUES (?,?,?,?,?,?)
@@ -143,7 +147,13 @@ func (w *contextWriter) touchContextRow(k store.ContextKey, c *contextHead, at, 
 func (s *contextStore) Context(ctx context.Context, owner, id string, tasks int) (c store.Context, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		return r.readTx(func() (err error) {
-			c, err = r.readContext(store.ContextKey{Owner: owner, ID: id}, tasks)
+			all, err := r.readContexts(owner, []string{id}, tasks)
+			if err == nil && len(all) == 0 {
+				err = store.ErrNotFound
+			}
+			if err == nil {
+				c = all[0]
+			}
 			return err
 		})
 	})
@@ -165,27 +175,69 @@ func (r *reader) readTx(f func() error) error {
 	return err
 }
 
-// readContext returns a context with the ids of its newest tasks.
-func (r *reader) readContext(k store.ContextKey, tasks int) (c store.Context, err error) {
-	var head contextHead
-	err = r.query(sqlReadContext, func(rec record) (err error) {
-		head.scan(rec)
+// contextPage is a page of contexts that are read together.
+type contextPage struct {
+	contexts []store.Context
+	tasks    [][]position // of each context
+}
+
+// readContexts returns contexts in the order of their ids, with the ids of their newest tasks. It omits contexts that do
+// not exist.
+func (r *reader) readContexts(owner string, ids []string, tasks int) ([]store.Context, error) {
+	p := contextPage{make([]store.Context, len(ids)), make([][]position, len(ids))}
+	list, _ := json.Marshal(ids) // ids are UTF-8
+	more := make([]string, len(ids))
+	err := r.query(sqlReadContexts, func(rec record) (err error) {
+		i := int(rec.int(0))
+		var head contextHead
+		head.scan(rec[3:])
+		if !head.live() {
+			return nil
+		}
 		var data []byte
-		if record := headColumns.Len(); !rec.null(record) {
+		if record := 3 + headColumns.Len(); !rec.null(record) {
 			data = rec.json(record)
 		}
-		c, err = decodeContext(k, &head, data)
+		first := !rec.null(2)
+		if first {
+			p.tasks[i] = append(p.tasks[i], position{at: rec.int(1), id: rec.text(2)})
+		}
+		if head.Tasks > int64(len(p.tasks[i])) {
+			more[i] = ids[i]
+		}
+		p.contexts[i], err = decodeContext(store.ContextKey{Owner: owner, ID: ids[i]}, &head, data)
 		return err
-	}, k.Owner, k.ID)
-	switch {
-	case err != nil:
-		return c, err
-	case !head.live():
-		return c, store.ErrNotFound
-	case tasks > 0 && head.Tasks > 0:
-		c.TaskIDs, err = r.newestTasks(k, tasks)
+	}, owner, string(list))
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	if tasks > 0 {
+		err = r.addNewestTasks(&p, owner, more, tasks)
+	}
+	return slices.DeleteFunc(p.contexts, func(c store.Context) bool { return c.Key.ID == "" }), err
+}
+
+// addNewestTasks sets the ids of the newest n tasks of all contexts, oldest first. more has the ids of contexts with
+// other tasks than the first, and "" for the rest.
+func (r *reader) addNewestTasks(p *contextPage, owner string, more []string, n int) error {
+	if slices.ContainsFunc(more, func(id string) bool { return id != "" }) {
+		list, _ := json.Marshal(more)
+		err := r.query(sqlNewestTasks, func(rec record) error {
+			of := &p.tasks[rec.int(0)]
+			*of = append(*of, position{at: rec.int(1), id: rec.text(2)})
+			return nil
+		}, owner, string(list), int64(n))
+		if err != nil {
+			return err
+		}
+	}
+	for i, found := range p.tasks {
+		slices.SortFunc(found, comparePositions)
+		for _, t := range found[max(0, len(found)-n):] {
+			p.contexts[i].TaskIDs = append(p.contexts[i].TaskIDs, t.id)
+		}
+	}
+	return nil
 }
 
 // firstTask is the first task of a context.
@@ -224,18 +276,4 @@ func (c *conn) contextTasks(text string, k store.ContextKey, n int) (found []pos
 	}, k.Owner, k.ID, int64(n))
 	slices.SortFunc(found, comparePositions)
 	return found, err
-}
-
-// newestTasks returns the ids of the newest n tasks of a context, oldest first.
-func (r *reader) newestTasks(k store.ContextKey, n int) ([]string, error) {
-	positions, err := r.contextTasks(sqlContextNewest, k, n)
-	if err != nil {
-		return nil, err
-	}
-	positions = positions[max(0, len(positions)-n):]
-	ids := make([]string, len(positions))
-	for i := range positions {
-		ids[i] = positions[i].id
-	}
-	return ids, nil
 }

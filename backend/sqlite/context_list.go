@@ -155,12 +155,15 @@ func (l *contextList) read(ctx context.Context) (page store.ContextPage, err err
 		return page, err
 	}
 	more := len(positions) > l.q.Limit
-	for _, p := range positions[:min(len(positions), l.q.Limit)] {
-		c, err := l.readContext(store.ContextKey{Owner: l.q.Owner, ID: p.id}, l.q.MaxTaskIDs)
-		if err != nil {
-			return page, err
-		}
-		page.Contexts = append(page.Contexts, c)
+	ids := make([]string, min(len(positions), l.q.Limit))
+	for i := range ids {
+		ids[i] = positions[i].id
+	}
+	if len(ids) == 0 {
+		return page, nil
+	}
+	if page.Contexts, err = l.readContexts(l.q.Owner, ids, l.q.MaxTaskIDs); err != nil {
+		return page, err
 	}
 	if more {
 		page.Next = l.q.Sort.Cursor(&page.Contexts[l.q.Limit-1])
