@@ -182,7 +182,7 @@ func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.r.checkAndCountParts(name, parts); err != nil {
+	if err := t.r.out.checkAndCountParts(name, parts); err != nil {
 		return nil, err
 	}
 	for i, p := range parts {
@@ -223,7 +223,7 @@ func (w *ArtifactWriter) close(in *stepScope) error {
 	case w.earlier != nil:
 		return w.writeChunk(in, nil, true)
 	default:
-		w.t.r.markLast(w.head.ID)
+		w.t.r.out.markLast(w.head.ID)
 	}
 	w.noteWrite(in, w.pos, true)
 	return nil
@@ -242,7 +242,7 @@ func (w *ArtifactWriter) writeChunk(in *stepScope, parts []a2a.Part, last bool) 
 		event = w.earlier.eventFor(w, parts, last)
 	}
 	if event != nil {
-		if err := w.t.r.enqueue(*event); err != nil {
+		if err := w.t.r.out.enqueue(*event); err != nil {
 			return err
 		}
 		w.earlier = nil
@@ -294,10 +294,10 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 
 // markLast marks the newest chunk of an artifact as its last one, if it is pending outside the commit
 // in progress.
-func (r *run) markLast(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fresh := r.pending[min(r.committing, len(r.pending)):]
+func (o *output) markLast(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fresh := o.pending[min(o.committing, len(o.pending)):]
 	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {
 			fresh[i].LastChunk = true
@@ -307,8 +307,8 @@ func (r *run) markLast(id string) {
 }
 
 // checkAndCountParts checks parts and counts their bytes against the limit of the turn.
-func (r *run) checkAndCountParts(name string, parts []a2a.Part) error {
-	if n := r.e.cfg.Limits.Parts; len(parts) > n {
+func (o *output) checkAndCountParts(name string, parts []a2a.Part) error {
+	if n := o.hub.cfg.Limits.Parts; len(parts) > n {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: chunk has %d parts, want at most %d", a2a.Quote(name), len(parts), n)
 	}
 	for _, p := range parts {
@@ -316,18 +316,18 @@ func (r *run) checkAndCountParts(name string, parts []a2a.Part) error {
 			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
 		}
 	}
-	return r.countArtifactBytes(name, parts)
+	return o.countArtifactBytes(name, parts)
 }
 
 // countArtifactBytes counts the bytes of parts against the limit of the turn.
-func (r *run) countArtifactBytes(name string, parts []a2a.Part) error {
+func (o *output) countArtifactBytes(name string, parts []a2a.Part) error {
 	size := chunkOverhead + store.PartsSize(parts)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifactBytes+size > limit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if limit := o.hub.cfg.Limits.ArtifactBytes; o.artifactBytes+size > limit {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: the artifacts of the turn exceed the limit of %d bytes", a2a.Quote(name), limit)
 	}
-	r.artifactBytes += size
+	o.artifactBytes += size
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (t *Turn) completeArtifacts() {
 	}
 	for _, id := range t.earlier.ids {
 		if event := t.earlier.artifacts[id].revert(id); event != nil {
-			_ = t.r.enqueue(*event)
+			_ = t.r.out.enqueue(*event)
 		}
 	}
 	t.reorder()
@@ -63,7 +63,7 @@ func (t *Turn) reorder() {
 	if slices.Equal(t.storedOrder(), t.wantedOrder()) {
 		return
 	}
-	if err := t.r.commitWithRetry(t.r.e.commitCtx, new(runChange)); err != nil {
+	if err := t.r.out.commitWithRetry(t.r.e.commitCtx, new(runChange)); err != nil {
 		return
 	}
 	task, _ := t.r.l.snapshot()
@@ -80,10 +80,10 @@ func (t *Turn) reorder() {
 		task = &store.Task{Artifacts: task.Artifacts[1:]}
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*withdrawEvent(stored[id]))
+		_ = t.r.out.enqueue(*withdrawEvent(stored[id]))
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*replaceEvent(stored[id]))
+		_ = t.r.out.enqueue(*replaceEvent(stored[id]))
 	}
 }
 

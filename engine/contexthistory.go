@@ -158,7 +158,7 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	}
 	var h contextMessages
 	var messages []a2a.Message
-	err := t.r.waitOutRead(ctx, "history", func() (err error) {
+	err := t.r.stores.waitOutRead(ctx, "history", func() (err error) {
 		h = empty
 		messages, err = t.history(ctx, &h)
 		return err
@@ -190,7 +190,7 @@ func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 		return store.Context{}, err
 	}
 	var c store.Context
-	err := t.r.waitOutRead(ctx, "context", func() (err error) {
+	err := t.r.stores.waitOutRead(ctx, "context", func() (err error) {
 		c, err = t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTaskIDs)
 		return err
 	})
@@ -228,7 +228,7 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	size, limit := 0, t.r.e.cfg.Limits.ArtifactBytes
 	for _, id := range ids {
 		var task *store.Task
-		err := t.r.waitOutRead(ctx, "references", func() (err error) {
+		err := t.r.stores.waitOutRead(ctx, "references", func() (err error) {
 			task, err = t.r.e.Task(ctx, a2a.Principal{ID: t.Owner()}, id, nil)
 			return err
 		})
@@ -261,7 +261,7 @@ func (t *Turn) holdForTasks(ctx context.Context, ids []string) (memory.Hold, err
 		keys = append(keys, store.Key{Owner: t.Owner(), ID: id})
 	}
 	var versions map[store.Key]store.TaskVersion
-	err := t.r.waitOutRead(ctx, "references", func() (err error) {
+	err := t.r.stores.waitOutRead(ctx, "references", func() (err error) {
 		versions, err = t.r.e.cfg.Store.Versions(ctx, keys)
 		return err
 	})

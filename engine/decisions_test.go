@@ -315,14 +315,14 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				e, err := New(Config{
 					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(historysql.Of(other))}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Turns: Turns{Poll: time.Hour, Lease: 4 * time.Hour},
 					Handler: func(ctx context.Context, turn *Turn) error {
-						queue := turn.r.queue
+						queue := turn.r.out.entry()
 						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
 						queue.Lease.Fence++
 						results, err := s.Commit(ctx, store.Change{Key: turn.task.Key, Version: turn.task.Seq, Queue: &queue})
 						if err != nil || results[0].Err != nil {
 							t.Errorf("Commit() = %+v, %v", results, err)
 						}
-						turn.r.leaseUntil.Store(0) // as after a pause that was longer than the lease
+						turn.r.lease.until.Store(0) // as after a pause that was longer than the lease
 						err = do(ctx, turn)
 						result <- err
 						return err

@@ -143,13 +143,13 @@ func (s *settings) stored(ctx context.Context, key store.Key) (bool, error) {
 // references.
 func (t *Turn) storeFiles(parts []a2a.Part) (stored []a2a.Part, err error) {
 	files, key := t.r.e.files, t.r.l.key
-	err = t.r.waitOut(t.r.ctx, "files.store", nil, func() (err error) {
+	err = t.r.stores.waitOut(t.r.ctx, "files.store", nil, func() (err error) {
 		if err = files.Check(t.r.ctx, key.Owner, parts); err == nil {
 			stored, err = files.StoreParts(t.r.ctx, key, parts)
 		}
 		return err
 	})
-	return stored, t.r.hide(err)
+	return stored, t.r.stores.hide(err)
 }
 
 // loadFiles replaces references in messages by the content of the files, as far as the task may
@@ -216,13 +216,13 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
 		return nil, err
 	}
 	var data []byte
-	err = t.r.waitOut(ctx, "files.read", nil, func() (err error) {
+	err = t.r.stores.waitOut(ctx, "files.read", nil, func() (err error) {
 		data, err = t.r.e.files.Read(ctx, t.Owner(), ref)
 		return err
 	})
 	if err != nil {
 		release()
-		return nil, t.r.hide(err)
+		return nil, t.r.stores.hide(err)
 	}
 	return data, nil
 }
@@ -237,7 +237,7 @@ func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	return t.r.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
+	return t.r.stores.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
 }
 
 // WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
@@ -262,11 +262,11 @@ func (t *Turn) upload(ctx context.Context, name, mimeType string, r io.Reader) (
 	if files := t.r.e.files; files != nil {
 		src := fileref.NewSource(r)
 		var file a2a.File
-		err := t.r.waitOut(ctx, "files.store", src.Rewind, func() (err error) {
+		err := t.r.stores.waitOut(ctx, "files.store", src.Rewind, func() (err error) {
 			file, err = files.Upload(ctx, t.task.Key, name, mimeType, src)
 			return err
 		})
-		return file, t.r.hide(err)
+		return file, t.r.stores.hide(err)
 	}
 	limit := int64(t.r.e.cfg.Limits.ArtifactBytes)
 	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit

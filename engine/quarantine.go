@@ -93,9 +93,7 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 			<-r.e.dispatcher.quarantineSlot
 		}
 	}
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
+	queue := r.out.entry()
 	queue.Attempt++
 	r.e.log.Warn("running the last attempt of a quarantined task", "task", r.l.key.ID, "attempt", queue.Attempt)
 	if err := r.persistAll(nil, &queue, 0); err != nil {
@@ -109,9 +107,7 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 // requeueQuarantined requeues a quarantined task that has not started, with a delay. It is not
 // charged an attempt, because quarantine has subtracted the attempt that its claim counted.
 func (r *run) requeueQuarantined(after time.Duration) {
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
+	queue := r.out.entry()
 	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
 	if after > 0 {
 		queue.DueAt = store.Time(r.e.now().Add(after))

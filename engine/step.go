@@ -101,8 +101,8 @@ func (t *Turn) record(ctx context.Context, name string, result []byte, s *stepSc
 		return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(name), err)
 	}
 	step := store.Step{Turn: t.entry.Turn, Name: name, Result: slices.Clone(result), Artifacts: artifacts}
-	if err := t.r.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
-		return fmt.Errorf("step %s: %w", a2a.Quote(name), t.r.hide(err))
+	if err := t.r.out.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
+		return fmt.Errorf("step %s: %w", a2a.Quote(name), t.r.stores.hide(err))
 	}
 	return nil
 }

@@ -59,18 +59,16 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 		return nil, ErrLeaseLost
 	}
 	var before *earlierAttempts
-	if r.queue.Turn == r.retriedTurn {
-		var err error
-		if before, err = r.readEarlier(ctx, task); err != nil {
+	if entry := r.out.entry(); entry.Turn == r.retriedTurn {
+		reader := earlierReader{settings: r.e.settings, task: task, entry: entry}
+		if err := r.stores.waitOutRead(ctx, "events of earlier attempts", func() error { return reader.read(ctx) }); err != nil {
 			return nil, err
 		}
+		before = reader.found
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seenSeq, r.taskBytes = task.ReceivedSeq, task.Bytes
-	r.records = pendingRecords{} // reads of the previous turn
+	entry := r.out.startTurn(task)
 	r.currentTurn = &Turn{
-		r: r, task: task, metadata: task.Metadata, entry: r.queue, messages: task.Unread(r.queue.SeenSeq), nameUses: make(map[string]int), earlier: before,
+		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), nameUses: make(map[string]int), earlier: before,
 		calls: make(map[string]int), newIDs: make(map[idSeries]int),
 	}
 	return r.currentTurn, nil
@@ -169,10 +167,7 @@ func (t *Turn) Inbox() []a2a.Message {
 	if task == nil { // the run has ended
 		return nil
 	}
-	t.r.mu.Lock()
-	unread := task.Unread(t.r.seenSeq)
-	t.r.seenSeq = max(t.r.seenSeq, task.ReceivedSeq)
-	t.r.mu.Unlock()
+	unread := t.r.out.receive(task)
 	if err := t.loadFiles(t.r.ctx, unread); err != nil {
 		t.r.log().Warn("files of a message were not loaded; the handler gets references", "error", err)
 	}
@@ -206,7 +201,7 @@ func (t *Turn) Status(text string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.agentText(text), Progress: true})
+	return t.r.out.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.agentText(text), Progress: true})
 }
 
 // SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
@@ -226,7 +221,7 @@ func (t *Turn) SetMetadata(patch map[string]any) error {
 	if err := t.r.e.checkMap("metadata", merged); err != nil {
 		return err
 	}
-	if err := t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.statusMessage(), Progress: true, Metadata: patch}); err != nil {
+	if err := t.r.out.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.out.statusMessage(), Progress: true, Metadata: patch}); err != nil {
 		return err
 	}
 	t.metadata = merged
@@ -235,16 +230,16 @@ func (t *Turn) SetMetadata(patch map[string]any) error {
 
 // statusMessage returns the message of the task's status after all pending events are
 // committed.
-func (r *run) statusMessage() *a2a.Message {
-	r.mu.Lock()
-	for _, e := range slices.Backward(r.pending) {
+func (o *output) statusMessage() *a2a.Message {
+	o.mu.Lock()
+	for _, e := range slices.Backward(o.pending) {
 		if e.Artifact == nil {
-			r.mu.Unlock()
+			o.mu.Unlock()
 			return e.Message
 		}
 	}
-	r.mu.Unlock()
-	if t, _ := r.l.snapshot(); t != nil {
+	o.mu.Unlock()
+	if t, _ := o.l.snapshot(); t != nil {
 		return t.Status.Message
 	}
 	return nil // the run has ended
@@ -256,7 +251,7 @@ func (t *Turn) Flush() error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.flush()
+	return t.r.out.flush()
 }
 
 // Reply completes the task with a message. The handler must return the result.
@@ -304,7 +299,7 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 	if err != nil {
 		return err
 	}
-	if err := t.r.addBytes(int64(store.PartsSize(parts))); err != nil {
+	if err := t.r.out.addBytes(int64(store.PartsSize(parts))); err != nil {
 		return err
 	}
 	o.Message = store.Event{Message: t.r.agentMessage(parts)}.Copy().Message

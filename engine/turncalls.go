@@ -79,10 +79,10 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 	if t.ended {
 		return ErrEnded
 	}
-	t.r.mu.Lock()
-	defer t.r.mu.Unlock()
-	if t.r.endErr != nil {
-		return t.r.endErr
+	t.r.out.mu.Lock()
+	defer t.r.out.mu.Unlock()
+	if t.r.out.endErr != nil {
+		return t.r.out.endErr
 	}
 	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeName(ctx), u.now
 	if d := t.direct[c.scope]; d != u.write {
@@ -91,43 +91,43 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 	delete(t.direct, c.scope)
 	c.index = t.calls[c.scope]
 	t.calls[c.scope]++
-	do(&t.r.records)
-	if t.r.records.due() {
-		t.r.startTimer()
+	do(&t.r.out.records)
+	if t.r.out.records.due() {
+		t.r.out.startTimer()
 	}
 	return nil
 }
 
 // read returns a record with the changes of the turn.
 func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	u.t.r.mu.Lock()
-	rec := u.t.r.records.byKey[key]
+	u.t.r.out.mu.Lock()
+	rec := u.t.r.out.records.byKey[key]
 	if rec != nil {
-		defer u.t.r.mu.Unlock()
+		defer u.t.r.out.mu.Unlock()
 		return rec.current, nil
 	}
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Unlock()
 	var r store.Record
-	err := u.t.r.waitOut(ctx, "records.read", nil, func() (err error) {
+	err := u.t.r.stores.waitOut(ctx, "records.read", nil, func() (err error) {
 		r, err = u.t.r.e.readRecord(ctx, key)
 		return err
 	})
 	if err != nil {
-		return r, u.t.r.hide(err)
+		return r, u.t.r.stores.hide(err)
 	}
-	u.t.r.mu.Lock()
-	defer u.t.r.mu.Unlock()
-	u.t.r.records.known = r
+	u.t.r.out.mu.Lock()
+	defer u.t.r.out.mu.Unlock()
+	u.t.r.out.records.known = r
 	return r, nil
 }
 
 // base returns the record that a change is based on. It may be outdated, but not if it is the
 // reason to reject the change. change is the result of the update, nil if it was not called.
 func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (r store.Record, change *store.RecordChange, err error) {
-	u.t.r.mu.Lock()
-	known := u.t.r.records.known
-	pending := u.t.r.records.byKey[key] != nil
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Lock()
+	known := u.t.r.out.records.known
+	pending := u.t.r.out.records.byKey[key] != nil
+	u.t.r.out.mu.Unlock()
 	if known.Key == key && !pending {
 		if c, err := update(known); c != nil && err == nil {
 			return known, c, nil
@@ -167,12 +167,12 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 	if err := u.commit(ctx); err != nil {
 		return page, err
 	}
-	err = u.t.r.waitOut(ctx, "records.list", nil, func() (err error) {
+	err = u.t.r.stores.waitOut(ctx, "records.list", nil, func() (err error) {
 		page, err = u.t.r.e.cfg.Store.Records(ctx, q)
 		return err
 	})
 	if err != nil {
-		return page, u.t.r.hide(err)
+		return page, u.t.r.stores.hide(err)
 	}
 	c := &recordCall{result: callRecord{Kind: listCall, More: page.More}}
 	for _, r := range page.Records {
@@ -183,27 +183,27 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 
 // commit commits pending changes of records.
 func (u *turnRecords) commit(ctx context.Context) error {
-	u.t.r.mu.Lock()
-	pending := u.t.r.records.changed()
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Lock()
+	pending := u.t.r.out.records.changed()
+	u.t.r.out.mu.Unlock()
 	if !pending {
 		return nil
 	}
-	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.stores.hide(u.t.r.out.commitWithRetry(ctx, new(runChange)))
 }
 
 // commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
 // is made at once is preceded by it: otherwise a later attempt could decide differently, and make
 // another call under the key of the write.
 func (u *turnRecords) commitReads(ctx context.Context) error {
-	u.t.r.mu.Lock()
-	pending := u.t.r.records.reads > 0
-	u.t.r.records.written = u.t.r.records.written || pending
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Lock()
+	pending := u.t.r.out.records.reads > 0
+	u.t.r.out.records.written = u.t.r.out.records.written || pending
+	u.t.r.out.mu.Unlock()
 	if !pending {
 		return nil
 	}
-	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.stores.hide(u.t.r.out.commitWithRetry(ctx, new(runChange)))
 }
 
 // result returns the record of a recorded call.
@@ -250,16 +250,16 @@ func (u *turnRecords) UpdateRecord(ctx context.Context, key store.RecordKey, upd
 
 // wait returns the result of a change after its commit.
 func (u *turnRecords) wait(ctx context.Context, c *recordCall) (store.Record, error) {
-	r := u.t.r
-	r.mu.Lock()
+	out := &u.t.r.out
+	out.mu.Lock()
 	failed := c.err != nil
-	r.mu.Unlock()
+	out.mu.Unlock()
 	if !u.silent && !failed {
 		if err := u.commit(ctx); err != nil {
 			return store.Record{}, err
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	out.mu.Lock()
+	defer out.mu.Unlock()
 	return u.result(&c.result, c.key), c.err
 }

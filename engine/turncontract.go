@@ -31,11 +31,11 @@ type callFailure struct {
 }
 
 // lasting returns the stored form of an error, nil if a repeated call may succeed.
-func (r *run) lasting(err error) *callFailure {
+func (c *storeCalls) lasting(err error) *callFailure {
 	if refused(err) {
 		return nil
 	}
-	if known := r.e.cfg.Contracts.lasting(func(known error) bool { return errors.Is(err, known) }); known != nil {
+	if known := c.contracts.lasting(func(known error) bool { return errors.Is(err, known) }); known != nil {
 		return &callFailure{a2a.CodeOf(known), known.Error()}
 	}
 	if code := a2a.CodeOf(err); code != a2a.CodeInternal && !code.Retryable() {
@@ -117,7 +117,7 @@ func (c contractTurn) OpenContent(ctx context.Context, op string, open func() (i
 	if err := c.t.records(true).commit(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.r.openContent(ctx, op, open)
+	return c.t.r.stores.openContent(ctx, op, open)
 }
 
 // Call makes a call, or returns the recorded result of an earlier attempt.
@@ -165,10 +165,10 @@ func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call 
 		u.write.started = true // only this goroutine uses it while it is in flight
 	}
 	once := t.onceKey(ctx)
-	failure := t.r.waitOut(ctx, call.Op, call.Again, func() error { return c.do(ctx, &call, once) })
+	failure := t.r.stores.waitOut(ctx, call.Op, call.Again, func() error { return c.do(ctx, &call, once) })
 	data := call.Result
 	if failure != nil {
-		f := t.r.lasting(failure)
+		f := t.r.stores.lasting(failure)
 		switch {
 		case f != nil:
 		case refused(failure):
@@ -177,7 +177,7 @@ func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call 
 			}
 			return failure
 		default:
-			failure = t.r.hide(failure)
+			failure = t.r.stores.hide(failure)
 			if u.write != nil {
 				u.write.failure = failure
 			}
@@ -199,7 +199,7 @@ func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call 
 	if err == nil && full {
 		err = u.commit(ctx)
 	}
-	return errors.Join(t.r.hide(failure), err)
+	return errors.Join(t.r.stores.hide(failure), err)
 }
 
 // do does the work of a call.

@@ -44,7 +44,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "the content of a recorded step is not counted against the limit of the turn",
-		file:   "engine/replay.go", old: "\t\tif err := t.r.countArtifactBytes(record.Name, parts); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "",
+		file:   "engine/replay.go", old: "\t\tif err := t.r.out.countArtifactBytes(record.Name, parts); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "",
 		test: "TestRecordedStepCountsLikeOneThatRuns",
 	},
 	{
@@ -134,12 +134,12 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "failed reads of a blob are repeated without a pause",
-		file:   "engine/storeaway.go", old: "		if !c.r.temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !c.r.temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
+		file:   "engine/storeaway.go", old: "		if !c.calls.temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !c.calls.temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
 		test: "TestFailedReadsOfABlobPause",
 	},
 	{
 		defect: "a store that is away fails the turn",
-		file:   "engine/run.go", old: "case r.interruptedByStore(err):", new: "case false && r.interruptedByStore(err):",
+		file:   "engine/run.go", old: "case r.stores.interrupted(err):", new: "case false && r.stores.interrupted(err):",
 		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
 	},
 	{
