@@ -223,35 +223,40 @@ func (e *earlierAttempts) content(w *writeRecord) ([]a2a.Part, error) {
 	return chunk, nil
 }
 
-// repeatStep repeats the effects of a recorded step other than its result.
-func (t *Turn) repeatStep(ctx context.Context, done *doneStep) error {
-	in := t.scopeOf(ctx)
-	t.mu.Lock()
+// stepReplay repeats the effects of a recorded step other than its result.
+type stepReplay struct {
+	t  *Turn
+	in *stepScope // the running step around it, nil if there is none
+}
+
+func (s stepReplay) run(done *doneStep) error {
+	s.t.mu.Lock()
 	for _, name := range done.Steps {
-		t.countStep(in, name)
+		s.t.steps.count(s.in, name)
 	}
-	t.mu.Unlock()
+	s.t.mu.Unlock()
 	for i := range done.Artifacts {
-		if err := t.repeatWrite(in, &done.Artifacts[i]); err != nil {
+		if err := s.write(&done.Artifacts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// repeatWrite repeats a write of a recorded step to an artifact.
-func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
+// write repeats a write of the step to an artifact.
+func (s stepReplay) write(record *writeRecord) error {
+	t := s.t
 	parts, err := t.earlier.content(record)
 	if err != nil {
 		return err
 	}
-	w := t.repeatWriter(in, record)
+	w := s.writer(record)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if record.Head != nil && !w.started {
 		w.head.Description, w.head.Metadata, w.head.Extensions = record.Head.Description, record.Head.Metadata, record.Head.Extensions
 		t.mu.Lock()
-		in.addWrite(w, w.pos, w.pos, wroteDescription)
+		s.in.addWrite(w, w.pos, w.pos, wroteDescription)
 		t.mu.Unlock()
 	}
 	switch {
@@ -260,42 +265,43 @@ func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
 			return err
 		}
 		w.closed = w.closed || record.Ends
-		return w.writeChunk(in, parts, record.Ends)
+		return w.writeChunk(s.in, parts, record.Ends)
 	case record.Ends:
-		return w.close(in)
+		return w.close(s.in)
 	}
 	return nil
 }
 
-// repeatWriter returns the artifact that a recorded step wrote to.
-func (t *Turn) repeatWriter(in *stepScope, record *writeRecord) *ArtifactWriter {
+// writer returns the artifact that the step wrote to.
+func (s stepReplay) writer(record *writeRecord) *ArtifactWriter {
+	t := s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !record.Starts {
-		if w := t.newestWriter(record); w != nil {
+		if w := t.artifacts.newest(record); w != nil {
 			return w
 		}
 	}
-	w := t.newWriter(a2a.Artifact{ID: record.ID, Name: record.Name}, true)
+	w := t.artifacts.newWriter(t, a2a.Artifact{ID: record.ID, Name: record.Name}, true)
 	flags := wroteStart
 	if record.Starts {
-		if id := t.artifactID(record.Name); !record.Explicit {
+		if id := t.artifacts.nextID(record.Name); !record.Explicit {
 			w.head.ID, w.explicit = id, false
 		}
 	}
 	if record.Ends {
 		flags |= wroteEnd
 	} else {
-		t.setOpen(w)
+		t.artifacts.setOpen(w)
 	}
-	in.addWrite(w, w.pos, w.pos, flags)
+	s.in.addWrite(w, w.pos, w.pos, flags)
 	return w
 }
 
-// newestWriter returns the newest artifact with the id of a recorded write, or with its name if
-// this attempt has none with the id. The caller holds t.mu.
-func (t *Turn) newestWriter(record *writeRecord) (named *ArtifactWriter) {
-	for _, w := range slices.Backward(t.writers) {
+// newest returns the newest artifact with the id of a recorded write, or with its name if
+// this attempt has none with the id.
+func (a *turnArtifacts) newest(record *writeRecord) (named *ArtifactWriter) {
+	for _, w := range slices.Backward(a.writers) {
 		if w.head.ID == record.ID {
 			return w
 		}

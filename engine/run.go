@@ -117,7 +117,7 @@ func (r *run) releaseTask() {
 // run under the same lease.
 func (r *run) runTurn() (again bool) {
 	if r.out.entry().Attempt > r.e.cfg.Turns.MaxAttempts {
-		r.log().exhausted(errProcessEnded)
+		r.logExhausted(errProcessEnded)
 		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.e.cfg.Turns.MaxAttempts, errProcessEnded)))
 	}
 	done, ok := r.waitInQuarantine()
@@ -135,7 +135,7 @@ func (r *run) runTurn() (again bool) {
 	}
 	t, err := r.newTurn(ctx)
 	if err == nil {
-		err = r.stores.waitOutRead(ctx, "files of messages", func() error { return t.loadFiles(ctx, t.messages) })
+		err = r.stores.waitOutRead(ctx, "files of messages", func() error { return t.files.load(ctx, t.messages) })
 	}
 	if err != nil {
 		if t != nil {
@@ -217,7 +217,9 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		return r.finishTurn(&Outcome{State: a2a.StateCompleted})
 	}
 	if errors.As(err, &outcome) {
-		r.log().outcome(outcome)
+		if outcome.State == a2a.StateFailed {
+			r.log().Info("task failed by its handler", "cause", causeText(outcome))
+		}
 		return r.finishTurn(outcome)
 	}
 	var panicked *runtime.PanicError
@@ -229,25 +231,25 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 	case errors.Is(cause, ErrCanceled):
 		return false
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // the store rejects the change if another worker has the task
-		return r.requeue(time.Time{}, nil)
+		return r.requeue(time.Time{})
 	case errors.Is(cause, ErrTimeout):
-		r.log().failed(ErrTimeout)
+		r.logFailed(ErrTimeout)
 		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.Turns.Timeout)))
 	case errors.Is(err, errNoMemory):
 		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
-		return r.requeue(due, nil)
+		return r.requeue(due)
 	case r.stores.interrupted(err):
 		due := r.e.now().Add(r.e.cfg.Turns.RetryDelay)
 		r.log().Warn("a store failed while the handler used it, requeueing the task", "due", due, "cause", causeText(err))
-		return r.requeue(due, nil)
+		return r.requeue(due)
 	case errors.As(err, &retry) && r.out.entry().Attempt < r.e.cfg.Turns.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
-		r.log().exhausted(err)
+		r.logExhausted(err)
 		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.out.entry().Attempt, clientText(err))))
 	}
-	r.log().failed(err)
+	r.logFailed(err)
 	return r.finishTurn(r.failure(clientText(err)))
 }
 
@@ -277,18 +279,18 @@ func (r *run) agentMessage(parts []a2a.Part) *a2a.Message {
 func (r *run) finishTurn(o *Outcome) (again bool) {
 	if t := r.currentTurn; t != nil {
 		r.currentTurn = nil
-		t.completeArtifacts()
+		r.completeArtifacts(t)
 	}
 	final := store.Event{State: o.State, Message: o.Message}.Copy()
 	if o.alone && final.Message != nil && r.out.nothingElse() {
 		final.Message.TaskID = "" // see store.Task.Answer
 	}
 	for {
-		queue, seen := r.out.finalEntry()
-		err := r.persist(final, &queue, seen)
+		queue := r.out.finalEntry()
+		err := r.persist(&queue, queue.SeenSeq, final)
 		if err != nil && r.out.discardPending(r.e.commitCtx) {
 			final = store.Event{State: a2a.StateFailed, Message: r.agentText("the output of the task could not be stored")}
-			err = r.persist(final, &queue, seen)
+			err = r.persist(&queue, queue.SeenSeq, final)
 		}
 		if !errors.Is(err, store.ErrUnread) {
 			return false
@@ -303,7 +305,7 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 			final.Message.TaskID = r.l.key.ID
 		}
 		next := r.out.nextTurn()
-		err = r.persist(store.Event{State: a2a.StateWorking, Message: final.Message}, &next, 0)
+		err = r.persist(&next, 0, store.Event{State: a2a.StateWorking, Message: final.Message})
 		if err == nil {
 			return true
 		}
@@ -319,38 +321,35 @@ func (r *run) retry(err error) bool {
 	for range r.out.entry().Attempt - 1 {
 		delay = min(2*delay, r.e.cfg.Turns.RetryDelayMax)
 	}
-	r.log().retrying(err, delay)
+	r.log().Warn("attempt failed, retrying", "cause", causeText(err), "delay", delay)
 	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.out.entry().Attempt, r.e.cfg.Turns.MaxAttempts, clientText(err), delay)
 	event := store.Event{State: a2a.StateSubmitted, Message: r.agentText(text), Progress: true}
-	return r.requeue(r.e.now().Add(delay), &event)
+	return r.requeue(r.e.now().Add(delay), event)
 }
 
 // requeue returns the task to the queue. Without an event the attempt is not counted.
-func (r *run) requeue(due time.Time, event *store.Event) bool {
+func (r *run) requeue(due time.Time, events ...store.Event) bool {
 	queue := r.out.entry()
+	if len(events) == 0 {
+		queue.Attempt--
+	}
+	r.requeueAs(queue, due, events...)
+	return false
+}
+
+// requeueAs returns the task to the queue with the attempts of an entry. A zero due time means at once.
+func (r *run) requeueAs(queue store.QueueEntry, due time.Time, events ...store.Event) {
 	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", store.Time(due)
 	if due.IsZero() {
 		queue.DueAt = time.Time{}
 	}
-	var events []store.Event
-	if event != nil {
-		events = append(events, *event)
-	} else {
-		queue.Attempt--
-	}
-	err := r.persistAll(events, &queue, 0)
-	if err == nil {
+	if r.persist(&queue, 0, events...) == nil {
 		r.e.queue.note(r.l.key.Owner)
 		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.dispatcher.notifyWork)
 	}
-	return false
 }
 
-func (r *run) persist(event store.Event, queue *store.QueueEntry, seen int64) error {
-	return r.persistAll([]store.Event{event}, queue, seen)
-}
-
-func (r *run) persistAll(events []store.Event, queue *store.QueueEntry, seen int64) error {
+func (r *run) persist(queue *store.QueueEntry, seen int64, events ...store.Event) error {
 	err := r.out.commitWithRetry(r.e.commitCtx, &runChange{events: events, queue: queue, seenSeq: seen})
 	if err != nil && !errors.Is(err, store.ErrUnread) {
 		r.e.log.Info("attempt ended without a stored result", "task", r.l.key.ID, "cause", err)

@@ -31,9 +31,9 @@ type indeterminateCommit struct {
 	records recordCommit
 }
 
-// output collects what a run reports and commits it under the run's lease. Once the lease is lost or
-// released, it rejects everything with endErr. It is safe for concurrent use. live.commit serializes
-// its commits, mu guards its state. live.commit and Turn.mu are locked before mu.
+// output collects what a run reports and commits it under the run's lease, until the lease is lost or
+// released. It is safe for concurrent use: live.commit serializes its commits, and mu guards its
+// state. The order of locks is Turn.mu, live.commit, mu.
 type output struct {
 	hub    *hub
 	l      *live
@@ -223,14 +223,13 @@ func (o *output) discardPending(ctx context.Context) bool {
 	return true
 }
 
-// finalEntry returns the queue entry after the end of the turn, and the sequence up to which the handler has
-// received messages.
-func (o *output) finalEntry() (queue store.QueueEntry, seen int64) {
+// finalEntry returns the queue entry after the end of the turn.
+func (o *output) finalEntry() store.QueueEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	queue = o.queue
+	queue := o.queue
 	queue.Phase, queue.SeenSeq, queue.Lease.Worker = store.PhaseIdle, o.seenSeq, ""
-	return queue, o.seenSeq
+	return queue
 }
 
 // nextTurn returns the queue entry for another turn under the same lease.
@@ -294,7 +293,7 @@ func (o *output) enqueue(event store.Event) error {
 	full := len(o.pending) >= maxPending
 	o.mu.Unlock()
 	if full {
-		if err := o.flush(); err != nil {
+		if err := o.flush(o.ctx); err != nil {
 			return err
 		}
 	}
@@ -322,7 +321,9 @@ func (o *output) startTimer() {
 }
 
 // flush commits the pending events on behalf of the handler.
-func (o *output) flush() error { return o.stores.hide(o.commitWithRetry(o.ctx, new(runChange))) }
+func (o *output) flush(ctx context.Context) error {
+	return o.stores.hide(o.commitWithRetry(ctx, new(runChange)))
+}
 
 // commitWithRetry repeats a commit until the store answers, so that completed work is not lost
 // during a temporary failure such as a full disk. It returns the error when ctx is done, and

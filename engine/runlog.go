@@ -5,20 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"time"
-
-	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // maxCause limits the cause of a failure in the log, in bytes.
 const maxCause = 1000
 
-// attemptLog logs what happens to an attempt, for operators.
-type attemptLog struct{ *slog.Logger }
-
-// log returns a log with attributes that identify the attempt.
-func (r *run) log() attemptLog {
-	return attemptLog{r.e.log.With("task", r.l.key.ID, "attempt", r.out.entry().Attempt, "max_attempts", r.e.cfg.Turns.MaxAttempts)}
+// log returns the engine's logger with attributes that identify the attempt.
+func (r *run) log() *slog.Logger {
+	return r.e.log.With("task", r.l.key.ID, "attempt", r.out.entry().Attempt, "max_attempts", r.e.cfg.Turns.MaxAttempts)
 }
 
 // causeText returns the text of an error for the log, with what is hidden from clients, truncated and valid UTF-8.
@@ -31,20 +25,9 @@ func causeText(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxCause)], "")
 }
 
-func (l attemptLog) retrying(err error, delay time.Duration) {
-	l.Warn("attempt failed, retrying", "cause", causeText(err), "delay", delay)
-}
+func (r *run) logFailed(err error) { r.log().Warn("attempt failed", "cause", causeText(err)) }
 
-func (l attemptLog) failed(err error) { l.Warn("attempt failed", "cause", causeText(err)) }
-
-func (l attemptLog) exhausted(err error) { l.Error("attempts exhausted", "cause", causeText(err)) }
-
-// outcome logs a failure that the handler reported as its outcome.
-func (l attemptLog) outcome(o *Outcome) {
-	if o.State == a2a.StateFailed {
-		l.Info("task failed by its handler", "cause", causeText(o))
-	}
-}
+func (r *run) logExhausted(err error) { r.log().Error("attempts exhausted", "cause", causeText(err)) }
 
 // logTakeover logs that the previous attempt was interrupted: its process died, was stopped, or
 // lost the lease.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -19,7 +20,7 @@ import (
 type storeCalls struct {
 	contracts *Contracts
 	ctx       context.Context // of the run
-	log       func() attemptLog
+	log       func() *slog.Logger
 }
 
 // waitOut repeats do while its error is temporary and the run has not ended. again prepares a repetition; it reports false if do

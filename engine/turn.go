@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -13,8 +12,7 @@ import (
 
 // Turn is passed to the handler. It provides the messages to answer and the methods to report
 // progress, artifacts and the outcome. It is safe for concurrent use. After the handler has
-// returned, its methods return [ErrEnded]. It has many methods, because a handler has no other
-// interface to the engine.
+// returned, its methods return [ErrEnded].
 type Turn struct {
 	r        *run
 	task     *store.Task      // the task when the turn started
@@ -24,34 +22,16 @@ type Turn struct {
 	earlier *earlierAttempts // stored by earlier attempts; nil in the first attempt
 
 	memory handlerMemory
-	// loadedBytes is the size of the files that loadFiles has loaded.
-	loadedBytes atomic.Int64
+	files  turnFiles
 
 	mu    sync.Mutex
 	ended bool
 	// metadata is the task's metadata with the patches of SetMetadata applied.
-	metadata map[string]any
-	nameUses map[string]int // number of uses of each step name and artifact name
-	scopes   []*stepScope   // running steps, in start order
-	writers  []*ArtifactWriter
-	open     map[string]*ArtifactWriter // by name, the newest artifact that is not complete
-	// generations counts the events that replaced an artifact, by artifact id. It is used for
-	// explicit ids and if there were earlier attempts.
-	generations map[string]int
-	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
-	// the same as a set. Both are nil if there were no earlier attempts.
-	startedOrder []string
-	startedIDs   map[string]bool
-	// calls has the number of calls on records and contracts by scope, and newIDs has the number of
-	// new ids. The scope is the name of a step, or "" outside of steps.
-	calls  map[string]int
-	newIDs map[idSeries]int
-	// direct has the writes without a result that are made at once, by scope. nil means none.
-	direct map[string]*directWrite
+	metadata  map[string]any
+	steps     turnSteps
+	artifacts turnArtifacts
+	calls     callNumbers
 }
-
-// idSeries identifies the new ids of a kind in a scope.
-type idSeries struct{ kind, scope string }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
@@ -67,11 +47,13 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 		before = reader.found
 	}
 	entry := r.out.startTurn(task)
-	r.currentTurn = &Turn{
-		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), nameUses: make(map[string]int), earlier: before,
-		calls: make(map[string]int), newIDs: make(map[idSeries]int),
+	t := &Turn{
+		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), earlier: before,
+		memory: handlerMemory{run: r, owner: task.Key.Owner}, artifacts: turnArtifacts{taskID: task.Key.ID, turn: entry.Turn},
 	}
-	return r.currentTurn, nil
+	t.files = turnFiles{settings: r.e.settings, key: task.Key, memory: &t.memory, stores: &r.stores}
+	r.currentTurn = t
+	return t, nil
 }
 
 func (t *Turn) end() {
@@ -94,15 +76,10 @@ func (t *Turn) usable() error {
 func (t *Turn) writeScope() (*stepScope, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.writeScopeLocked()
-}
-
-// writeScopeLocked is writeScope for a caller that holds t.mu.
-func (t *Turn) writeScopeLocked() (*stepScope, error) {
 	if t.ended {
 		return nil, ErrEnded
 	}
-	return t.innerScope()
+	return t.steps.innermost()
 }
 
 // TaskID returns the id of the task.
@@ -168,7 +145,7 @@ func (t *Turn) Inbox() []a2a.Message {
 		return nil
 	}
 	unread := t.r.out.receive(task)
-	if err := t.loadFiles(t.r.ctx, unread); err != nil {
+	if err := t.files.load(t.r.ctx, unread); err != nil {
 		t.r.log().Warn("files of a message were not loaded; the handler gets references", "error", err)
 	}
 	return unread
@@ -251,7 +228,7 @@ func (t *Turn) Flush() error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.out.flush()
+	return t.r.out.flush(t.r.ctx)
 }
 
 // Reply completes the task with a message. The handler must return the result.
@@ -295,7 +272,7 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
 	}
-	parts, err := t.storeFiles(parts)
+	parts, err := t.files.store(parts)
 	if err != nil {
 		return err
 	}

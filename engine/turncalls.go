@@ -9,6 +9,36 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// callNumbers numbers the calls of a turn on records and contracts within their scope: the name of a
+// step, or "" outside of steps. Turn.mu guards it: callers of its methods hold it.
+type callNumbers struct {
+	next   map[string]int   // by scope
+	newIDs map[idSeries]int // number of ids in each series
+	// direct has the writes without a result that are made at once, by scope.
+	direct map[string]*directWrite
+}
+
+// idSeries identifies the new ids of a kind in a scope.
+type idSeries struct{ kind, scope string }
+
+// take returns the number of the next call in a scope.
+func (n *callNumbers) take(scope string) int {
+	if n.next == nil {
+		n.next = make(map[string]int)
+	}
+	n.next[scope]++
+	return n.next[scope] - 1
+}
+
+// takeID returns the number of the next new id in a series, starting at 1.
+func (n *callNumbers) takeID(series idSeries) int {
+	if n.newIDs == nil {
+		n.newIDs = make(map[idSeries]int)
+	}
+	n.newIDs[series]++
+	return n.newIDs[series]
+}
+
 // turnRecords is the store.RecordUpdater of one operation of a handler. It is used by one
 // goroutine.
 type turnRecords struct {
@@ -22,19 +52,11 @@ type turnRecords struct {
 	write *directWrite
 }
 
-func (t *Turn) records(silent bool) *turnRecords {
+func newTurnRecords(t *Turn, silent bool) *turnRecords {
 	return &turnRecords{t: t, silent: silent, now: store.Time(t.r.e.cfg.clock())}
 }
 
 func (u *turnRecords) clock() time.Time { return u.now }
-
-// scopeName returns the name of the step that ctx was passed to, "" outside of steps.
-func (t *Turn) scopeName(ctx context.Context) string {
-	if s := t.scopeOf(ctx); s != nil {
-		return s.name
-	}
-	return ""
-}
 
 // repeated returns the next recorded call of an earlier attempt on records, or nil. key is not
 // checked for a list.
@@ -53,16 +75,16 @@ func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool)
 	if t.ended {
 		return nil, ErrEnded
 	}
-	scope := t.scopeName(ctx)
-	if err := t.direct[scope].refuses(u.write); err != nil {
+	scope := t.scopeOf(ctx).scopeName()
+	if err := t.calls.direct[scope].refuses(u.write); err != nil {
 		return nil, err
 	}
-	n := t.calls[scope]
+	n := t.calls.next[scope]
 	if t.earlier == nil || n >= len(t.earlier.calls[scope]) {
-		t.reserve(scope, u)
+		u.reserve(scope)
 		return nil, nil
 	}
-	t.calls[scope]++
+	t.calls.take(scope)
 	c := &t.earlier.calls[scope][n]
 	if !same(c) {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on the agent's data, such as its state, differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
@@ -84,13 +106,12 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 	if t.r.out.endErr != nil {
 		return t.r.out.endErr
 	}
-	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeName(ctx), u.now
-	if d := t.direct[c.scope]; d != u.write {
+	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeOf(ctx).scopeName(), u.now
+	if d := t.calls.direct[c.scope]; d != u.write {
 		return d.refuses(nil)
 	}
-	delete(t.direct, c.scope)
-	c.index = t.calls[c.scope]
-	t.calls[c.scope]++
+	delete(t.calls.direct, c.scope)
+	c.index = t.calls.take(c.scope)
 	do(&t.r.out.records)
 	if t.r.out.records.due() {
 		t.r.out.startTimer()
@@ -183,27 +204,27 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 
 // commit commits pending changes of records.
 func (u *turnRecords) commit(ctx context.Context) error {
-	u.t.r.out.mu.Lock()
-	pending := u.t.r.out.records.changed()
-	u.t.r.out.mu.Unlock()
-	if !pending {
-		return nil
-	}
-	return u.t.r.stores.hide(u.t.r.out.commitWithRetry(ctx, new(runChange)))
+	return u.commitIf(ctx, func(p *pendingRecords) bool { return p.changed() })
 }
 
 // commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
 // is made at once is preceded by it: otherwise a later attempt could decide differently, and make
 // another call under the key of the write.
 func (u *turnRecords) commitReads(ctx context.Context) error {
+	return u.commitIf(ctx, func(p *pendingRecords) bool {
+		p.written = p.written || p.reads > 0
+		return p.reads > 0
+	})
+}
+
+func (u *turnRecords) commitIf(ctx context.Context, needed func(*pendingRecords) bool) error {
 	u.t.r.out.mu.Lock()
-	pending := u.t.r.out.records.reads > 0
-	u.t.r.out.records.written = u.t.r.out.records.written || pending
+	commit := needed(&u.t.r.out.records)
 	u.t.r.out.mu.Unlock()
-	if !pending {
+	if !commit {
 		return nil
 	}
-	return u.t.r.stores.hide(u.t.r.out.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.out.flush(ctx)
 }
 
 // result returns the record of a recorded call.

@@ -64,7 +64,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "the end of a turn takes every known message as read",
-		file:   "engine/runcommit.go", old: "return queue, o.seenSeq", new: "return queue, o.l.version().Seq",
+		file:   "engine/runcommit.go", old: "store.PhaseIdle, o.seenSeq,", new: "store.PhaseIdle, o.l.version().Seq,",
 		test: "TestMessageToRunningTaskIsNotLost",
 	},
 	{
