@@ -30,18 +30,18 @@ func (e *Engine) Answer(ctx context.Context, p a2a.Principal, id string) (*a2a.M
 }
 
 // nothingElse reports whether the log has only the message that created the task, and claims.
-func (r *run) nothingElse() bool {
-	task, _ := r.l.snapshot()
-	r.mu.Lock()
-	pending := len(r.pending)
-	r.mu.Unlock()
+func (o *output) nothingElse() bool {
+	task, _ := o.l.snapshot()
+	o.mu.Lock()
+	pending := len(o.pending)
+	o.mu.Unlock()
 	if task == nil || pending > 0 || len(task.History) != 1 || task.Seq > 1+maxClaims {
 		return false
 	}
 	if task.Seq <= 2 { // the second event of a task that runs is its claim
 		return true
 	}
-	events, err := r.e.cfg.Store.Events(r.ctx, r.l.key, 1, maxClaims)
+	events, err := o.hub.cfg.Store.Events(o.ctx, o.l.key, 1, maxClaims)
 	for i := range events {
 		if !isClaim(&events[i]) {
 			return false

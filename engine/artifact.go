@@ -45,6 +45,24 @@ type ArtifactWriter struct {
 	earlier *earlierArtifact
 }
 
+// turnArtifacts are the artifacts that this attempt of a turn has started. Turn.mu guards it: callers of
+// its methods hold it.
+type turnArtifacts struct {
+	taskID string
+	turn   int // number of the turn
+
+	writers []*ArtifactWriter
+	open    map[string]*ArtifactWriter // by name, the newest one that is not complete
+	uses    map[string]int             // number of derived ids by name
+	// generations counts the events that replaced an artifact, by artifact id. It is used for
+	// explicit ids and if there were earlier attempts.
+	generations map[string]int
+	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
+	// the same as a set. Both are nil if there were no earlier attempts.
+	startedOrder []string
+	startedIDs   map[string]bool
+}
+
 // Artifact starts an artifact. Its id is derived from the task, the turn, the name, and how
 // often the attempt has used the name. Every attempt of the turn therefore writes the same
 // artifact, and a second artifact with the same name has another id.
@@ -61,7 +79,7 @@ func (t *Turn) Artifact(name string) *ArtifactWriter {
 func (t *Turn) OpenArtifact(name string) *ArtifactWriter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w := t.open[name]; w != nil {
+	if w := t.artifacts.open[name]; w != nil {
 		return w
 	}
 	return t.startArtifact(name)
@@ -69,26 +87,26 @@ func (t *Turn) OpenArtifact(name string) *ArtifactWriter {
 
 // startArtifact starts an artifact that OpenArtifact can find. The caller holds t.mu.
 func (t *Turn) startArtifact(name string) *ArtifactWriter {
-	w := t.newWriter(a2a.Artifact{ID: t.artifactID(name), Name: name}, false)
-	t.setOpen(w)
-	if in, err := t.innerScope(); err == nil { // on an error, writes to w are rejected too
+	w := t.artifacts.newWriter(t, a2a.Artifact{ID: t.artifacts.nextID(name), Name: name}, false)
+	t.artifacts.setOpen(w)
+	if in, err := t.steps.innermost(); err == nil { // on an error, writes to w are rejected too
 		in.addWrite(w, w.pos, w.pos, wroteStart)
 	}
 	return w
 }
 
-// setOpen makes OpenArtifact return w. The caller holds t.mu.
-func (t *Turn) setOpen(w *ArtifactWriter) {
-	if t.open == nil {
-		t.open = make(map[string]*ArtifactWriter)
+// setOpen makes Turn.OpenArtifact return w.
+func (a *turnArtifacts) setOpen(w *ArtifactWriter) {
+	if a.open == nil {
+		a.open = make(map[string]*ArtifactWriter)
 	}
-	t.open[w.head.Name] = w
+	a.open[w.head.Name] = w
 }
 
-// newWriter starts an artifact. The caller holds t.mu.
-func (t *Turn) newWriter(head a2a.Artifact, explicit bool) *ArtifactWriter {
+// newWriter starts an artifact of t.
+func (a *turnArtifacts) newWriter(t *Turn, head a2a.Artifact, explicit bool) *ArtifactWriter {
 	w := &ArtifactWriter{t: t, head: head, explicit: explicit}
-	t.writers = append(t.writers, w)
+	a.writers = append(a.writers, w)
 	return w
 }
 
@@ -103,16 +121,19 @@ func (t *Turn) AddArtifact(a a2a.Artifact) error {
 		return err
 	}
 	t.mu.Lock()
-	in, err := t.writeScopeLocked()
+	in, err := t.steps.innermost()
+	if t.ended {
+		err = ErrEnded
+	}
 	if err != nil {
 		t.mu.Unlock()
 		return err
 	}
-	id := t.artifactID(a.Name)
+	id := t.artifacts.nextID(a.Name)
 	if a.ID != "" {
 		id = a.ID
 	}
-	w := t.newWriter(a2a.Artifact{ID: id, Name: a.Name, Description: a.Description, Metadata: a.Metadata, Extensions: a.Extensions}, a.ID != "")
+	w := t.artifacts.newWriter(t, a2a.Artifact{ID: id, Name: a.Name, Description: a.Description, Metadata: a.Metadata, Extensions: a.Extensions}, a.ID != "")
 	in.addWrite(w, w.pos, w.pos, wroteStart|wroteEnd)
 	t.mu.Unlock()
 	w.mu.Lock()
@@ -132,7 +153,7 @@ func (w *ArtifactWriter) Describe(description string, metadata map[string]any) {
 	w.head.Description, w.head.Metadata = description, store.CopyMap(metadata)
 	w.t.mu.Lock()
 	defer w.t.mu.Unlock()
-	if in, err := w.t.innerScope(); err == nil {
+	if in, err := w.t.steps.innermost(); err == nil {
 		in.addWrite(w, w.pos, w.pos, wroteDescription)
 	}
 }
@@ -178,11 +199,11 @@ func (w *ArtifactWriter) WriteParts(parts ...a2a.Part) error {
 
 // checkedParts returns parts in their stored form and counts them against the limit of the turn.
 func (t *Turn) checkedParts(name string, parts []a2a.Part) ([]a2a.Part, error) {
-	parts, err := t.storeFiles(parts)
+	parts, err := t.files.store(parts)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.r.checkAndCountParts(name, parts); err != nil {
+	if err := t.r.out.checkAndCountParts(name, parts); err != nil {
 		return nil, err
 	}
 	for i, p := range parts {
@@ -223,7 +244,7 @@ func (w *ArtifactWriter) close(in *stepScope) error {
 	case w.earlier != nil:
 		return w.writeChunk(in, nil, true)
 	default:
-		w.t.r.markLast(w.head.ID)
+		w.t.r.out.markLast(w.head.ID)
 	}
 	w.noteWrite(in, w.pos, true)
 	return nil
@@ -235,19 +256,19 @@ func (w *ArtifactWriter) writeChunk(in *stepScope, parts []a2a.Part, last bool) 
 		if err := w.t.r.e.checkHead(&w.head); err != nil {
 			return err
 		}
-		w.earlier = w.t.reuseEarlier(w)
+		w.earlier = w.reuseEarlier()
 	}
 	event := w.event(parts, w.started, last)
 	if w.earlier != nil {
 		event = w.earlier.eventFor(w, parts, last)
 	}
 	if event != nil {
-		if err := w.t.r.enqueue(*event); err != nil {
+		if err := w.t.r.out.enqueue(*event); err != nil {
 			return err
 		}
 		w.earlier = nil
 		if !event.Append {
-			w.generation = w.t.countReplacement(w)
+			w.generation = w.countReplacement()
 		}
 	}
 	from := w.pos
@@ -275,8 +296,8 @@ func (w *ArtifactWriter) noteWrite(in *stepScope, from store.Position, last bool
 	var flags writeFlags
 	if last {
 		flags = wroteEnd
-		if w.t.open[w.head.Name] == w {
-			delete(w.t.open, w.head.Name)
+		if w.t.artifacts.open[w.head.Name] == w {
+			delete(w.t.artifacts.open, w.head.Name)
 		}
 	}
 	in.addWrite(w, from, w.pos, flags)
@@ -294,10 +315,10 @@ func (w *ArtifactWriter) event(parts []a2a.Part, add, last bool) *store.Event {
 
 // markLast marks the newest chunk of an artifact as its last one, if it is pending outside the commit
 // in progress.
-func (r *run) markLast(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fresh := r.pending[min(r.committing, len(r.pending)):]
+func (o *output) markLast(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fresh := o.pending[min(o.committing, len(o.pending)):]
 	for i, e := range slices.Backward(fresh) {
 		if e.Artifact != nil && e.Artifact.ID == id {
 			fresh[i].LastChunk = true
@@ -307,8 +328,8 @@ func (r *run) markLast(id string) {
 }
 
 // checkAndCountParts checks parts and counts their bytes against the limit of the turn.
-func (r *run) checkAndCountParts(name string, parts []a2a.Part) error {
-	if n := r.e.cfg.Limits.Parts; len(parts) > n {
+func (o *output) checkAndCountParts(name string, parts []a2a.Part) error {
+	if n := o.hub.cfg.Limits.Parts; len(parts) > n {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: chunk has %d parts, want at most %d", a2a.Quote(name), len(parts), n)
 	}
 	for _, p := range parts {
@@ -316,18 +337,18 @@ func (r *run) checkAndCountParts(name string, parts []a2a.Part) error {
 			return a2a.Errorf(a2a.CodeInvalid, "artifact %s: %s", a2a.Quote(name), err)
 		}
 	}
-	return r.countArtifactBytes(name, parts)
+	return o.countArtifactBytes(name, parts)
 }
 
 // countArtifactBytes counts the bytes of parts against the limit of the turn.
-func (r *run) countArtifactBytes(name string, parts []a2a.Part) error {
+func (o *output) countArtifactBytes(name string, parts []a2a.Part) error {
 	size := chunkOverhead + store.PartsSize(parts)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if limit := r.e.cfg.Limits.ArtifactBytes; r.artifactBytes+size > limit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if limit := o.hub.cfg.Limits.ArtifactBytes; o.artifactBytes+size > limit {
 		return a2a.Errorf(a2a.CodeTooLarge, "artifact %s: the artifacts of the turn exceed the limit of %d bytes", a2a.Quote(name), limit)
 	}
-	r.artifactBytes += size
+	o.artifactBytes += size
 	return nil
 }
 
@@ -350,15 +371,17 @@ func checkEncodable(p a2a.Part) error {
 	return err
 }
 
-// artifactID returns the id of the next artifact with a name. The same call in another attempt
-// of the turn returns the same id. The caller holds t.mu.
-func (t *Turn) artifactID(name string) string {
-	uses := "artifact\x00" + name
-	t.nameUses[uses]++
-	text := append(make([]byte, 0, 128), t.task.Key.ID...)
-	text = strconv.AppendInt(append(text, 0), int64(t.entry.Turn), 10)
+// nextID returns the id of the next artifact with a name. The same call in another attempt
+// of the turn returns the same id.
+func (a *turnArtifacts) nextID(name string) string {
+	if a.uses == nil {
+		a.uses = make(map[string]int)
+	}
+	a.uses[name]++
+	text := append(make([]byte, 0, 128), a.taskID...)
+	text = strconv.AppendInt(append(text, 0), int64(a.turn), 10)
 	text = append(append(text, 0), name...)
-	text = strconv.AppendInt(append(text, 0), int64(t.nameUses[uses]), 10)
+	text = strconv.AppendInt(append(text, 0), int64(a.uses[name]), 10)
 	return hashID(sha256.Sum256(text))
 }
 

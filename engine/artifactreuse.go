@@ -9,24 +9,24 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// reuseEarlier records that this attempt starts the artifact of w. It returns the artifact with
+// reuseEarlier records that this attempt starts the artifact. It returns the artifact with
 // the same id that earlier attempts stored, or nil if there is none or this attempt has started
 // it before. The caller holds w.mu.
-func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
-	if t.earlier == nil {
+func (w *ArtifactWriter) reuseEarlier() *earlierArtifact {
+	if w.t.earlier == nil {
 		return nil
 	}
-	id := w.head.ID
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.startedIDs[id] {
-		if t.startedIDs == nil {
-			t.startedIDs = make(map[string]bool)
+	id, started := w.head.ID, &w.t.artifacts
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	if !started.startedIDs[id] {
+		if started.startedIDs == nil {
+			started.startedIDs = make(map[string]bool)
 		}
-		t.startedIDs[id] = true
-		t.startedOrder = append(t.startedOrder, id)
+		started.startedIDs[id] = true
+		started.startedOrder = append(started.startedOrder, id)
 	}
-	earlier := t.earlier.artifacts[id]
+	earlier := w.t.earlier.artifacts[id]
 	if earlier == nil || earlier.rewritten {
 		return nil
 	}
@@ -38,24 +38,24 @@ func (t *Turn) reuseEarlier(w *ArtifactWriter) *earlierArtifact {
 	return earlier
 }
 
-// countReplacement counts an event that replaces the artifact of w and returns the new
+// countReplacement counts an event that replaces the artifact and returns the new
 // generation. In the first attempt, an artifact with an id derived from its name is replaced
 // only once, when it starts.
-func (t *Turn) countReplacement(w *ArtifactWriter) int {
+func (w *ArtifactWriter) countReplacement() int {
+	id, t := w.head.ID, w.t
 	if !w.explicit && t.earlier == nil {
 		return 1
 	}
-	id := w.head.ID
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.generations == nil {
-		t.generations = make(map[string]int)
+	if t.artifacts.generations == nil {
+		t.artifacts.generations = make(map[string]int)
 	}
-	n, counted := t.generations[id]
+	n, counted := t.artifacts.generations[id]
 	if !counted && t.earlier != nil && t.earlier.artifacts[id] != nil {
 		n = t.earlier.artifacts[id].generation
 	}
-	t.generations[id] = n + 1
+	t.artifacts.generations[id] = n + 1
 	return n + 1
 }
 

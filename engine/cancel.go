@@ -64,7 +64,7 @@ func (e *Engine) cancel(ctx context.Context, l *live, base *store.Task, opts Sen
 	r := l.run
 	l.mu.Unlock()
 	if r != nil {
-		_ = r.abort(ErrCanceled)
+		_ = r.out.abort(ErrCanceled)
 	}
 	return t, nil
 }

@@ -97,7 +97,7 @@ func (h *hub) catchUp(ctx context.Context, l *live) {
 	if at.state == a2a.StateCanceled {
 		cause = ErrCanceled
 	}
-	_ = r.abort(cause)
+	_ = r.out.abort(cause)
 }
 
 // advance adds the missing events from the store to the known task. It reads the whole task if

@@ -7,13 +7,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// completeArtifacts leaves the task with the artifacts of this attempt, which is the last one
-// of the turn. It closes artifacts that the handler left open and reverts artifacts that only
-// earlier attempts wrote. It ignores errors, because the commit that ends the turn then fails
-// for the same reason.
-func (t *Turn) completeArtifacts() {
+// completeArtifacts leaves the task with the artifacts of t, the last attempt of its turn. It closes
+// artifacts that the handler left open and reverts artifacts that only earlier attempts wrote. It
+// ignores errors, because the commit that ends the turn then fails for the same reason.
+func (r *run) completeArtifacts(t *Turn) {
 	t.mu.Lock()
-	writers := slices.Clone(t.writers)
+	writers := slices.Clone(t.artifacts.writers)
 	t.mu.Unlock()
 	for _, w := range writers {
 		w.mu.Lock()
@@ -25,10 +24,13 @@ func (t *Turn) completeArtifacts() {
 	}
 	for _, id := range t.earlier.ids {
 		if event := t.earlier.artifacts[id].revert(id); event != nil {
-			_ = t.r.enqueue(*event)
+			_ = r.out.enqueue(*event)
 		}
 	}
-	t.reorder()
+	started := t.artifacts.startedOrder
+	if want := t.earlier.wantedOrder(started); !slices.Equal(t.earlier.storedOrder(t.task.Artifacts, started), want) {
+		r.reorderArtifacts(want)
+	}
 }
 
 // revert returns the event that restores an artifact to its state at the start of the turn. It
@@ -57,16 +59,13 @@ func replaceEvent(a *a2a.Artifact) *store.Event {
 	return &store.Event{State: a2a.StateWorking, Artifact: &whole, LastChunk: true}
 }
 
-// reorder puts the artifacts in the order in which this attempt started them. The stored order
-// differs only if earlier attempts started them in another order.
-func (t *Turn) reorder() {
-	if slices.Equal(t.storedOrder(), t.wantedOrder()) {
+// reorderArtifacts puts the artifacts in the order in which the last attempt started them. The stored
+// order differs only if earlier attempts started them in another order.
+func (r *run) reorderArtifacts(want []string) {
+	if err := r.out.commitWithRetry(r.e.commitCtx, new(runChange)); err != nil {
 		return
 	}
-	if err := t.r.commitWithRetry(t.r.e.commitCtx, new(runChange)); err != nil {
-		return
-	}
-	task, _ := t.r.l.snapshot()
+	task, _ := r.l.snapshot()
 	if task == nil { // the run has ended
 		return
 	}
@@ -74,25 +73,25 @@ func (t *Turn) reorder() {
 	for i := range task.Artifacts {
 		stored[task.Artifacts[i].ID] = &task.Artifacts[i]
 	}
-	want := slices.DeleteFunc(t.wantedOrder(), func(id string) bool { return stored[id] == nil })
+	want = slices.DeleteFunc(want, func(id string) bool { return stored[id] == nil })
 	for len(want) > 0 && len(task.Artifacts) > 0 && want[0] == task.Artifacts[0].ID {
 		want = want[1:]
 		task = &store.Task{Artifacts: task.Artifacts[1:]}
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*withdrawEvent(stored[id]))
+		_ = r.out.enqueue(*withdrawEvent(stored[id]))
 	}
 	for _, id := range want {
-		_ = t.r.enqueue(*replaceEvent(stored[id]))
+		_ = r.out.enqueue(*replaceEvent(stored[id]))
 	}
 }
 
 // storedOrder returns the ids of the artifacts in the order of the log, including pending
-// events.
-func (t *Turn) storedOrder() (ids []string) {
+// events. atStart are the artifacts at the start of this attempt, which has started others.
+func (e *earlierAttempts) storedOrder(atStart []a2a.Artifact, started []string) (ids []string) {
 	known := make(map[string]bool)
 	add := func(id string) {
-		if earlier := t.earlier.artifacts[id]; earlier != nil && !earlier.rewritten && earlier.atStart == nil {
+		if earlier := e.artifacts[id]; earlier != nil && !earlier.rewritten && earlier.atStart == nil {
 			return // withdrawn
 		}
 		if !known[id] {
@@ -100,10 +99,10 @@ func (t *Turn) storedOrder() (ids []string) {
 			ids = append(ids, id)
 		}
 	}
-	for _, a := range t.task.Artifacts {
+	for _, a := range atStart {
 		add(a.ID)
 	}
-	for _, id := range slices.Concat(t.startedOrder, t.earlier.ids) {
+	for _, id := range slices.Concat(started, e.ids) {
 		add(id)
 	}
 	return ids
@@ -111,13 +110,13 @@ func (t *Turn) storedOrder() (ids []string) {
 
 // wantedOrder returns the ids of the artifacts at the start of the turn, followed by those that
 // this attempt has started.
-func (t *Turn) wantedOrder() (ids []string) {
+func (e *earlierAttempts) wantedOrder(started []string) (ids []string) {
 	known := make(map[string]bool)
-	for _, a := range t.earlier.startArtifacts {
+	for _, a := range e.startArtifacts {
 		ids = append(ids, a.ID)
 		known[a.ID] = true
 	}
-	for _, id := range t.startedOrder {
+	for _, id := range started {
 		if !known[id] {
 			ids = append(ids, id)
 		}

@@ -53,6 +53,7 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 		return 0, err
 	}
 	key := store.ContextKey{Owner: p.ID, ID: params.ContextID}
+	w := &contextWrite{e: e, key: key}
 	for range maxConflicts {
 		c, err := e.context(ctx, key, 0)
 		if a2a.CodeOf(err) == a2a.CodeContextNotFound && a2a.CheckID("contextId", key.ID) == nil {
@@ -71,12 +72,12 @@ func (e *Engine) ClearContext(ctx context.Context, p a2a.Principal, params a2a.C
 		case !errors.Is(err, store.ErrBusy):
 			return c.TaskCount, err
 		case !force:
-			return 0, e.busyError(ctx, key, "cannot be cleared", active)
+			return 0, w.busyError(ctx, "cannot be cleared", active)
 		}
-		if err := e.pauseContext(ctx, c); err != nil {
+		if err := w.pause(ctx, c); err != nil {
 			return 0, err
 		}
-		if err := e.cancelAll(ctx, p, key); err != nil {
+		if err := w.cancelAll(ctx, p); err != nil {
 			return 0, err
 		}
 	}
@@ -96,34 +97,34 @@ func forceParam(force bool, metadata map[string]any) (bool, error) {
 	return force, nil
 }
 
-// pauseContext pauses a context so that it accepts no new tasks. It ignores a conflict with
+// pause pauses the context so that it accepts no new tasks. It ignores a conflict with
 // another change; the caller's next attempt detects it.
-func (e *Engine) pauseContext(ctx context.Context, c store.Context) error {
+func (w *contextWrite) pause(ctx context.Context, c store.Context) error {
 	if c.Status != a2a.ContextActive {
 		return nil
 	}
 	version := c.Version
 	c.Status = a2a.ContextPaused
-	if now := store.Time(e.cfg.clock()); now.After(c.UpdatedAt) {
+	if now := store.Time(w.e.cfg.clock()); now.After(c.UpdatedAt) {
 		c.UpdatedAt = now
 	}
-	_, err := e.cfg.Store.SaveContext(ctx, store.ContextChange{Context: c, Version: version})
+	_, err := w.e.cfg.Store.SaveContext(ctx, store.ContextChange{Context: c, Version: version})
 	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// cancelAll cancels the unfinished tasks of a context.
-func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.ContextKey) error {
+// cancelAll cancels the unfinished tasks of the context.
+func (w *contextWrite) cancelAll(ctx context.Context, p a2a.Principal) error {
 	for range maxCancelBatches {
-		ids, _, err := e.tasksIn(ctx, key, unfinished, deleteBatch)
+		ids, _, err := w.tasksIn(ctx, unfinished, deleteBatch)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		canceled := 0
 		for _, id := range ids {
-			_, err := e.Cancel(ctx, p, id, SendOptions{})
+			_, err := w.e.Cancel(ctx, p, id, SendOptions{})
 			switch code := a2a.CodeOf(err); {
 			case err == nil:
 				canceled++
@@ -138,11 +139,11 @@ func (e *Engine) cancelAll(ctx context.Context, p a2a.Principal, key store.Conte
 	return nil
 }
 
-// tasksIn returns the ids of a context's newest tasks in the given states, up to limit, and
+// tasksIn returns the ids of the context's newest tasks in the given states, up to limit, and
 // the page that lists them.
-func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
-	page, err = e.cfg.Store.Tasks(ctx, store.Query{
-		Owner: key.Owner, ContextID: key.ID, States: states, Limit: limit, Total: true, TotalLimit: e.cfg.Limits.ListTotal,
+func (w *contextWrite) tasksIn(ctx context.Context, states []a2a.TaskState, limit int) (ids []string, page store.Page, err error) {
+	page, err = w.e.cfg.Store.Tasks(ctx, store.Query{
+		Owner: w.key.Owner, ContextID: w.key.ID, States: states, Limit: limit, Total: true, TotalLimit: w.e.cfg.Limits.ListTotal,
 		Options: store.TaskOptions{Outline: true},
 	})
 	for _, t := range page.Tasks {
@@ -152,8 +153,8 @@ func (e *Engine) tasksIn(ctx context.Context, key store.ContextKey, states []a2a
 }
 
 // busyError returns the error for an operation that unfinished tasks of the context prevent.
-func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect string, states []a2a.TaskState) error {
-	ids, page, err := e.tasksIn(ctx, key, states, namedTasks)
+func (w *contextWrite) busyError(ctx context.Context, effect string, states []a2a.TaskState) error {
+	ids, page, err := w.tasksIn(ctx, states, namedTasks)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (e *Engine) busyError(ctx context.Context, key store.ContextKey, effect str
 	case page.Total == 1:
 		tasks = "1 unfinished task"
 	}
-	out := contextForbids(key.ID, "has %s and %s; cancel them first or set force", tasks, effect)
+	out := contextForbids(w.key.ID, "has %s and %s; cancel them first or set force", tasks, effect)
 	out.Data = map[string]any{"tasks": ids}
 	return out
 }

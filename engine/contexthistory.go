@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/a2a"
-	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -152,15 +151,15 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	}
 	e := t.r.e
 	empty := contextMessages{e: e, limit: min(cmp.Or(limit, defaultHistory), maxHistory), bytes: int(min(int64(e.cfg.Limits.PageBytes), e.cfg.Memory.Share()/2))}
-	hold := t.newHold()
+	hold := t.memory.newHold()
 	if err := growHold(ctx, &hold, int64(empty.bytes)); err != nil {
 		return nil, err
 	}
 	var h contextMessages
 	var messages []a2a.Message
-	err := t.r.waitOutRead(ctx, "history", func() (err error) {
+	err := t.r.stores.waitOutRead(ctx, "history", func() (err error) {
 		h = empty
-		messages, err = t.history(ctx, &h)
+		messages, err = h.readBefore(ctx, t.task, t.TaskHistory())
 		return err
 	})
 	hold.Shrink(hold.Bytes() - int64(h.used))
@@ -170,17 +169,18 @@ func (t *Turn) History(ctx context.Context, limit int) ([]a2a.Message, error) {
 	return messages, err
 }
 
-func (t *Turn) history(ctx context.Context, h *contextMessages) ([]a2a.Message, error) {
-	var own []store.HistoryEntry
-	for _, m := range t.TaskHistory() {
-		own = append(own, store.HistoryEntry{Message: m})
+// readBefore is read for messages of a task and of the tasks that were created before it.
+func (h *contextMessages) readBefore(ctx context.Context, t *store.Task, own []a2a.Message) ([]a2a.Message, error) {
+	var entries []store.HistoryEntry
+	for _, m := range own {
+		entries = append(entries, store.HistoryEntry{Message: m})
 	}
-	if !h.add(own) {
+	if !h.add(entries) {
 		return h.messages(), nil
 	}
 	return h.read(ctx, store.Query{
-		Owner: t.Owner(), ContextID: t.ContextID(),
-		Cursor: &store.Cursor{Time: t.task.CreatedAt, ID: t.TaskID()},
+		Owner: t.Key.Owner, ContextID: t.ContextID,
+		Cursor: &store.Cursor{Time: t.CreatedAt, ID: t.Key.ID},
 	})
 }
 
@@ -190,7 +190,7 @@ func (t *Turn) Context(ctx context.Context) (store.Context, error) {
 		return store.Context{}, err
 	}
 	var c store.Context
-	err := t.r.waitOutRead(ctx, "context", func() (err error) {
+	err := t.r.stores.waitOutRead(ctx, "context", func() (err error) {
 		c, err = t.r.e.context(ctx, store.ContextKey{Owner: t.Owner(), ID: t.ContextID()}, shownTaskIDs)
 		return err
 	})
@@ -216,19 +216,32 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	ids := t.referenceIDs()
-	hold, err := t.holdForTasks(ctx, ids)
+	ids := referenceIDs(t.TaskID(), slices.Concat(t.TaskHistory(), t.messages))
+	ids = ids[max(0, len(ids)-t.r.e.cfg.Limits.References):]
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var bytes int64
+	err := t.r.stores.waitOutRead(ctx, "references", func() (err error) {
+		bytes, err = t.r.e.contentBytes(ctx, t.Owner(), ids)
+		return err
+	})
 	if err != nil {
+		return nil, err
+	}
+	limit := t.r.e.cfg.Limits.ArtifactBytes
+	hold := t.memory.newHold()
+	if err := growHold(ctx, &hold, min(bytes, int64(limit))); err != nil {
 		return nil, err
 	}
 	if err := t.memory.keepLargest("References", &hold); err != nil {
 		return nil, err
 	}
 	var refs []Reference
-	size, limit := 0, t.r.e.cfg.Limits.ArtifactBytes
+	size := 0
 	for _, id := range ids {
 		var task *store.Task
-		err := t.r.waitOutRead(ctx, "references", func() (err error) {
+		err := t.r.stores.waitOutRead(ctx, "references", func() (err error) {
 			task, err = t.r.e.Task(ctx, a2a.Principal{ID: t.Owner()}, id, nil)
 			return err
 		})
@@ -250,40 +263,27 @@ func (t *Turn) References(ctx context.Context) ([]Reference, error) {
 	return refs, nil
 }
 
-// holdForTasks holds memory for tasks that are about to be read.
-func (t *Turn) holdForTasks(ctx context.Context, ids []string) (memory.Hold, error) {
-	hold := t.newHold()
-	if len(ids) == 0 {
-		return hold, nil
-	}
+// contentBytes returns the size of tasks' content.
+func (s *settings) contentBytes(ctx context.Context, owner string, ids []string) (bytes int64, err error) {
 	keys := make([]store.Key, 0, len(ids))
 	for _, id := range ids {
-		keys = append(keys, store.Key{Owner: t.Owner(), ID: id})
+		keys = append(keys, store.Key{Owner: owner, ID: id})
 	}
-	var versions map[store.Key]store.TaskVersion
-	err := t.r.waitOutRead(ctx, "references", func() (err error) {
-		versions, err = t.r.e.cfg.Store.Versions(ctx, keys)
-		return err
-	})
-	if err != nil {
-		return hold, err
-	}
-	var bytes int64
+	versions, err := s.cfg.Store.Versions(ctx, keys)
 	for _, v := range versions {
 		bytes += v.Bytes
 	}
-	return hold, growHold(ctx, &hold, min(bytes, int64(t.r.e.cfg.Limits.ArtifactBytes)))
+	return bytes, err
 }
 
-// referenceIDs returns the ids of the referenced tasks.
-func (t *Turn) referenceIDs() []string {
-	var ids []string
-	for _, m := range slices.Concat(t.TaskHistory(), t.messages) {
+// referenceIDs returns the ids of other tasks to which a client's messages of a task refer.
+func referenceIDs(taskID string, messages []a2a.Message) (ids []string) {
+	for _, m := range messages {
 		for _, id := range m.ReferenceTaskIDs {
-			if m.Role != a2a.RoleAgent && id != t.TaskID() && !slices.Contains(ids, id) {
+			if m.Role != a2a.RoleAgent && id != taskID && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
 	}
-	return ids[max(0, len(ids)-t.r.e.cfg.Limits.References):]
+	return ids
 }

@@ -56,11 +56,11 @@ func (e *Engine) CreateContext(ctx context.Context, p a2a.Principal, params a2a.
 	return w.create(ctx, c)
 }
 
-// contextWrite is one call that creates or changes a context.
+// contextWrite is one call that creates, changes or clears a context.
 type contextWrite struct {
 	e        *Engine
 	key      store.ContextKey
-	identity *idempotency
+	identity *idempotency // nil if the call clears the context
 }
 
 func (w *contextWrite) create(ctx context.Context, c store.Context) (store.Context, error) {
@@ -194,7 +194,7 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 		return saved, err
 	}
 	if !params.Force {
-		return saved, w.e.busyError(ctx, w.key, "cannot change to "+string(next.Status), unfinished)
+		return saved, w.busyError(ctx, "cannot change to "+string(next.Status), unfinished)
 	}
 	// Save the other fields first, so that no task is canceled for a change that is rejected.
 	change.RequireFinished, change.Context.Status = false, base.Status
@@ -204,7 +204,7 @@ func (w *contextWrite) update(ctx context.Context, p a2a.Principal, base store.C
 	if _, err := w.e.cfg.Store.SaveContext(ctx, change); err != nil {
 		return store.Context{}, parentError(&change.Context, err)
 	}
-	if err := w.e.cancelAll(ctx, p, w.key); err != nil {
+	if err := w.cancelAll(ctx, p); err != nil {
 		return store.Context{}, err
 	}
 	return store.Context{}, store.ErrConflict

@@ -73,14 +73,14 @@ func TestOwnerAtItsLimitGetsNoReservedSlot(t *testing.T) {
 func TestOnceKeyIdentifiesTheCall(t *testing.T) {
 	t.Parallel()
 	created := time.Unix(1, 0)
-	newTurn := func(id string, at time.Time, number, calls int) *Turn {
-		return &Turn{
+	newTurn := func(id string, at time.Time, number, calls int) *turnRecords {
+		return &turnRecords{t: &Turn{
 			task:  &store.Task{Key: store.Key{Owner: "alice", ID: id}, CreatedAt: at},
-			entry: store.QueueEntry{Turn: number}, calls: map[string]int{"": calls},
-		}
+			entry: store.QueueEntry{Turn: number}, calls: callNumbers{next: map[string]int{"": calls}},
+		}}
 	}
 	first := newTurn("a", created, 1, 0)
-	inStep := context.WithValue(t.Context(), stepScopeKey{}, &stepScope{t: first, name: "s"})
+	inStep := context.WithValue(t.Context(), stepScopeKey{}, &stepScope{t: first.t, name: "s"})
 	keys := map[string]string{first.onceKey(t.Context()): "the first call"}
 	if got := newTurn("a", created, 1, 0).onceKey(t.Context()); keys[got] == "" {
 		t.Errorf("onceKey() in another attempt = %q, want the key of the first call", got)
@@ -238,10 +238,10 @@ func TestQueueCountKeepsTasksThatWereQueuedDuringTheCount(t *testing.T) {
 
 func TestOuterStepsRecordNestedSteps(t *testing.T) {
 	t.Parallel()
-	turn := &Turn{nameUses: make(map[string]int)}
+	turn := new(Turn)
 	outer, ctx := turn.enterStep(t.Context(), "outer")
-	inner, ctx := turn.enterStep(ctx, "inner")
-	turn.stepName(ctx, "s")
+	inner, _ := turn.enterStep(ctx, "inner")
+	turn.steps.count(inner, "s")
 	for _, scope := range []*stepScope{outer, inner} {
 		if len(scope.steps) != 1 || scope.steps[0] != "s" {
 			t.Errorf("steps within %s = %q, want s", scope.name, scope.steps)
@@ -315,14 +315,14 @@ func TestPausedRunStartsNothingAfterItsLeaseIsLost(t *testing.T) {
 				e, err := New(Config{
 					Store: s, Contracts: Contracts{Stores: []contract.Store{transcripts.Of(historysql.Of(other))}}, NewID: func() string { ids++; return fmt.Sprint("id", ids) }, Turns: Turns{Poll: time.Hour, Lease: 4 * time.Hour},
 					Handler: func(ctx context.Context, turn *Turn) error {
-						queue := turn.r.queue
+						queue := turn.r.out.entry()
 						queue.Phase, queue.Lease.Worker = store.PhaseQueued, ""
 						queue.Lease.Fence++
 						results, err := s.Commit(ctx, store.Change{Key: turn.task.Key, Version: turn.task.Seq, Queue: &queue})
 						if err != nil || results[0].Err != nil {
 							t.Errorf("Commit() = %+v, %v", results, err)
 						}
-						turn.r.leaseUntil.Store(0) // as after a pause that was longer than the lease
+						turn.r.lease.until.Store(0) // as after a pause that was longer than the lease
 						err = do(ctx, turn)
 						result <- err
 						return err

@@ -270,7 +270,7 @@ func (d *dispatcher) renew(ctx context.Context) error {
 	}
 	held := make([]store.HeldLease, 0, len(byKey))
 	for _, r := range byKey {
-		held = append(held, r.lease)
+		held = append(held, r.lease.HeldLease)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Turns.Lease/3, a2a.Errorf(a2a.CodeUnavailable, "lease renewal took too long"))
 	defer cancel()
@@ -289,12 +289,12 @@ func (d *dispatcher) renew(ctx context.Context) error {
 	d.leases.renewed.Store(int64(started))
 	for _, key := range lost {
 		if r := byKey[key]; r != nil {
-			_ = r.abort(ErrLeaseLost)
+			_ = r.out.abort(ErrLeaseLost)
 			delete(byKey, key)
 		}
 	}
 	for _, r := range byKey {
-		r.extendLease(started + d.cfg.Turns.Lease)
+		r.lease.extend(started + d.cfg.Turns.Lease)
 	}
 	return nil
 }

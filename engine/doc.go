@@ -24,7 +24,8 @@
 // their own state: the dispatcher claims tasks and starts runs, the hub reads and writes the
 // tasks that this process uses, the watcher detects changes by other processes, and
 // the queue counts waiting tasks. The deletions and the janitor remove data. A run executes
-// one claimed task.
+// one claimed task: it calls the handler, its output commits what the handler reports, and its
+// store calls wait while a store is away.
 //
 // # Guarantees
 //

@@ -13,10 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// Engine runs tasks. Create it with [New], then call Start and Stop once.
-//
-// It has many methods, because they are the operations that callers use. Its fields are the parts
-// that implement them, each with its own state.
+// Engine runs tasks. Create it with [New], then call Start and Stop once. Its methods are the
+// operations of callers. Its fields are the parts that implement them, each with its own state.
 type Engine struct {
 	*settings
 	hub        *hub

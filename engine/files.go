@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/fileref"
@@ -139,31 +140,40 @@ func (s *settings) stored(ctx context.Context, key store.Key) (bool, error) {
 	return len(versions) > 0, err
 }
 
-// storeFiles returns the parts of a handler in the form in which they are stored: large files are
+// turnFiles stores and loads the files of a turn.
+type turnFiles struct {
+	*settings
+	key    store.Key // of the task
+	memory *handlerMemory
+	stores *storeCalls
+	loaded atomic.Int64 // size of the files that load has loaded
+}
+
+// store returns the parts of a handler in the form in which they are stored: large files are
 // references.
-func (t *Turn) storeFiles(parts []a2a.Part) (stored []a2a.Part, err error) {
-	files, key := t.r.e.files, t.r.l.key
-	err = t.r.waitOut(t.r.ctx, "files.store", nil, func() (err error) {
-		if err = files.Check(t.r.ctx, key.Owner, parts); err == nil {
-			stored, err = files.StoreParts(t.r.ctx, key, parts)
+func (f *turnFiles) store(parts []a2a.Part) (stored []a2a.Part, err error) {
+	ctx := f.stores.ctx
+	err = f.stores.waitOut(ctx, "files.store", nil, func() (err error) {
+		if err = f.files.Check(ctx, f.key.Owner, parts); err == nil {
+			stored, err = f.files.StoreParts(ctx, f.key, parts)
 		}
 		return err
 	})
-	return stored, t.r.hide(err)
+	return stored, f.stores.hide(err)
 }
 
-// loadFiles replaces references in messages by the content of the files, as far as the task may
+// load replaces references in messages by the content of the files, as far as the task may
 // have that much content, and the memory of one owner suffices. Damaged files remain references.
 // The memory is held until the handler returns.
-func (t *Turn) loadFiles(ctx context.Context, messages []a2a.Message) error {
+func (f *turnFiles) load(ctx context.Context, messages []a2a.Message) error {
 	for i := range messages {
 		m := &messages[i]
-		if t.r.e.files == nil || !fileref.Contains(m.Parts) {
+		if f.files == nil || !fileref.Contains(m.Parts) {
 			continue
 		}
 		m.Parts = slices.Clone(m.Parts)
 		for j, p := range m.Parts {
-			loaded, err := t.loadFile(ctx, p)
+			loaded, err := f.loadPart(ctx, p)
 			if err != nil {
 				return err
 			}
@@ -173,28 +183,62 @@ func (t *Turn) loadFiles(ctx context.Context, messages []a2a.Message) error {
 	return nil
 }
 
-func (t *Turn) loadFile(ctx context.Context, p a2a.Part) (a2a.Part, error) {
+func (f *turnFiles) loadPart(ctx context.Context, p a2a.Part) (a2a.Part, error) {
 	part, ok := p.(a2a.FilePart)
 	if !ok {
 		return p, nil
 	}
 	ref, ok := fileref.Of(part.File)
-	if !ok || t.loadedBytes.Load()+ref.Size > t.r.e.taskLimit() {
+	if !ok || f.loaded.Load()+ref.Size > f.taskLimit() {
 		return p, nil
 	}
-	data, err := t.ReadFile(ctx, part.File)
+	data, err := f.read(ctx, ref)
 	switch code := a2a.CodeOf(err); {
 	case err == nil:
 	case code == a2a.CodeExhausted, code.Retryable(), ctx.Err() != nil:
 		return nil, err
 	default:
-		t.r.log().Warn("file of a message cannot be loaded", "blob", ref.Blob, "error", err)
+		f.stores.log().Warn("file of a message cannot be loaded", "blob", ref.Blob, "error", err)
 		return p, nil
 	}
-	t.loadedBytes.Add(ref.Size)
+	f.loaded.Add(ref.Size)
 	file := part.File.(a2a.FileWithURI)
 	part.File = a2a.FileWithBytes{Name: file.Name, MimeType: file.MimeType, Bytes: data, Embeddings: file.Embeddings}
 	return part, nil
+}
+
+// read returns the content of a file. The memory is held until the handler returns.
+func (f *turnFiles) read(ctx context.Context, ref fileref.Ref) ([]byte, error) {
+	release, err := f.memory.reserve(ctx, ref.Size)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	err = f.stores.waitOut(ctx, "files.read", nil, func() (err error) {
+		data, err = f.files.Read(ctx, f.key.Owner, ref)
+		return err
+	})
+	if err != nil {
+		release()
+		return nil, f.stores.hide(err)
+	}
+	return data, nil
+}
+
+// upload returns the content of r as a file.
+func (f *turnFiles) upload(ctx context.Context, name, mimeType string, r io.Reader) (a2a.File, error) {
+	if f.files != nil {
+		src := fileref.NewSource(r)
+		var file a2a.File
+		err := f.stores.waitOut(ctx, "files.store", src.Rewind, func() (err error) {
+			file, err = f.files.Upload(ctx, f.key, name, mimeType, src)
+			return err
+		})
+		return file, f.stores.hide(err)
+	}
+	limit := int64(f.cfg.Limits.ArtifactBytes)
+	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit
+	return a2a.FileWithBytes{Name: name, MimeType: mimeType, Bytes: data}, err
 }
 
 // IsReference reports whether the content of a file is stored outside of the part: whether ReadFile
@@ -211,20 +255,7 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
 	if !ok {
 		return nil, a2a.Invalid("file", "is not a reference")
 	}
-	release, err := t.Reserve(ctx, ref.Size)
-	if err != nil {
-		return nil, err
-	}
-	var data []byte
-	err = t.r.waitOut(ctx, "files.read", nil, func() (err error) {
-		data, err = t.r.e.files.Read(ctx, t.Owner(), ref)
-		return err
-	})
-	if err != nil {
-		release()
-		return nil, t.r.hide(err)
-	}
-	return data, nil
+	return t.files.read(ctx, ref)
 }
 
 // OpenFile returns a reader of the content of a reference; see [IsReference]. The caller closes it.
@@ -237,7 +268,7 @@ func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	return t.r.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
+	return t.r.stores.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
 }
 
 // WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
@@ -250,25 +281,9 @@ func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r
 	if err := w.t.usable(); err != nil {
 		return err
 	}
-	file, err := w.t.upload(ctx, name, mimeType, r)
+	file, err := w.t.files.upload(ctx, name, mimeType, r)
 	if err != nil {
 		return err
 	}
 	return w.WriteParts(a2a.FilePart{File: file})
-}
-
-// upload returns the content of r as a file.
-func (t *Turn) upload(ctx context.Context, name, mimeType string, r io.Reader) (a2a.File, error) {
-	if files := t.r.e.files; files != nil {
-		src := fileref.NewSource(r)
-		var file a2a.File
-		err := t.r.waitOut(ctx, "files.store", src.Rewind, func() (err error) {
-			file, err = files.Upload(ctx, t.task.Key, name, mimeType, src)
-			return err
-		})
-		return file, t.r.hide(err)
-	}
-	limit := int64(t.r.e.cfg.Limits.ArtifactBytes)
-	data, err := io.ReadAll(io.LimitReader(r, limit+1)) // WriteParts rejects more than the limit
-	return a2a.FileWithBytes{Name: name, MimeType: mimeType, Bytes: data}, err
 }

@@ -120,7 +120,7 @@ func (h *hub) runningTask(key store.Key) *store.Task {
 	l.mu.Lock()
 	t, r, stale := l.task, l.run, l.stale || l.deleted || l.committing
 	l.mu.Unlock()
-	if t == nil || r == nil || stale || !r.canCommit() {
+	if t == nil || r == nil || stale || !r.out.canCommit() {
 		return nil
 	}
 	return t
@@ -303,7 +303,7 @@ func (l *live) markDeleted() {
 	l.wake()
 	l.mu.Unlock()
 	if r != nil {
-		_ = r.abort(ErrLeaseLost)
+		_ = r.out.abort(ErrLeaseLost)
 	}
 }
 
@@ -382,7 +382,7 @@ func (h *hub) current(ctx context.Context, l *live) (*store.Task, error) {
 	l.mu.Lock()
 	r, stale := l.run, l.stale || l.deleted
 	l.mu.Unlock()
-	if r != nil && !stale && r.canCommit() {
+	if r != nil && !stale && r.out.canCommit() {
 		t, _ := l.snapshot()
 		return t, nil
 	}

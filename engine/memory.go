@@ -177,21 +177,21 @@ func (d *dispatcher) readLarge(l *live, reading *memory.Hold, outline *store.Tas
 }
 
 // addBytes counts bytes that the run is about to add to its task, and holds memory for them.
-func (r *run) addBytes(bytes int64) error {
-	r.mu.Lock()
-	total := r.taskBytes + bytes
-	if err := r.e.checkTaskSize(r.l.key.ID, r.taskBytes, bytes); err != nil {
-		r.mu.Unlock()
+func (o *output) addBytes(bytes int64) error {
+	o.mu.Lock()
+	total := o.taskBytes + bytes
+	if err := o.hub.checkTaskSize(o.l.key.ID, o.taskBytes, bytes); err != nil {
+		o.mu.Unlock()
 		return err
 	}
-	r.taskBytes = total
-	r.mu.Unlock()
-	err := r.l.holdMemory(r.ctx, total)
+	o.taskBytes = total
+	o.mu.Unlock()
+	err := o.l.holdMemory(o.ctx, total)
 	if err != nil {
-		r.mu.Lock()
-		r.taskBytes -= bytes
-		r.mu.Unlock()
-		if cause := context.Cause(r.ctx); cause != nil {
+		o.mu.Lock()
+		o.taskBytes -= bytes
+		o.mu.Unlock()
+		if cause := context.Cause(o.ctx); cause != nil {
 			err = cause
 		}
 	}

@@ -69,7 +69,8 @@ func (d *dispatcher) interrupted(ctx context.Context, key store.Key, claimed int
 
 // waitInQuarantine waits until a quarantined task may start and counts its attempt. It reports
 // whether the run may continue; then the caller must call done at the end of the turn.
-// Otherwise the task has been requeued.
+// Otherwise the task has been requeued. The attempt is not charged then, because quarantine has
+// subtracted it.
 func (r *run) waitInQuarantine() (done func(), ok bool) {
 	if !r.quarantined {
 		return func() {}, true
@@ -78,13 +79,13 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 	waiting := r.e.dispatcher.quarantined.Add(1)
 	defer r.e.dispatcher.quarantined.Add(-1)
 	if waiting > max(1, int64(r.e.cfg.Turns.Concurrency)/2) {
-		r.requeueQuarantined(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.Turns.RetryDelayMax))
+		r.requeueAs(r.out.entry(), r.e.now().Add(min(time.Duration(waiting)*quarantineInterval, r.e.cfg.Turns.RetryDelayMax)))
 		return nil, false
 	}
 	select {
 	case r.e.dispatcher.quarantineSlot <- struct{}{}:
 	case <-r.ctx.Done():
-		r.requeueQuarantined(0)
+		r.requeueAs(r.out.entry(), time.Time{})
 		return nil, false
 	}
 	leave := time.AfterFunc(quarantineInterval, func() { <-r.e.dispatcher.quarantineSlot })
@@ -93,31 +94,13 @@ func (r *run) waitInQuarantine() (done func(), ok bool) {
 			<-r.e.dispatcher.quarantineSlot
 		}
 	}
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
+	queue := r.out.entry()
 	queue.Attempt++
 	r.e.log.Warn("running the last attempt of a quarantined task", "task", r.l.key.ID, "attempt", queue.Attempt)
-	if err := r.persistAll(nil, &queue, 0); err != nil {
+	if err := r.persist(&queue, 0); err != nil {
 		done()
-		r.requeueQuarantined(0)
+		r.requeueAs(r.out.entry(), time.Time{})
 		return nil, false
 	}
 	return done, true
-}
-
-// requeueQuarantined requeues a quarantined task that has not started, with a delay. It is not
-// charged an attempt, because quarantine has subtracted the attempt that its claim counted.
-func (r *run) requeueQuarantined(after time.Duration) {
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
-	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", time.Time{}
-	if after > 0 {
-		queue.DueAt = store.Time(r.e.now().Add(after))
-	}
-	if r.persistAll(nil, &queue, 0) == nil {
-		r.e.queue.note(r.l.key.Owner)
-		time.AfterFunc(after, r.e.dispatcher.notifyWork)
-	}
 }

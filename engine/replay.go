@@ -51,48 +51,56 @@ type earlierArtifact struct {
 	rewritten  bool          // this attempt writes it too
 }
 
-// readEarlier reads the data that earlier attempts of the turn stored, with retries.
-func (r *run) readEarlier(ctx context.Context, task *store.Task) (e *earlierAttempts, err error) {
-	err = r.waitOutRead(ctx, "events of earlier attempts", func() error {
-		e, err = r.tryReadEarlier(ctx, task)
-		return err
-	})
-	return e, err
+// earlierReader reads the data that earlier attempts of a turn stored.
+type earlierReader struct {
+	*settings
+	task  *store.Task      // at the start of this attempt
+	entry store.QueueEntry // of this attempt
+	found *earlierAttempts
 }
 
-func (r *run) tryReadEarlier(ctx context.Context, task *store.Task) (*earlierAttempts, error) {
-	e := &earlierAttempts{steps: make(map[string]*doneStep), calls: make(map[string][]callRecord), artifacts: make(map[string]*earlierArtifact), startArtifacts: task.Artifacts, startMetadata: task.Metadata}
-	steps, err := r.e.cfg.Store.Steps(ctx, task.Key, r.queue.Turn)
+// read sets found. It may be called again after an error.
+func (r *earlierReader) read(ctx context.Context) error {
+	e := &earlierAttempts{steps: make(map[string]*doneStep), calls: make(map[string][]callRecord), artifacts: make(map[string]*earlierArtifact), startArtifacts: r.task.Artifacts, startMetadata: r.task.Metadata}
+	r.found = e
+	if err := r.readSteps(ctx); err != nil {
+		return err
+	}
+	if err := r.scan(ctx, r.entry.StartSeq, e.add); err != nil {
+		return err
+	}
+	for i := range r.task.Artifacts {
+		if earlier := e.artifacts[r.task.Artifacts[i].ID]; earlier != nil {
+			earlier.artifact = &r.task.Artifacts[i]
+		}
+	}
+	if err := r.readStart(ctx); err != nil {
+		return err
+	}
+	return r.readReplaced(ctx)
+}
+
+func (r *earlierReader) readSteps(ctx context.Context) error {
+	steps, err := r.cfg.Store.Steps(ctx, r.task.Key, r.entry.Turn)
 	if err != nil {
-		return nil, fmt.Errorf("read steps: %w", err)
+		return fmt.Errorf("read steps: %w", err)
 	}
 	for _, s := range steps {
 		if strings.HasPrefix(s.Name, callsPrefix) {
-			if err := e.addCalls(&s); err != nil {
-				return nil, err
+			if err := r.found.addCalls(&s); err != nil {
+				return err
 			}
 			continue
 		}
 		done := &doneStep{result: s.Result}
 		if len(s.Artifacts) > 0 {
 			if err := wire.Unmarshal(s.Artifacts, &done.stepRecord); err != nil {
-				return nil, fmt.Errorf("step %s: artifacts: %w", a2a.Quote(s.Name), err)
+				return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(s.Name), err)
 			}
 		}
-		e.steps[s.Name] = done
+		r.found.steps[s.Name] = done
 	}
-	if err := r.scan(ctx, r.queue.StartSeq, task.Seq, e.add); err != nil {
-		return nil, err
-	}
-	for i := range task.Artifacts {
-		if earlier := e.artifacts[task.Artifacts[i].ID]; earlier != nil {
-			earlier.artifact = &task.Artifacts[i]
-		}
-	}
-	if err := r.readStart(ctx, e, task); err != nil {
-		return nil, err
-	}
-	return e, r.readReplaced(ctx, e, task)
+	return nil
 }
 
 // add records an event of the turn.
@@ -117,14 +125,15 @@ func (e *earlierAttempts) add(event *store.Event) {
 
 // readStart reads the metadata and the artifacts that earlier attempts changed as they were before
 // the turn. Metadata of messages of the turn counts as before it.
-func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Task) error {
+func (r *earlierReader) readStart(ctx context.Context) error {
+	e := r.found
 	if len(e.artifacts) == 0 && !e.metadataChanged {
 		return nil
 	}
-	start := r.queue.StartSeq
+	start := r.entry.StartSeq
 	var before store.Task
 	var metadata map[string]any
-	err := r.scan(ctx, 0, task.Seq, func(event *store.Event) {
+	err := r.scan(ctx, 0, func(event *store.Event) {
 		if event.Seq <= start || event.Received != nil {
 			metadata = store.MergePatch(metadata, event.Metadata)
 		}
@@ -139,7 +148,7 @@ func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Tas
 		e.artifacts[before.Artifacts[i].ID].atStart = &before.Artifacts[i]
 	}
 	e.startArtifacts = nil
-	for _, a := range task.Artifacts {
+	for _, a := range r.task.Artifacts {
 		if earlier := e.artifacts[a.ID]; earlier == nil {
 			e.startArtifacts = append(e.startArtifacts, a)
 		} else if earlier.atStart != nil {
@@ -150,7 +159,8 @@ func (r *run) readStart(ctx context.Context, e *earlierAttempts, task *store.Tas
 }
 
 // readReplaced reads content that recorded steps refer to and that the task no longer has.
-func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.Task) error {
+func (r *earlierReader) readReplaced(ctx context.Context) error {
+	e := r.found
 	for _, done := range e.steps {
 		for _, w := range done.Artifacts {
 			g := generation{w.ID, w.Generation}
@@ -166,7 +176,7 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 		return nil
 	}
 	at := make(map[string]int)
-	return r.scan(ctx, r.queue.StartSeq, task.Seq, func(event *store.Event) {
+	return r.scan(ctx, r.entry.StartSeq, func(event *store.Event) {
 		if event.Artifact == nil {
 			return
 		}
@@ -180,9 +190,9 @@ func (r *run) readReplaced(ctx context.Context, e *earlierAttempts, task *store.
 	})
 }
 
-// scan calls visit for the task's events with a sequence above after and at most until.
-func (r *run) scan(ctx context.Context, after, until int64, visit func(*store.Event)) error {
-	err := store.WalkLog(ctx, r.e.cfg.Store, r.e.cfg.Memory, r.l.key, after, until, func(page []store.Event) bool {
+// scan calls visit for the task's events after a sequence, up to the start of this attempt.
+func (r *earlierReader) scan(ctx context.Context, after int64, visit func(*store.Event)) error {
+	err := store.WalkLog(ctx, r.cfg.Store, r.cfg.Memory, r.task.Key, after, r.task.Seq, func(page []store.Event) bool {
 		for i := range page {
 			visit(&page[i])
 		}
@@ -213,79 +223,85 @@ func (e *earlierAttempts) content(w *writeRecord) ([]a2a.Part, error) {
 	return chunk, nil
 }
 
-// repeatStep repeats the effects of a recorded step other than its result.
-func (t *Turn) repeatStep(ctx context.Context, done *doneStep) error {
-	in := t.scopeOf(ctx)
-	t.mu.Lock()
+// stepReplay repeats the effects of a recorded step other than its result.
+type stepReplay struct {
+	t  *Turn
+	in *stepScope // the running step around it, nil if there is none
+}
+
+func (s stepReplay) run(done *doneStep) error {
+	s.t.mu.Lock()
 	for _, name := range done.Steps {
-		t.countStep(in, name)
+		s.t.steps.count(s.in, name)
 	}
-	t.mu.Unlock()
+	s.t.mu.Unlock()
 	for i := range done.Artifacts {
-		if err := t.repeatWrite(in, &done.Artifacts[i]); err != nil {
+		if err := s.write(&done.Artifacts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// repeatWrite repeats a write of a recorded step to an artifact.
-func (t *Turn) repeatWrite(in *stepScope, record *writeRecord) error {
+// write repeats a write of the step to an artifact.
+func (s stepReplay) write(record *writeRecord) error {
+	t := s.t
 	parts, err := t.earlier.content(record)
 	if err != nil {
 		return err
 	}
-	w := t.repeatWriter(in, record)
+	w := s.writer(record)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if record.Head != nil && !w.started {
 		w.head.Description, w.head.Metadata, w.head.Extensions = record.Head.Description, record.Head.Metadata, record.Head.Extensions
 		t.mu.Lock()
-		in.addWrite(w, w.pos, w.pos, wroteDescription)
+		s.in.addWrite(w, w.pos, w.pos, wroteDescription)
 		t.mu.Unlock()
 	}
 	switch {
 	case len(parts) > 0:
-		if err := t.r.countArtifactBytes(record.Name, parts); err != nil {
+		if err := t.r.out.countArtifactBytes(record.Name, parts); err != nil {
 			return err
 		}
 		w.closed = w.closed || record.Ends
-		return w.writeChunk(in, parts, record.Ends)
+		return w.writeChunk(s.in, parts, record.Ends)
 	case record.Ends:
-		return w.close(in)
+		return w.close(s.in)
 	}
 	return nil
 }
 
-// repeatWriter returns the artifact that a recorded step wrote to.
-func (t *Turn) repeatWriter(in *stepScope, record *writeRecord) *ArtifactWriter {
+// writer returns the artifact that the step wrote to.
+func (s stepReplay) writer(record *writeRecord) *ArtifactWriter {
+	t := s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !record.Starts {
-		if w := t.newestWriter(record); w != nil {
+		if w := t.artifacts.newest(record); w != nil {
 			return w
 		}
 	}
-	w := t.newWriter(a2a.Artifact{ID: record.ID, Name: record.Name}, true)
+	w := t.artifacts.newWriter(t, a2a.Artifact{ID: record.ID, Name: record.Name}, true)
 	flags := wroteStart
 	if record.Starts {
-		if id := t.artifactID(record.Name); !record.Explicit {
+		if id := t.artifacts.nextID(record.Name); !record.Explicit {
 			w.head.ID, w.explicit = id, false
 		}
 	}
 	if record.Ends {
 		flags |= wroteEnd
 	} else {
-		t.setOpen(w)
+		t.artifacts.setOpen(w)
 	}
-	in.addWrite(w, w.pos, w.pos, flags)
+	s.in.addWrite(w, w.pos, w.pos, flags)
 	return w
 }
 
-// newestWriter returns the newest artifact with the id of a recorded write, or with its name if
-// this attempt has none with the id. The caller holds t.mu.
-func (t *Turn) newestWriter(record *writeRecord) (named *ArtifactWriter) {
-	for _, w := range slices.Backward(t.writers) {
+// newest returns the newest artifact with the id of a recorded write, or with its name if
+// this attempt has none with the id.
+func (a *turnArtifacts) newest(record *writeRecord) (named *ArtifactWriter) {
+	for _, w := range slices.Backward(a.writers) {
 		if w.head.ID == record.ID {
 			return w
 		}

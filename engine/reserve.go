@@ -10,6 +10,9 @@ import (
 
 // handlerMemory is the memory held for a turn's handler.
 type handlerMemory struct {
+	run   *run
+	owner string
+
 	mu    sync.Mutex
 	ended bool
 	holds map[*memory.Hold]bool
@@ -28,17 +31,22 @@ func (t *Turn) Reserve(ctx context.Context, bytes int64) (release func(), err er
 	if bytes < 0 {
 		return nil, a2a.Invalid("bytes", "is %d, want 0 or more", bytes)
 	}
-	hold := t.newHold()
+	return t.memory.reserve(ctx, bytes)
+}
+
+// reserve holds bytes until release is called or the handler returns.
+func (m *handlerMemory) reserve(ctx context.Context, bytes int64) (release func(), err error) {
+	hold := m.newHold()
 	if err := growHold(ctx, &hold, bytes); err != nil {
 		return nil, err
 	}
-	return t.memory.add(&hold)
+	return m.add(&hold)
 }
 
 // newHold returns an empty hold. Memory that the handler already holds counts toward the
 // owner's share.
-func (t *Turn) newHold() memory.Hold {
-	return t.r.e.cfg.Memory.Hold(t.Owner()).Of(t.r, t.memory.bytes())
+func (m *handlerMemory) newHold() memory.Hold {
+	return m.run.e.cfg.Memory.Hold(m.owner).Of(m.run, m.bytes())
 }
 
 // growHold waits for memory. It returns ctx's cause if ctx is done, and errNoMemory if the
@@ -55,29 +63,29 @@ func growHold(ctx context.Context, hold *memory.Hold, bytes int64) error {
 }
 
 // add registers a hold that lasts until release is called or the handler returns.
-func (r *handlerMemory) add(hold *memory.Hold) (release func(), err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
+func (m *handlerMemory) add(hold *memory.Hold) (release func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
 		hold.Release()
 		return nil, ErrEnded
 	}
-	if r.holds == nil {
-		r.holds = make(map[*memory.Hold]bool)
+	if m.holds == nil {
+		m.holds = make(map[*memory.Hold]bool)
 	}
-	r.holds[hold] = true
+	m.holds[hold] = true
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.holds, hold)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.holds, hold)
 		hold.Release()
 	}, nil
 }
 
-func (r *handlerMemory) bytes() (n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for hold := range r.holds {
+func (m *handlerMemory) bytes() (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for hold := range m.holds {
 		n += hold.Bytes()
 	}
 	return n
@@ -86,37 +94,37 @@ func (r *handlerMemory) bytes() (n int64) {
 // keepLargest holds memory for a method's result until the handler returns. Of several calls of
 // a method only the largest hold is kept: the handler is assumed to have dropped the other
 // results.
-func (r *handlerMemory) keepLargest(method string, hold *memory.Hold) error {
+func (m *handlerMemory) keepLargest(method string, hold *memory.Hold) error {
 	if hold.Bytes() == 0 {
 		return nil
 	}
-	if _, err := r.add(hold); err != nil {
+	if _, err := m.add(hold); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	previous := r.largest[method]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	previous := m.largest[method]
 	if previous != nil && previous.Bytes() >= hold.Bytes() {
 		previous, hold = hold, previous
 	}
 	if previous != nil {
-		delete(r.holds, previous)
+		delete(m.holds, previous)
 		previous.Release()
 	}
-	if r.largest == nil {
-		r.largest = make(map[string]*memory.Hold)
+	if m.largest == nil {
+		m.largest = make(map[string]*memory.Hold)
 	}
-	r.largest[method] = hold
+	m.largest[method] = hold
 	return nil
 }
 
 // end releases all memory after the handler has returned.
-func (r *handlerMemory) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-	for hold := range r.holds {
+func (m *handlerMemory) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	for hold := range m.holds {
 		hold.Release()
 	}
-	r.holds, r.largest = nil, nil
+	m.holds, m.largest = nil, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -23,32 +21,17 @@ const (
 	maxCommitRetry = 5 * time.Second
 )
 
-// run executes a claimed task: one lease, one or more turns. It has many methods, because all of
-// them share one state: what is committed, what is pending, and whether the lease is valid.
+// run executes a claimed task: one lease, one or more turns.
 type run struct {
-	e     *Engine
-	l     *live
-	lease store.HeldLease
-
+	e         *Engine
+	l         *live
 	contextID string
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	mu      sync.Mutex
-	queue   store.QueueEntry // queue entry as last committed by this run
-	pending []store.Event
-	records pendingRecords
-	// committing is the number of pending events in the commit in progress.
-	committing    int
-	timer         *time.Timer          // flushes pending
-	indeterminate *indeterminateCommit // the last commit, if its outcome is unknown
-	endErr        error                // why nothing more can be committed; nil while commits are possible
-	seenSeq       int64                // the handler has received messages up to this sequence
-	artifactBytes int                  // bytes of artifacts in this turn
-	taskBytes     int64                // bytes of the task including pending events
-
-	leaseUntil atomic.Int64 // known end of the lease, as settings.elapsed
+	lease  runLease
+	out    output
+	stores storeCalls
 
 	// retriedTurn is the number of the turn for which earlier attempts may have stored steps and
 	// artifacts. It can only be the first turn of the run. It is 0 if there was no earlier
@@ -68,8 +51,8 @@ type run struct {
 // lost its lease and is aborted. newRun takes over the caller's reference to l.
 func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 	r := &run{
-		e: d.engine, l: l, contextID: t.ContextID, queue: t.Queue,
-		lease: store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence},
+		e: d.engine, l: l, contextID: t.ContextID,
+		lease: runLease{settings: d.settings, HeldLease: store.HeldLease{Key: t.Key, Worker: t.Queue.Lease.Worker, Fence: t.Queue.Lease.Fence}},
 	}
 	// The first attempt of a turn adds only its message and claim to the log; later attempts
 	// add a claim each. If no message was received after StartSeq, the turn followed another
@@ -77,14 +60,16 @@ func (d *dispatcher) newRun(l *live, t *store.Task) *run {
 	if t.Seq > t.Queue.StartSeq+2 || t.ReceivedSeq <= t.Queue.StartSeq {
 		r.retriedTurn = t.Queue.Turn
 	}
-	r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))
+	r.lease.extend(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.stores = storeCalls{contracts: &d.cfg.Contracts, ctx: r.ctx, log: r.log}
+	r.out = output{hub: d.hub, l: l, lease: &r.lease.HeldLease, stores: &r.stores, ctx: r.ctx, cancel: r.cancel, queue: t.Queue}
 	l.mu.Lock()
 	older := l.run
 	l.run = r
 	l.mu.Unlock()
 	if older != nil {
-		_ = older.abort(ErrLeaseLost)
+		_ = older.out.abort(ErrLeaseLost)
 	}
 	return r
 }
@@ -102,15 +87,7 @@ func (r *run) main() {
 
 func (r *run) finish() {
 	r.cancel(ErrEnded)
-	r.mu.Lock()
-	if r.endErr == nil {
-		r.e.leases.orphan.Store(true) // nobody renews the lease any more, and it may still be valid
-	}
-	r.endErr = ErrEnded
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	r.mu.Unlock()
+	r.out.end()
 	r.l.mu.Lock()
 	if r.l.run == r {
 		r.l.run = nil
@@ -139,7 +116,7 @@ func (r *run) releaseTask() {
 // runTurn runs the handler once and commits the outcome. It reports whether another turn must
 // run under the same lease.
 func (r *run) runTurn() (again bool) {
-	if r.queue.Attempt > r.e.cfg.Turns.MaxAttempts {
+	if r.out.entry().Attempt > r.e.cfg.Turns.MaxAttempts {
 		r.logExhausted(errProcessEnded)
 		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.e.cfg.Turns.MaxAttempts, errProcessEnded)))
 	}
@@ -158,7 +135,7 @@ func (r *run) runTurn() (again bool) {
 	}
 	t, err := r.newTurn(ctx)
 	if err == nil {
-		err = r.waitOutRead(ctx, "files of messages", func() error { return t.loadFiles(ctx, t.messages) })
+		err = r.stores.waitOutRead(ctx, "files of messages", func() error { return t.files.load(ctx, t.messages) })
 	}
 	if err != nil {
 		if t != nil {
@@ -193,7 +170,7 @@ func (r *run) callHandler(ctx context.Context, t *Turn) error {
 		}
 		done <- err
 	}()
-	leaseEnd := time.NewTimer(r.leaseLeft())
+	leaseEnd := time.NewTimer(r.lease.left())
 	defer leaseEnd.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -223,7 +200,7 @@ func (r *run) callHandler(ctx context.Context, t *Turn) error {
 // stopIfLeaseEnded cancels the run if the lease has ended, otherwise it resets the timer. If
 // no other worker has claimed the task, the canceled run requeues it.
 func (r *run) stopIfLeaseEnded(leaseEnd *time.Timer) {
-	switch left := r.leaseLeft(); {
+	switch left := r.lease.left(); {
 	case r.e.exclusive():
 	case left > 0:
 		leaseEnd.Reset(left)
@@ -240,7 +217,9 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 		return r.finishTurn(&Outcome{State: a2a.StateCompleted})
 	}
 	if errors.As(err, &outcome) {
-		r.logOutcome(outcome)
+		if outcome.State == a2a.StateFailed {
+			r.log().Info("task failed by its handler", "cause", causeText(outcome))
+		}
 		return r.finishTurn(outcome)
 	}
 	var panicked *runtime.PanicError
@@ -252,23 +231,23 @@ func (r *run) handleResult(ctx context.Context, err error) (again bool) {
 	case errors.Is(cause, ErrCanceled):
 		return false
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost): // the store rejects the change if another worker has the task
-		return r.requeue(time.Time{}, nil)
+		return r.requeue(time.Time{})
 	case errors.Is(cause, ErrTimeout):
 		r.logFailed(ErrTimeout)
 		return r.finishTurn(r.failure(fmt.Sprintf("ran longer than the limit of %s", r.e.cfg.Turns.Timeout)))
 	case errors.Is(err, errNoMemory):
 		due := r.e.dispatcher.dueAgain(err)
 		r.log().Warn("not enough free memory for the turn, requeueing the task", "due", due)
-		return r.requeue(due, nil)
-	case r.interruptedByStore(err):
+		return r.requeue(due)
+	case r.stores.interrupted(err):
 		due := r.e.now().Add(r.e.cfg.Turns.RetryDelay)
 		r.log().Warn("a store failed while the handler used it, requeueing the task", "due", due, "cause", causeText(err))
-		return r.requeue(due, nil)
-	case errors.As(err, &retry) && r.queue.Attempt < r.e.cfg.Turns.MaxAttempts:
+		return r.requeue(due)
+	case errors.As(err, &retry) && r.out.entry().Attempt < r.e.cfg.Turns.MaxAttempts:
 		return r.retry(err)
 	case errors.As(err, &retry):
 		r.logExhausted(err)
-		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.queue.Attempt, clientText(err))))
+		return r.finishTurn(r.failure(fmt.Sprintf("failed after %d attempts: %s", r.out.entry().Attempt, clientText(err))))
 	}
 	r.logFailed(err)
 	return r.finishTurn(r.failure(clientText(err)))
@@ -300,28 +279,24 @@ func (r *run) agentMessage(parts []a2a.Part) *a2a.Message {
 func (r *run) finishTurn(o *Outcome) (again bool) {
 	if t := r.currentTurn; t != nil {
 		r.currentTurn = nil
-		t.completeArtifacts()
+		r.completeArtifacts(t)
 	}
 	final := store.Event{State: o.State, Message: o.Message}.Copy()
-	if o.alone && final.Message != nil && r.nothingElse() {
+	if o.alone && final.Message != nil && r.out.nothingElse() {
 		final.Message.TaskID = "" // see store.Task.Answer
 	}
 	for {
-		r.mu.Lock()
-		queue := r.queue
-		queue.Phase, queue.SeenSeq, queue.Lease.Worker = store.PhaseIdle, r.seenSeq, ""
-		seen := r.seenSeq
-		r.mu.Unlock()
-		err := r.persist(final, &queue, seen)
-		if err != nil && r.discardPending() {
+		queue := r.out.finalEntry()
+		err := r.persist(&queue, queue.SeenSeq, final)
+		if err != nil && r.out.discardPending(r.e.commitCtx) {
 			final = store.Event{State: a2a.StateFailed, Message: r.agentText("the output of the task could not be stored")}
-			err = r.persist(final, &queue, seen)
+			err = r.persist(&queue, queue.SeenSeq, final)
 		}
 		if !errors.Is(err, store.ErrUnread) {
 			return false
 		}
 		// Pending events belong to this turn; the next turn starts after them.
-		if r.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {
+		if r.out.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {
 			return false
 		}
 		if m := final.Message; m != nil && m.TaskID == "" {
@@ -329,8 +304,8 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 			*final.Message = *m
 			final.Message.TaskID = r.l.key.ID
 		}
-		next := r.nextTurn()
-		err = r.persist(store.Event{State: a2a.StateWorking, Message: final.Message}, &next, 0)
+		next := r.out.nextTurn()
+		err = r.persist(&next, 0, store.Event{State: a2a.StateWorking, Message: final.Message})
 		if err == nil {
 			return true
 		}
@@ -340,72 +315,42 @@ func (r *run) finishTurn(o *Outcome) (again bool) {
 	}
 }
 
-// discardPending drops the pending events and changes of records if a commit failed permanently while the lease is
-// held, because they may be the cause. It reports whether it dropped them.
-func (r *run) discardPending() bool {
-	r.l.commit.Lock()
-	defer r.l.unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.endErr != nil || r.indeterminate == nil && r.records.failed == nil || r.e.commitCtx.Err() != nil {
-		return false
-	}
-	r.pending, r.records = nil, pendingRecords{}
-	return true
-}
-
-func (r *run) nextTurn() store.QueueEntry {
-	at := r.l.version()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := r.queue
-	next.Turn++
-	next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seenSeq, at.Seq
-	r.artifactBytes = 0
-	return next
-}
-
 // retry requeues the task with a delay.
 func (r *run) retry(err error) bool {
 	delay := r.e.cfg.Turns.RetryDelay
-	for range r.queue.Attempt - 1 {
+	for range r.out.entry().Attempt - 1 {
 		delay = min(2*delay, r.e.cfg.Turns.RetryDelayMax)
 	}
-	r.logRetry(err, delay)
-	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.queue.Attempt, r.e.cfg.Turns.MaxAttempts, clientText(err), delay)
+	r.log().Warn("attempt failed, retrying", "cause", causeText(err), "delay", delay)
+	text := fmt.Sprintf("attempt %d of %d: %s; retrying in %s", r.out.entry().Attempt, r.e.cfg.Turns.MaxAttempts, clientText(err), delay)
 	event := store.Event{State: a2a.StateSubmitted, Message: r.agentText(text), Progress: true}
-	return r.requeue(r.e.now().Add(delay), &event)
+	return r.requeue(r.e.now().Add(delay), event)
 }
 
 // requeue returns the task to the queue. Without an event the attempt is not counted.
-func (r *run) requeue(due time.Time, event *store.Event) bool {
-	r.mu.Lock()
-	queue := r.queue
-	r.mu.Unlock()
+func (r *run) requeue(due time.Time, events ...store.Event) bool {
+	queue := r.out.entry()
+	if len(events) == 0 {
+		queue.Attempt--
+	}
+	r.requeueAs(queue, due, events...)
+	return false
+}
+
+// requeueAs returns the task to the queue with the attempts of an entry. A zero due time means at once.
+func (r *run) requeueAs(queue store.QueueEntry, due time.Time, events ...store.Event) {
 	queue.Phase, queue.Lease.Worker, queue.DueAt = store.PhaseQueued, "", store.Time(due)
 	if due.IsZero() {
 		queue.DueAt = time.Time{}
 	}
-	var events []store.Event
-	if event != nil {
-		events = append(events, *event)
-	} else {
-		queue.Attempt--
-	}
-	err := r.persistAll(events, &queue, 0)
-	if err == nil {
+	if r.persist(&queue, 0, events...) == nil {
 		r.e.queue.note(r.l.key.Owner)
 		time.AfterFunc(max(0, due.Sub(r.e.now())), r.e.dispatcher.notifyWork)
 	}
-	return false
 }
 
-func (r *run) persist(event store.Event, queue *store.QueueEntry, seen int64) error {
-	return r.persistAll([]store.Event{event}, queue, seen)
-}
-
-func (r *run) persistAll(events []store.Event, queue *store.QueueEntry, seen int64) error {
-	err := r.commitWithRetry(r.e.commitCtx, &runChange{events: events, queue: queue, seenSeq: seen})
+func (r *run) persist(queue *store.QueueEntry, seen int64, events ...store.Event) error {
+	err := r.out.commitWithRetry(r.e.commitCtx, &runChange{events: events, queue: queue, seenSeq: seen})
 	if err != nil && !errors.Is(err, store.ErrUnread) {
 		r.e.log.Info("attempt ended without a stored result", "task", r.l.key.ID, "cause", err)
 	}

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"time"
-
-	"github.com/holdfast-dev/holdfast/a2a"
 )
 
 // maxCause limits the cause of a failure in the log, in bytes.
@@ -15,7 +12,7 @@ const maxCause = 1000
 
 // log returns the engine's logger with attributes that identify the attempt.
 func (r *run) log() *slog.Logger {
-	return r.e.log.With("task", r.l.key.ID, "attempt", r.queue.Attempt, "max_attempts", r.e.cfg.Turns.MaxAttempts)
+	return r.e.log.With("task", r.l.key.ID, "attempt", r.out.entry().Attempt, "max_attempts", r.e.cfg.Turns.MaxAttempts)
 }
 
 // causeText returns the text of an error for the log, with what is hidden from clients, truncated and valid UTF-8.
@@ -28,25 +25,14 @@ func causeText(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxCause)], "")
 }
 
-func (r *run) logRetry(err error, delay time.Duration) {
-	r.log().Warn("attempt failed, retrying", "cause", causeText(err), "delay", delay)
-}
-
 func (r *run) logFailed(err error) { r.log().Warn("attempt failed", "cause", causeText(err)) }
 
 func (r *run) logExhausted(err error) { r.log().Error("attempts exhausted", "cause", causeText(err)) }
 
-// logOutcome logs a failure that the handler reported as its outcome.
-func (r *run) logOutcome(o *Outcome) {
-	if o.State == a2a.StateFailed {
-		r.log().Info("task failed by its handler", "cause", causeText(o))
-	}
-}
-
 // logTakeover logs that the previous attempt was interrupted: its process died, was stopped, or
 // lost the lease.
 func (r *run) logTakeover() {
-	if r.claimSeq == 0 || !r.quarantined && !r.e.dispatcher.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimSeq, r.queue.Attempt) {
+	if r.claimSeq == 0 || !r.quarantined && !r.e.dispatcher.interrupted(context.WithoutCancel(r.ctx), r.l.key, r.claimSeq, r.out.entry().Attempt) {
 		return
 	}
 	r.log().Warn("task taken over from an interrupted attempt", "cause", "the lease of the previous attempt expired without a result")

@@ -79,7 +79,7 @@ func (g *runs) holders() map[store.Key]*run {
 	defer g.mu.Unlock()
 	byKey := make(map[store.Key]*run, len(g.all))
 	for r := range g.all {
-		if !r.ended() {
+		if !r.out.ended() {
 			byKey[r.lease.Key] = r
 		}
 	}

@@ -19,6 +19,12 @@ type stepScope struct {
 	steps  []string         // names of nested steps
 }
 
+// turnSteps are the steps of this attempt of a turn. Turn.mu guards it: callers of its methods hold it.
+type turnSteps struct {
+	running []*stepScope   // in start order
+	uses    map[string]int // number of uses of each name
+}
+
 // artifactWrite is the effect of a step on one artifact. It covers a contiguous range of content; if
 // from equals to, the step wrote no content.
 type artifactWrite struct {
@@ -53,30 +59,39 @@ func (t *Turn) enterStep(ctx context.Context, name string) (*stepScope, context.
 	s := &stepScope{t: t, name: name, parent: t.scopeOf(ctx)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.scopes = append(t.scopes, s)
+	t.steps.running = append(t.steps.running, s)
 	return s, context.WithValue(ctx, stepScopeKey{}, s)
 }
 
 func (s *stepScope) leave() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	i := slices.Index(s.t.scopes, s)
-	s.t.scopes = slices.Delete(s.t.scopes, i, i+1)
+	running := s.t.steps.running
+	i := slices.Index(running, s)
+	s.t.steps.running = slices.Delete(running, i, i+1)
 }
 
-// innerScope returns the step that a write belongs to, nil outside of steps. It returns an
-// error if the running steps are not nested in each other. The caller holds t.mu.
-func (t *Turn) innerScope() (*stepScope, error) {
-	if len(t.scopes) == 0 {
+// scopeName returns the name of the step, "" for nil: outside of steps.
+func (s *stepScope) scopeName() string {
+	if s == nil {
+		return ""
+	}
+	return s.name
+}
+
+// innermost returns the step that a write belongs to, nil outside of steps. It returns an
+// error if the running steps are not nested in each other.
+func (t *turnSteps) innermost() (*stepScope, error) {
+	if len(t.running) == 0 {
 		return nil, nil
 	}
-	inner, nested := t.scopes[len(t.scopes)-1], 0
+	inner, nested := t.running[len(t.running)-1], 0
 	for s := inner; s != nil; s = s.parent {
-		if slices.Contains(t.scopes, s) {
+		if slices.Contains(t.running, s) {
 			nested++
 		}
 	}
-	if nested < len(t.scopes) {
+	if nested < len(t.running) {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "an artifact cannot be written while several steps run at the same time; write it before or after them, or within nested steps")
 	}
 	return inner, nil

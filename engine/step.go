@@ -28,9 +28,14 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := checkStepName(name); err != nil {
 		return nil, err
 	}
-	name = t.stepName(ctx, name)
-	if done := t.recorded(name); done != nil {
-		return slices.Clone(done.result), t.repeatStep(ctx, done)
+	t.mu.Lock()
+	n := t.steps.count(t.scopeOf(ctx), name)
+	t.mu.Unlock()
+	if n > 1 {
+		name += "#" + strconv.Itoa(n)
+	}
+	if done := t.earlier.step(name); done != nil {
+		return slices.Clone(done.result), stepReplay{t, t.scopeOf(ctx)}.run(done)
 	}
 	if err := t.r.ensureLease(ctx); err != nil {
 		return nil, err
@@ -38,18 +43,17 @@ func (t *Turn) Step(ctx context.Context, name string, fn func(context.Context) (
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	s, result, err := t.runStep(ctx, name, fn)
+	s, inner := t.enterStep(ctx, name)
+	result, err := s.run(inner, fn)
 	if err != nil {
 		return nil, err
 	}
-	return result, t.record(ctx, name, result, s)
+	return result, s.commit(ctx, result)
 }
 
-func (t *Turn) runStep(ctx context.Context, name string, fn func(context.Context) ([]byte, error)) (*stepScope, []byte, error) {
-	s, ctx := t.enterStep(ctx, name)
+func (s *stepScope) run(ctx context.Context, fn func(context.Context) ([]byte, error)) ([]byte, error) {
 	defer s.leave()
-	result, err := fn(ctx)
-	return s, result, err
+	return fn(ctx)
 }
 
 func checkStepName(name string) error {
@@ -60,49 +64,43 @@ func checkStepName(name string) error {
 	return nil
 }
 
-// stepName returns the unique name of the next use of a step name, and counts the use.
-func (t *Turn) stepName(ctx context.Context, name string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.countStep(t.scopeOf(ctx), name)
-	if n := t.nameUses[name]; n > 1 {
-		name += "#" + strconv.Itoa(n)
-	}
-	return name
-}
-
-// countStep counts a use of a step name, also for the steps around it: a later attempt that
-// reads their records counts it without running it. The caller holds t.mu.
-func (t *Turn) countStep(in *stepScope, name string) {
-	t.nameUses[name]++
+// count counts a use of a step name and returns the number of uses. It counts it also for the steps
+// around it: a later attempt that reads their records counts it without running it.
+func (t *turnSteps) count(in *stepScope, name string) int {
 	for ; in != nil; in = in.parent {
 		in.steps = append(in.steps, name)
 	}
+	if t.uses == nil {
+		t.uses = make(map[string]int)
+	}
+	t.uses[name]++
+	return t.uses[name]
 }
 
-// recorded returns a step that an earlier attempt completed, or nil.
-func (t *Turn) recorded(name string) *doneStep {
-	if t.earlier == nil {
+// step returns a step that an earlier attempt completed, or nil.
+func (e *earlierAttempts) step(name string) *doneStep {
+	if e == nil {
 		return nil
 	}
-	return t.earlier.steps[name]
+	return e.steps[name]
 }
 
-// record commits the result of a step, together with everything that was reported before.
-func (t *Turn) record(ctx context.Context, name string, result []byte, s *stepScope) error {
+// commit commits the result of the step, together with everything that was reported before.
+func (s *stepScope) commit(ctx context.Context, result []byte) error {
+	t := s.t
 	if limit := t.r.e.cfg.Limits.StepBytes; len(result) > limit {
-		return a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, want at most %d", a2a.Quote(name), len(result), limit)
+		return a2a.Errorf(a2a.CodeTooLarge, "step %s: result has %d bytes, want at most %d", a2a.Quote(s.name), len(result), limit)
 	}
 	if err := t.usable(); err != nil {
 		return err // the step ran longer than its turn
 	}
 	artifacts, err := s.record()
 	if err != nil {
-		return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(name), err)
+		return fmt.Errorf("step %s: artifacts: %w", a2a.Quote(s.name), err)
 	}
-	step := store.Step{Turn: t.entry.Turn, Name: name, Result: slices.Clone(result), Artifacts: artifacts}
-	if err := t.r.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
-		return fmt.Errorf("step %s: %w", a2a.Quote(name), t.r.hide(err))
+	step := store.Step{Turn: t.entry.Turn, Name: s.name, Result: slices.Clone(result), Artifacts: artifacts}
+	if err := t.r.out.commitWithRetry(ctx, &runChange{steps: []store.Step{step}}); err != nil {
+		return fmt.Errorf("step %s: %w", a2a.Quote(s.name), t.r.stores.hide(err))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -15,19 +16,26 @@ import (
 // store answers, as commits do. A call returns a storeError if it cannot be repeated, or if its context ends. If the
 // handler returns that error, the task is requeued, and the attempt is not counted.
 
+// storeCalls makes a run's calls of stores. It repeats them while a store is away. It has no state of its own.
+type storeCalls struct {
+	contracts *Contracts
+	ctx       context.Context // of the run
+	log       func() *slog.Logger
+}
+
 // waitOut repeats do while its error is temporary and the run has not ended. again prepares a repetition; it reports false if do
 // cannot be repeated. nil means that it always can.
-func (r *run) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
+func (c *storeCalls) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
 	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		err := do()
-		if !r.temporary(err) || ctx.Err() != nil || r.ctx.Err() != nil {
+		if !c.temporary(err) || ctx.Err() != nil || c.ctx.Err() != nil {
 			return err
 		}
 		if again != nil && !again() {
-			r.log().Warn("call of a store failed and cannot be repeated", "call", call, "error", err)
+			c.log().Warn("call of a store failed and cannot be repeated", "call", call, "error", err)
 			return err
 		}
-		r.log().Warn("call of a store failed, retrying", "call", call, "in", pause, "error", err)
+		c.log().Warn("call of a store failed, retrying", "call", call, "in", pause, "error", err)
 		if runtime.Sleep(ctx, pause) != nil {
 			return err
 		}
@@ -37,8 +45,8 @@ func (r *run) waitOut(ctx context.Context, call string, again func() bool, do fu
 // waitOutRead is waitOut for a read of tasks, which needs memory: it returns errNoMemory if there is not
 // enough, because another run may wait for memory that this one holds. It returns ctx's cause if ctx
 // is done.
-func (r *run) waitOutRead(ctx context.Context, call string, read func() error) error {
-	err := r.waitOut(ctx, call, nil, func() error {
+func (c *storeCalls) waitOutRead(ctx context.Context, call string, read func() error) error {
+	err := c.waitOut(ctx, call, nil, func() error {
 		err := read()
 		if a2a.CodeOf(err) == a2a.CodeExhausted {
 			return errNoMemory
@@ -48,12 +56,12 @@ func (r *run) waitOutRead(ctx context.Context, call string, read func() error) e
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
 	}
-	return r.hide(err)
+	return c.hide(err)
 }
 
 // temporary reports whether a call of a store may succeed when it is repeated.
-func (r *run) temporary(err error) bool {
-	return err != nil && a2a.CodeOf(err).Retryable() && !refused(err) && r.lasting(err) == nil && !errors.Is(err, errNoMemory)
+func (c *storeCalls) temporary(err error) bool {
+	return err != nil && a2a.CodeOf(err).Retryable() && !refused(err) && c.lasting(err) == nil && !errors.Is(err, errNoMemory)
 }
 
 // refused reports whether a call failed before it changed anything, for a reason that the handler may know how to
@@ -74,7 +82,7 @@ func (s *storeError) Error() string { return s.text }
 func (s *storeError) Unwrap() error { return s.err }
 
 // hide hides the details of store errors from handlers and clients.
-func (r *run) hide(err error) error {
+func (c *storeCalls) hide(err error) error {
 	for _, known := range []error{nil, ErrLeaseLost, ErrCanceled, ErrEnded, ErrStopping} {
 		if errors.Is(err, known) {
 			return err
@@ -84,16 +92,16 @@ func (r *run) hide(err error) error {
 	switch {
 	case errors.As(err, &coded) && coded.Err != nil:
 		return &storeError{coded.Message, err}
-	case r.temporary(err), coded == nil && r.lasting(err) == nil:
+	case c.temporary(err), coded == nil && c.lasting(err) == nil:
 		return &storeError{"the agent's store failed", err}
 	}
 	return err
 }
 
-// interruptedByStore reports whether a handler returned the temporary error of a store.
-func (r *run) interruptedByStore(err error) bool {
+// interrupted reports whether a handler returned the temporary error of a store.
+func (c *storeCalls) interrupted(err error) bool {
 	var failed *storeError
-	return errors.As(err, &failed) && r.temporary(failed.err)
+	return errors.As(err, &failed) && c.temporary(failed.err)
 }
 
 // clientText returns the text of an error for clients: without the causes of errors with a code.
@@ -119,21 +127,21 @@ func withoutCauses(text string, err error) string {
 
 // content is a reader of stored content that waits while the store does not answer.
 type content struct {
-	ctx  context.Context // of the call that opened it
-	r    *run
-	op   string
-	open func() (io.ReadCloser, error)
-	in   io.ReadCloser
-	read int64 // bytes that the caller has
+	ctx   context.Context // of the call that opened it
+	calls *storeCalls
+	op    string
+	open  func() (io.ReadCloser, error)
+	in    io.ReadCloser
+	read  int64 // bytes that the caller has
 }
 
 // openContent opens content. open is called again after a failed read.
-func (r *run) openContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
-	c := &content{ctx: ctx, r: r, op: op, open: open}
-	if err := r.waitOut(ctx, op, nil, c.reopen); err != nil {
-		return nil, r.hide(err)
+func (c *storeCalls) openContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	in := &content{ctx: ctx, calls: c, op: op, open: open}
+	if err := c.waitOut(ctx, op, nil, in.reopen); err != nil {
+		return nil, c.hide(err)
 	}
-	return c, nil
+	return in, nil
 }
 
 // reopen opens the content at the next byte.
@@ -151,7 +159,7 @@ func (c *content) reopen() error {
 
 // Read implements io.Reader.
 func (c *content) Read(p []byte) (n int, err error) {
-	err = c.r.waitOut(c.ctx, c.op, nil, func() error {
+	err = c.calls.waitOut(c.ctx, c.op, nil, func() error {
 		if c.in == nil {
 			if err := c.reopen(); err != nil {
 				return err
@@ -160,7 +168,7 @@ func (c *content) Read(p []byte) (n int, err error) {
 		var err error
 		n, err = c.in.Read(p)
 		c.read += int64(n)
-		if !c.r.temporary(err) {
+		if !c.calls.temporary(err) {
 			return err
 		}
 		_ = c.in.Close()
@@ -172,7 +180,7 @@ func (c *content) Read(p []byte) (n int, err error) {
 	if err == io.EOF { //nolint:errorlint // as in io.Copy
 		return n, err
 	}
-	return n, c.r.hide(err)
+	return n, c.calls.hide(err)
 }
 
 // Close implements io.Closer.

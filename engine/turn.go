@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/internal/wire"
@@ -13,8 +12,7 @@ import (
 
 // Turn is passed to the handler. It provides the messages to answer and the methods to report
 // progress, artifacts and the outcome. It is safe for concurrent use. After the handler has
-// returned, its methods return [ErrEnded]. It has many methods, because a handler has no other
-// interface to the engine.
+// returned, its methods return [ErrEnded].
 type Turn struct {
 	r        *run
 	task     *store.Task      // the task when the turn started
@@ -24,34 +22,16 @@ type Turn struct {
 	earlier *earlierAttempts // stored by earlier attempts; nil in the first attempt
 
 	memory handlerMemory
-	// loadedBytes is the size of the files that loadFiles has loaded.
-	loadedBytes atomic.Int64
+	files  turnFiles
 
 	mu    sync.Mutex
 	ended bool
 	// metadata is the task's metadata with the patches of SetMetadata applied.
-	metadata map[string]any
-	nameUses map[string]int // number of uses of each step name and artifact name
-	scopes   []*stepScope   // running steps, in start order
-	writers  []*ArtifactWriter
-	open     map[string]*ArtifactWriter // by name, the newest artifact that is not complete
-	// generations counts the events that replaced an artifact, by artifact id. It is used for
-	// explicit ids and if there were earlier attempts.
-	generations map[string]int
-	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
-	// the same as a set. Both are nil if there were no earlier attempts.
-	startedOrder []string
-	startedIDs   map[string]bool
-	// calls has the number of calls on records and contracts by scope, and newIDs has the number of
-	// new ids. The scope is the name of a step, or "" outside of steps.
-	calls  map[string]int
-	newIDs map[idSeries]int
-	// direct has the writes without a result that are made at once, by scope. nil means none.
-	direct map[string]*directWrite
+	metadata  map[string]any
+	steps     turnSteps
+	artifacts turnArtifacts
+	calls     callNumbers
 }
-
-// idSeries identifies the new ids of a kind in a scope.
-type idSeries struct{ kind, scope string }
 
 func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	task, _ := r.l.snapshot()
@@ -59,21 +39,21 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 		return nil, ErrLeaseLost
 	}
 	var before *earlierAttempts
-	if r.queue.Turn == r.retriedTurn {
-		var err error
-		if before, err = r.readEarlier(ctx, task); err != nil {
+	if entry := r.out.entry(); entry.Turn == r.retriedTurn {
+		reader := earlierReader{settings: r.e.settings, task: task, entry: entry}
+		if err := r.stores.waitOutRead(ctx, "events of earlier attempts", func() error { return reader.read(ctx) }); err != nil {
 			return nil, err
 		}
+		before = reader.found
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seenSeq, r.taskBytes = task.ReceivedSeq, task.Bytes
-	r.records = pendingRecords{} // reads of the previous turn
-	r.currentTurn = &Turn{
-		r: r, task: task, metadata: task.Metadata, entry: r.queue, messages: task.Unread(r.queue.SeenSeq), nameUses: make(map[string]int), earlier: before,
-		calls: make(map[string]int), newIDs: make(map[idSeries]int),
+	entry := r.out.startTurn(task)
+	t := &Turn{
+		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), earlier: before,
+		memory: handlerMemory{run: r, owner: task.Key.Owner}, artifacts: turnArtifacts{taskID: task.Key.ID, turn: entry.Turn},
 	}
-	return r.currentTurn, nil
+	t.files = turnFiles{settings: r.e.settings, key: task.Key, memory: &t.memory, stores: &r.stores}
+	r.currentTurn = t
+	return t, nil
 }
 
 func (t *Turn) end() {
@@ -96,15 +76,10 @@ func (t *Turn) usable() error {
 func (t *Turn) writeScope() (*stepScope, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.writeScopeLocked()
-}
-
-// writeScopeLocked is writeScope for a caller that holds t.mu.
-func (t *Turn) writeScopeLocked() (*stepScope, error) {
 	if t.ended {
 		return nil, ErrEnded
 	}
-	return t.innerScope()
+	return t.steps.innermost()
 }
 
 // TaskID returns the id of the task.
@@ -169,11 +144,8 @@ func (t *Turn) Inbox() []a2a.Message {
 	if task == nil { // the run has ended
 		return nil
 	}
-	t.r.mu.Lock()
-	unread := task.Unread(t.r.seenSeq)
-	t.r.seenSeq = max(t.r.seenSeq, task.ReceivedSeq)
-	t.r.mu.Unlock()
-	if err := t.loadFiles(t.r.ctx, unread); err != nil {
+	unread := t.r.out.receive(task)
+	if err := t.files.load(t.r.ctx, unread); err != nil {
 		t.r.log().Warn("files of a message were not loaded; the handler gets references", "error", err)
 	}
 	return unread
@@ -206,7 +178,7 @@ func (t *Turn) Status(text string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.agentText(text), Progress: true})
+	return t.r.out.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.agentText(text), Progress: true})
 }
 
 // SetMetadata changes the task's metadata by a JSON merge patch (RFC 7396): nil removes a
@@ -226,7 +198,7 @@ func (t *Turn) SetMetadata(patch map[string]any) error {
 	if err := t.r.e.checkMap("metadata", merged); err != nil {
 		return err
 	}
-	if err := t.r.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.statusMessage(), Progress: true, Metadata: patch}); err != nil {
+	if err := t.r.out.enqueue(store.Event{State: a2a.StateWorking, Message: t.r.out.statusMessage(), Progress: true, Metadata: patch}); err != nil {
 		return err
 	}
 	t.metadata = merged
@@ -235,16 +207,16 @@ func (t *Turn) SetMetadata(patch map[string]any) error {
 
 // statusMessage returns the message of the task's status after all pending events are
 // committed.
-func (r *run) statusMessage() *a2a.Message {
-	r.mu.Lock()
-	for _, e := range slices.Backward(r.pending) {
+func (o *output) statusMessage() *a2a.Message {
+	o.mu.Lock()
+	for _, e := range slices.Backward(o.pending) {
 		if e.Artifact == nil {
-			r.mu.Unlock()
+			o.mu.Unlock()
 			return e.Message
 		}
 	}
-	r.mu.Unlock()
-	if t, _ := r.l.snapshot(); t != nil {
+	o.mu.Unlock()
+	if t, _ := o.l.snapshot(); t != nil {
 		return t.Status.Message
 	}
 	return nil // the run has ended
@@ -256,7 +228,7 @@ func (t *Turn) Flush() error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.r.flush()
+	return t.r.out.flush(t.r.ctx)
 }
 
 // Reply completes the task with a message. The handler must return the result.
@@ -300,11 +272,11 @@ func (t *Turn) outcome(state a2a.TaskState, parts []a2a.Part) error {
 			return a2a.Invalid("parts", "cannot be stored: %s", err)
 		}
 	}
-	parts, err := t.storeFiles(parts)
+	parts, err := t.files.store(parts)
 	if err != nil {
 		return err
 	}
-	if err := t.r.addBytes(int64(store.PartsSize(parts))); err != nil {
+	if err := t.r.out.addBytes(int64(store.PartsSize(parts))); err != nil {
 		return err
 	}
 	o.Message = store.Event{Message: t.r.agentMessage(parts)}.Copy().Message

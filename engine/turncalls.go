@@ -9,6 +9,36 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// callNumbers numbers the calls of a turn on records and contracts within their scope: the name of a
+// step, or "" outside of steps. Turn.mu guards it: callers of its methods hold it.
+type callNumbers struct {
+	next   map[string]int   // by scope
+	newIDs map[idSeries]int // number of ids in each series
+	// direct has the writes without a result that are made at once, by scope.
+	direct map[string]*directWrite
+}
+
+// idSeries identifies the new ids of a kind in a scope.
+type idSeries struct{ kind, scope string }
+
+// take returns the number of the next call in a scope.
+func (n *callNumbers) take(scope string) int {
+	if n.next == nil {
+		n.next = make(map[string]int)
+	}
+	n.next[scope]++
+	return n.next[scope] - 1
+}
+
+// takeID returns the number of the next new id in a series, starting at 1.
+func (n *callNumbers) takeID(series idSeries) int {
+	if n.newIDs == nil {
+		n.newIDs = make(map[idSeries]int)
+	}
+	n.newIDs[series]++
+	return n.newIDs[series]
+}
+
 // turnRecords is the store.RecordUpdater of one operation of a handler. It is used by one
 // goroutine.
 type turnRecords struct {
@@ -22,19 +52,11 @@ type turnRecords struct {
 	write *directWrite
 }
 
-func (t *Turn) records(silent bool) *turnRecords {
+func newTurnRecords(t *Turn, silent bool) *turnRecords {
 	return &turnRecords{t: t, silent: silent, now: store.Time(t.r.e.cfg.clock())}
 }
 
 func (u *turnRecords) clock() time.Time { return u.now }
-
-// scopeName returns the name of the step that ctx was passed to, "" outside of steps.
-func (t *Turn) scopeName(ctx context.Context) string {
-	if s := t.scopeOf(ctx); s != nil {
-		return s.name
-	}
-	return ""
-}
 
 // repeated returns the next recorded call of an earlier attempt on records, or nil. key is not
 // checked for a list.
@@ -53,16 +75,16 @@ func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool)
 	if t.ended {
 		return nil, ErrEnded
 	}
-	scope := t.scopeName(ctx)
-	if err := t.direct[scope].refuses(u.write); err != nil {
+	scope := t.scopeOf(ctx).scopeName()
+	if err := t.calls.direct[scope].refuses(u.write); err != nil {
 		return nil, err
 	}
-	n := t.calls[scope]
+	n := t.calls.next[scope]
 	if t.earlier == nil || n >= len(t.earlier.calls[scope]) {
-		t.reserve(scope, u)
+		u.reserve(scope)
 		return nil, nil
 	}
-	t.calls[scope]++
+	t.calls.take(scope)
 	c := &t.earlier.calls[scope][n]
 	if !same(c) {
 		return nil, a2a.Errorf(a2a.CodeInvalid, "call %d on the agent's data, such as its state, differs from the one of an earlier attempt; each attempt must make the same calls in the same order", n+1)
@@ -79,55 +101,54 @@ func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRe
 	if t.ended {
 		return ErrEnded
 	}
-	t.r.mu.Lock()
-	defer t.r.mu.Unlock()
-	if t.r.endErr != nil {
-		return t.r.endErr
+	t.r.out.mu.Lock()
+	defer t.r.out.mu.Unlock()
+	if t.r.out.endErr != nil {
+		return t.r.out.endErr
 	}
-	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeName(ctx), u.now
-	if d := t.direct[c.scope]; d != u.write {
+	c.turn, c.scope, c.result.At = t.entry.Turn, t.scopeOf(ctx).scopeName(), u.now
+	if d := t.calls.direct[c.scope]; d != u.write {
 		return d.refuses(nil)
 	}
-	delete(t.direct, c.scope)
-	c.index = t.calls[c.scope]
-	t.calls[c.scope]++
-	do(&t.r.records)
-	if t.r.records.due() {
-		t.r.startTimer()
+	delete(t.calls.direct, c.scope)
+	c.index = t.calls.take(c.scope)
+	do(&t.r.out.records)
+	if t.r.out.records.due() {
+		t.r.out.startTimer()
 	}
 	return nil
 }
 
 // read returns a record with the changes of the turn.
 func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	u.t.r.mu.Lock()
-	rec := u.t.r.records.byKey[key]
+	u.t.r.out.mu.Lock()
+	rec := u.t.r.out.records.byKey[key]
 	if rec != nil {
-		defer u.t.r.mu.Unlock()
+		defer u.t.r.out.mu.Unlock()
 		return rec.current, nil
 	}
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Unlock()
 	var r store.Record
-	err := u.t.r.waitOut(ctx, "records.read", nil, func() (err error) {
+	err := u.t.r.stores.waitOut(ctx, "records.read", nil, func() (err error) {
 		r, err = u.t.r.e.readRecord(ctx, key)
 		return err
 	})
 	if err != nil {
-		return r, u.t.r.hide(err)
+		return r, u.t.r.stores.hide(err)
 	}
-	u.t.r.mu.Lock()
-	defer u.t.r.mu.Unlock()
-	u.t.r.records.known = r
+	u.t.r.out.mu.Lock()
+	defer u.t.r.out.mu.Unlock()
+	u.t.r.out.records.known = r
 	return r, nil
 }
 
 // base returns the record that a change is based on. It may be outdated, but not if it is the
 // reason to reject the change. change is the result of the update, nil if it was not called.
 func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (r store.Record, change *store.RecordChange, err error) {
-	u.t.r.mu.Lock()
-	known := u.t.r.records.known
-	pending := u.t.r.records.byKey[key] != nil
-	u.t.r.mu.Unlock()
+	u.t.r.out.mu.Lock()
+	known := u.t.r.out.records.known
+	pending := u.t.r.out.records.byKey[key] != nil
+	u.t.r.out.mu.Unlock()
 	if known.Key == key && !pending {
 		if c, err := update(known); c != nil && err == nil {
 			return known, c, nil
@@ -167,12 +188,12 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 	if err := u.commit(ctx); err != nil {
 		return page, err
 	}
-	err = u.t.r.waitOut(ctx, "records.list", nil, func() (err error) {
+	err = u.t.r.stores.waitOut(ctx, "records.list", nil, func() (err error) {
 		page, err = u.t.r.e.cfg.Store.Records(ctx, q)
 		return err
 	})
 	if err != nil {
-		return page, u.t.r.hide(err)
+		return page, u.t.r.stores.hide(err)
 	}
 	c := &recordCall{result: callRecord{Kind: listCall, More: page.More}}
 	for _, r := range page.Records {
@@ -183,27 +204,27 @@ func (u *turnRecords) Records(ctx context.Context, q store.RecordQuery) (page st
 
 // commit commits pending changes of records.
 func (u *turnRecords) commit(ctx context.Context) error {
-	u.t.r.mu.Lock()
-	pending := u.t.r.records.changed()
-	u.t.r.mu.Unlock()
-	if !pending {
-		return nil
-	}
-	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.commitIf(ctx, func(p *pendingRecords) bool { return p.changed() })
 }
 
 // commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
 // is made at once is preceded by it: otherwise a later attempt could decide differently, and make
 // another call under the key of the write.
 func (u *turnRecords) commitReads(ctx context.Context) error {
-	u.t.r.mu.Lock()
-	pending := u.t.r.records.reads > 0
-	u.t.r.records.written = u.t.r.records.written || pending
-	u.t.r.mu.Unlock()
-	if !pending {
+	return u.commitIf(ctx, func(p *pendingRecords) bool {
+		p.written = p.written || p.reads > 0
+		return p.reads > 0
+	})
+}
+
+func (u *turnRecords) commitIf(ctx context.Context, needed func(*pendingRecords) bool) error {
+	u.t.r.out.mu.Lock()
+	commit := needed(&u.t.r.out.records)
+	u.t.r.out.mu.Unlock()
+	if !commit {
 		return nil
 	}
-	return u.t.r.hide(u.t.r.commitWithRetry(ctx, new(runChange)))
+	return u.t.r.out.flush(ctx)
 }
 
 // result returns the record of a recorded call.
@@ -250,16 +271,16 @@ func (u *turnRecords) UpdateRecord(ctx context.Context, key store.RecordKey, upd
 
 // wait returns the result of a change after its commit.
 func (u *turnRecords) wait(ctx context.Context, c *recordCall) (store.Record, error) {
-	r := u.t.r
-	r.mu.Lock()
+	out := &u.t.r.out
+	out.mu.Lock()
 	failed := c.err != nil
-	r.mu.Unlock()
+	out.mu.Unlock()
 	if !u.silent && !failed {
 		if err := u.commit(ctx); err != nil {
 			return store.Record{}, err
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	out.mu.Lock()
+	defer out.mu.Unlock()
 	return u.result(&c.result, c.key), c.err
 }

@@ -31,11 +31,11 @@ type callFailure struct {
 }
 
 // lasting returns the stored form of an error, nil if a repeated call may succeed.
-func (r *run) lasting(err error) *callFailure {
+func (c *storeCalls) lasting(err error) *callFailure {
 	if refused(err) {
 		return nil
 	}
-	if known := r.e.cfg.Contracts.lasting(func(known error) bool { return errors.Is(err, known) }); known != nil {
+	if known := c.contracts.lasting(func(known error) bool { return errors.Is(err, known) }); known != nil {
 		return &callFailure{a2a.CodeOf(known), known.Error()}
 	}
 	if code := a2a.CodeOf(err); code != a2a.CodeInternal && !code.Retryable() {
@@ -93,31 +93,28 @@ func (c contractTurn) Store(k *contract.Kind) (s contract.Store, own bool) {
 }
 
 func (c contractTurn) Records(silent bool) (store.RecordUpdater, func() time.Time) {
-	u := c.t.records(silent)
+	u := newTurnRecords(c.t, silent)
 	return u, u.clock
 }
 
 func (c contractTurn) NewID(ctx context.Context, kind string) string {
-	t := c.t
-	scope := t.scopeName(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key := idSeries{kind, scope}
-	t.newIDs[key]++
-	sum := t.key(kind, scope, t.newIDs[key])
+	scope := c.t.scopeOf(ctx).scopeName()
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	sum := callKey(c.t, kind, scope, c.t.calls.takeID(idSeries{kind, scope}))
 	return hex.EncodeToString(sum[:8])
 }
 
-// key returns a key of the nth use of a kind in a scope. Each attempt of the turn gets the same one.
-func (t *Turn) key(kind, scope string, n int) [sha256.Size]byte {
+// callKey returns a key of the nth use of a kind in a scope. Each attempt of the turn gets the same one.
+func callKey(t *Turn, kind, scope string, n int) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), kind, scope, n))
 }
 
 func (c contractTurn) OpenContent(ctx context.Context, op string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
-	if err := c.t.records(true).commit(ctx); err != nil {
+	if err := newTurnRecords(c.t, true).commit(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.r.openContent(ctx, op, open)
+	return c.t.r.stores.openContent(ctx, op, open)
 }
 
 // Call makes a call, or returns the recorded result of an earlier attempt.
@@ -129,10 +126,10 @@ func (c contractTurn) Call(ctx context.Context, call contract.Call) error {
 	case call.Effect == nil && call.Direct == nil:
 		return a2a.Errorf(a2a.CodeInvalid, "call %s has no Read, Effect or Direct", call.Op)
 	}
-	u := t.records(true)
+	u := newTurnRecords(t, true)
 	if call.Direct != nil {
 		u.write = &directWrite{op: call.Op, args: argsDigest(call.Args)}
-		defer t.release(u)
+		defer u.release()
 	}
 	done, err := u.recorded(ctx, func(r *callRecord) bool { return r.Kind == kind && r.Op == call.Op })
 	if err != nil {
@@ -156,19 +153,19 @@ func (c contractTurn) Call(ctx context.Context, call contract.Call) error {
 	if err != nil {
 		return err
 	}
-	return t.perform(ctx, u, &recordCall{result: callRecord{Kind: kind, Op: call.Op}}, call)
+	return u.perform(ctx, &recordCall{result: callRecord{Kind: kind, Op: call.Op}}, call)
 }
 
 // perform makes a call that no earlier attempt has made, and adds its result to the next commit.
-func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call contract.Call) (err error) {
+func (u *turnRecords) perform(ctx context.Context, c *recordCall, call contract.Call) (err error) {
 	if u.write != nil {
 		u.write.started = true // only this goroutine uses it while it is in flight
 	}
-	once := t.onceKey(ctx)
-	failure := t.r.waitOut(ctx, call.Op, call.Again, func() error { return c.do(ctx, &call, once) })
+	stores, once := &u.t.r.stores, u.onceKey(ctx)
+	failure := stores.waitOut(ctx, call.Op, call.Again, func() error { return c.do(ctx, &call, once) })
 	data := call.Result
 	if failure != nil {
-		f := t.r.lasting(failure)
+		f := stores.lasting(failure)
 		switch {
 		case f != nil:
 		case refused(failure):
@@ -177,7 +174,7 @@ func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call 
 			}
 			return failure
 		default:
-			failure = t.r.hide(failure)
+			failure = stores.hide(failure)
 			if u.write != nil {
 				u.write.failure = failure
 			}
@@ -199,7 +196,7 @@ func (t *Turn) perform(ctx context.Context, u *turnRecords, c *recordCall, call 
 	if err == nil && full {
 		err = u.commit(ctx)
 	}
-	return errors.Join(t.r.hide(failure), err)
+	return errors.Join(stores.hide(failure), err)
 }
 
 // do does the work of a call.
@@ -221,10 +218,10 @@ func (c *recordCall) do(ctx context.Context, call *contract.Call, once string) e
 }
 
 // onceKey returns a key of the next call. Each attempt of the turn gets the same one.
-func (t *Turn) onceKey(ctx context.Context) string {
-	scope := t.scopeName(ctx)
+func (u *turnRecords) onceKey(ctx context.Context) string {
+	t, scope := u.t, u.t.scopeOf(ctx).scopeName()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum := t.key("", scope, t.calls[scope])
+	sum := callKey(t, "", scope, t.calls.next[scope])
 	return "turn/" + hex.EncodeToString(sum[:16])
 }

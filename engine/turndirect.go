@@ -54,30 +54,31 @@ func (d *directWrite) refuses(next *directWrite) error {
 
 // reserve reserves the number of the next call in a scope for the write of u, if it makes one. The
 // caller holds t.mu.
-func (t *Turn) reserve(scope string, u *turnRecords) {
+func (u *turnRecords) reserve(scope string) {
 	if u.write == nil {
 		return
 	}
-	if d := t.direct[scope]; d != nil {
+	n := &u.t.calls
+	if d := n.direct[scope]; d != nil {
 		u.write = d // it is repeated
 	}
 	u.write.scope, u.write.inFlight = scope, true
-	if t.direct == nil {
-		t.direct = make(map[string]*directWrite)
+	if n.direct == nil {
+		n.direct = make(map[string]*directWrite)
 	}
-	t.direct[scope] = u.write
+	n.direct[scope] = u.write
 }
 
 // release ends the reservation for the write of u, unless it may have been made and has no recorded
 // result.
-func (t *Turn) release(u *turnRecords) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	d := u.write
-	if t.direct[d.scope] != d {
+func (u *turnRecords) release() {
+	u.t.mu.Lock()
+	defer u.t.mu.Unlock()
+	d, direct := u.write, u.t.calls.direct
+	if direct[d.scope] != d {
 		return
 	}
 	if d.inFlight = false; !d.started {
-		delete(t.direct, d.scope)
+		delete(direct, d.scope)
 	}
 }

@@ -301,35 +301,35 @@ func (p *pendingRecords) committed(c recordCommit) {
 
 // rebaseRecords reads the records that have pending changes and applies the changes again. The
 // caller holds l.commit.
-func (r *run) rebaseRecords() error {
-	for _, k := range r.changedRecords() {
-		base, err := r.e.readRecord(context.WithoutCancel(r.ctx), k)
+func (o *output) rebaseRecords() error {
+	for _, k := range o.changedRecords() {
+		base, err := o.hub.readRecord(context.WithoutCancel(o.ctx), k)
 		if err != nil {
 			return err
 		}
-		r.mu.Lock()
-		if rec := r.records.byKey[k]; rec != nil {
-			r.records.rebase(k, base, rec.writes)
+		o.mu.Lock()
+		if rec := o.records.byKey[k]; rec != nil {
+			o.records.rebase(k, base, rec.writes)
 		}
-		r.mu.Unlock()
+		o.mu.Unlock()
 	}
 	return nil
 }
 
 // changedRecords returns the keys of the records that the next commit changes, in order.
-func (r *run) changedRecords() []store.RecordKey {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(r.records.byKey), func(a, b store.RecordKey) int {
+func (o *output) changedRecords() []store.RecordKey {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(o.records.byKey), func(a, b store.RecordKey) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Key, b.Key))
 	})
 }
 
 // lockRecords locks the records that the next commit changes within this process. The caller must call unlock.
-func (r *run) lockRecords() (unlock func()) {
+func (o *output) lockRecords() (unlock func()) {
 	var unlocks []func()
-	for _, k := range r.changedRecords() {
-		if unlock, err := r.e.recordLocks.Lock(context.Background(), k); err == nil {
+	for _, k := range o.changedRecords() {
+		if unlock, err := o.hub.recordLocks.Lock(context.Background(), k); err == nil {
 			unlocks = append(unlocks, unlock)
 		}
 	}
@@ -341,17 +341,17 @@ func (r *run) lockRecords() (unlock func()) {
 }
 
 // recordsApplied reports whether the store has a commit that changed records.
-func (r *run) recordsApplied(ctx context.Context, c *recordCommit) (bool, error) {
+func (o *output) recordsApplied(ctx context.Context, c *recordCommit) (bool, error) {
 	if len(c.steps) == 0 {
 		return false, nil
 	}
-	stored, err := r.e.cfg.Store.Steps(ctx, r.l.key, c.steps[0].Turn)
+	stored, err := o.hub.cfg.Store.Steps(ctx, o.l.key, c.steps[0].Turn)
 	return slices.ContainsFunc(stored, func(s store.Step) bool { return s.Name == c.steps[0].Name }), err
 }
 
 // readRecord reads a record. Its version is 0 if it does not exist.
-func (e *Engine) readRecord(ctx context.Context, key store.RecordKey) (store.Record, error) {
-	r, err := e.cfg.Store.Record(ctx, key)
+func (s *settings) readRecord(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	r, err := s.cfg.Store.Record(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Record{Key: key}, nil
 	}

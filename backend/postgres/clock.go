@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"strconv"
 	"sync"
@@ -26,6 +27,8 @@ const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * $1::bigint)::b
 // clock estimates the database clock from a sample and the local monotonic clock. Its error
 // is at most half of the round trip of the sample.
 type clock struct {
+	log *slog.Logger
+
 	mu           sync.Mutex
 	local        time.Time // with the monotonic clock
 	remote       time.Time
@@ -57,6 +60,30 @@ func (c *clock) set(local, remote time.Time, minJump time.Duration) (jump time.D
 	return jump
 }
 
+// adopt is set for a sample with a round trip. It logs a jump.
+func (c *clock) adopt(local, remote time.Time, minJump, trip time.Duration) {
+	if jump := c.set(local, remote, minJump); jump.Abs() >= clockTolerance+trip {
+		c.log.Warn("database clock jumped", "by", jump)
+	}
+}
+
+// check reads the clock over a new connection and adopts it if it has jumped: after a
+// failover the new server may have a different clock, and no claim may use the old one. It
+// ignores errors, which the next use of the connection reports.
+func (c *clock) check(ctx context.Context, conn *pgconn.PgConn) {
+	before := time.Now()
+	results, err := conn.Exec(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).ReadAll()
+	trip := time.Since(before)
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
+		return
+	}
+	micros, err := strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
+	if err != nil {
+		return
+	}
+	c.adopt(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockTolerance+trip, trip)
+}
+
 // Now implements [store.Clock]. It returns an estimate of the database clock, which all
 // processes on the database share, with an error of at most half a round trip. The store
 // reads the clock when it opens, every ten seconds, and on each new connection. Now goes back
@@ -81,31 +108,8 @@ func (s *database) readClock(ctx context.Context, on querier) error {
 			best, local, remote = trip, before.Add(trip/2), at
 		}
 	}
-	s.setClock(local, remote, 0, best)
+	s.clock.adopt(local, remote, 0, best)
 	return nil
-}
-
-func (s *database) setClock(local, remote time.Time, minJump, trip time.Duration) {
-	if jump := s.clock.set(local, remote, minJump); jump.Abs() >= clockTolerance+trip {
-		s.log.Warn("database clock jumped", "by", jump)
-	}
-}
-
-// checkClock reads the clock over a new connection and adopts it if it has jumped: after a
-// failover the new server may have a different clock, and no claim may use the old one. It
-// ignores errors, which the next use of the connection reports.
-func (s *database) checkClock(ctx context.Context, c *pgconn.PgConn) {
-	before := time.Now()
-	results, err := c.Exec(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).ReadAll()
-	trip := time.Since(before)
-	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
-		return
-	}
-	micros, err := strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
-	if err != nil {
-		return
-	}
-	s.setClock(before.Add(trip/2), time.UnixMicro(micros).UTC(), clockTolerance+trip, trip)
 }
 
 // maintain periodically reads the clock, resolves indeterminate commits, merges counters and

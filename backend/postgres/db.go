@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// database runs statements on the connections of a pool. It has many methods because all ways to
-// run them share its gate, its slots and the resolution of lost answers.
+// database runs statements on the connections of a pool. All ways to run them share its gate, its
+// slots and the resolution of lost answers.
 type database struct {
 	cfg        Config
 	location   string
@@ -48,6 +48,12 @@ type database struct {
 	// gate is read-locked by each call, so that Close waits for them.
 	gate   sync.RWMutex
 	closed bool
+}
+
+func newDatabase(cfg Config) *database {
+	s := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, clock: clock{log: cfg.Logger}, caches: sqlkit.Caches{Bytes: cacheMemory()}}
+	s.groups.db = s
+	return s
 }
 
 // qualify returns a statement with {s} and {v} replaced by the names of the schemas of the store and
@@ -308,7 +314,7 @@ func (s *database) backoff(ctx context.Context, try int, cause error) bool {
 // failures, so f may run several times; the results of the last run count.
 func (s *database) transact(ctx context.Context, op string, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.commitMarked(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-		tx, err := c.BeginTx(ctx, s.txOptions())
+		tx, err := c.BeginTx(ctx, s.cfg.txOptions())
 		if err != nil {
 			return err
 		}
@@ -370,9 +376,9 @@ func (s *database) commitEntered(ctx context.Context, op string, attempt func(ct
 
 // txOptions returns the options of a transaction. Behind a pooler, which has no session
 // settings, it sets the lock timeout.
-func (s *database) txOptions() (o pgx.TxOptions) {
-	if s.cfg.Pooler {
-		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.cfg.lockTimeout().Milliseconds())
+func (c *Config) txOptions() (o pgx.TxOptions) {
+	if c.Pooler {
+		o.BeginQuery = fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", c.lockTimeout().Milliseconds())
 	}
 	return o
 }

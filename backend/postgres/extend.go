@@ -63,12 +63,12 @@ func GraphPrefix(schema string) string {
 const sqlCopies = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE pg_catalog.starts_with(nspname::text, $1::text))`
 
 // checkGraphs calls Config.CheckGraphs. Without it, graphs must have no copies: changes would leave deleted data there.
-func (s *database) checkGraphs(ctx context.Context, c *pgx.Conn) error {
-	if s.cfg.CheckGraphs != nil {
-		return s.cfg.CheckGraphs(ctx, c, GraphPrefix(s.cfg.Schema))
+func (c *Config) checkGraphs(ctx context.Context, conn *pgx.Conn) error {
+	if c.CheckGraphs != nil {
+		return c.CheckGraphs(ctx, conn, GraphPrefix(c.Schema))
 	}
 	copies := false
-	err := c.QueryRow(ctx, sqlCopies, pgx.QueryExecModeExec, GraphPrefix(s.cfg.Schema)).Scan(&copies)
+	err := conn.QueryRow(ctx, sqlCopies, pgx.QueryExecModeExec, GraphPrefix(c.Schema)).Scan(&copies)
 	if err == nil && copies {
 		err = a2a.Errorf(a2a.CodeInternal, "graphs have copies in Apache AGE, which changes would leave as they are: open the store with package age, or drop the copies")
 	}

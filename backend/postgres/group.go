@@ -25,6 +25,8 @@ const (
 // If a transaction fails, each of its callers commits its calls alone, so no request can fail
 // because of another, and a lock delays others by shortLockTimeout.
 type callGroups struct {
+	db *database
+
 	mu      sync.Mutex
 	waiting []*callRequest
 	running int // transactions
@@ -41,24 +43,23 @@ type callRequest struct {
 // errAlone means that a transaction of several requests was rolled back.
 var errAlone = errors.New("a group of requests was rolled back")
 
-// commitGrouped commits the calls of a request in one round trip, alone or together with the calls of
+// commit commits the calls of a request in one round trip, alone or together with the calls of
 // others. It returns errKitRejected if a guard fails, and errAnswerLost if the request was committed
 // but rows of its result may be missing.
-func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest) error {
-	if err := s.enter(ctx); err != nil {
+func (g *callGroups) commit(ctx context.Context, op string, r *callRequest) error {
+	if err := g.db.enter(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer g.db.leave()
 	if r.order == "" {
-		return s.commitAlone(ctx, op, r)
+		return g.commitAlone(ctx, op, r)
 	}
-	g := &s.groups
 	first, start := g.add(r)
 	if start {
-		go s.commitWaiting()
+		go g.commitWaiting()
 	}
 	if first {
-		return s.commitFirst(ctx, op, r)
+		return g.commitFirst(ctx, op, r)
 	}
 	var err error
 	select {
@@ -70,19 +71,19 @@ func (s *database) commitGrouped(ctx context.Context, op string, r *callRequest)
 		err = <-r.done
 	}
 	if errors.Is(err, errAlone) {
-		return s.commitAlone(ctx, op, r)
+		return g.commitAlone(ctx, op, r)
 	}
 	return err
 }
 
 // commitFirst commits the first request while others wait, and then starts commitWaiting for them, at
 // the latest after shortLockTimeout.
-func (s *database) commitFirst(ctx context.Context, op string, r *callRequest) error {
-	others := sync.OnceFunc(func() { go s.commitWaiting() })
+func (g *callGroups) commitFirst(ctx context.Context, op string, r *callRequest) error {
+	others := sync.OnceFunc(func() { go g.commitWaiting() })
 	late := time.AfterFunc(shortLockTimeout, others)
 	defer others()
 	defer late.Stop()
-	return s.commitAlone(ctx, op, r)
+	return g.commitAlone(ctx, op, r)
 }
 
 // add adds a request unless it is the first one: while its caller commits it, others wait.
@@ -128,11 +129,11 @@ func (g *callGroups) remove(r *callRequest) bool {
 
 // commitWaiting commits waiting requests until there are none. The callers of the requests have
 // entered the gate.
-func (s *database) commitWaiting() {
-	for group := s.groups.next(); len(group) > 0; group = s.groups.next() {
+func (g *callGroups) commitWaiting() {
+	for group := g.next(); len(group) > 0; group = g.next() {
 		err := errAlone
 		if len(group) > 1 {
-			err = s.commitGroup(context.Background(), "write", group)
+			err = g.commitGroup(context.Background(), "write", group)
 		}
 		for _, r := range group {
 			r.done <- err
@@ -142,15 +143,15 @@ func (s *database) commitWaiting() {
 
 // commitGroup commits the calls of requests with a short lock timeout. errAlone means that it was
 // rolled back, any other error except errAnswerLost that the outcome is unknown.
-func (s *database) commitGroup(ctx context.Context, op string, group []*callRequest) error {
+func (g *callGroups) commitGroup(ctx context.Context, op string, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
-	calls := []*call{lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))}
+	calls := []*call{lockTimeoutCall(min(shortLockTimeout, g.db.cfg.lockTimeout()))}
 	for _, r := range group {
 		calls = append(calls, r.calls...)
 	}
-	err := s.withSlot(ctx, func() error {
-		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+	err := g.withSlot(ctx, func() error {
+		return g.db.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := g.db.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
 			if err == nil || indeterminate(err) {
 				return err
 			}
@@ -160,16 +161,16 @@ func (s *database) commitGroup(ctx context.Context, op string, group []*callRequ
 	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) {
 		return err
 	}
-	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))
+	g.db.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))
 	return errAlone
 }
 
 // commitAlone commits the calls of one request, for callers that have entered the gate.
-func (s *database) commitAlone(ctx context.Context, op string, r *callRequest) error {
-	timeout := s.lockTimeoutCalls()
-	return s.withSlot(ctx, func() error {
-		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := s.exchange(ctx, c.PgConn(), true, append(timeout, s.marked(r.calls, mark)...)...)
+func (g *callGroups) commitAlone(ctx context.Context, op string, r *callRequest) error {
+	timeout := g.db.cfg.lockTimeoutCalls()
+	return g.withSlot(ctx, func() error {
+		return g.db.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := g.db.exchange(ctx, c.PgConn(), true, append(timeout, g.db.marked(r.calls, mark)...)...)
 			if guardFailed(err) {
 				return errKitRejected
 			}
@@ -179,10 +180,10 @@ func (s *database) commitAlone(ctx context.Context, op string, r *callRequest) e
 }
 
 // withSlot runs f while it has a slot for client calls.
-func (s *database) withSlot(ctx context.Context, f func() error) error {
-	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
+func (g *callGroups) withSlot(ctx context.Context, f func() error) error {
+	if err := g.db.callSlots.acquire(ctx, g.db.cfg.Timeout); err != nil {
 		return err
 	}
-	defer s.callSlots.release()
+	defer g.db.callSlots.release()
 	return f()
 }

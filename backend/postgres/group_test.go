@@ -136,7 +136,7 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 	add("b", history.AppendParams{IdempotencyKey: "key"}, func(r history.AppendResult, err error) bool { return err == nil && r.Repeated && r.First == 1 })
 	add("c", history.AppendParams{Run: "run", Fence: 3}, appended)
 	add("locked", history.AppendParams{}, appended)
-	go s.commitWaiting()
+	go s.groups.commitWaiting()
 	await.True(t, "the group is applied without the locked session", func() bool {
 		n, err := historysql.Of(s).Count(bg, history.Key{Owner: "o", Agent: "a", Session: "c"})
 		return err == nil && n == 2

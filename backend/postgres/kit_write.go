@@ -79,7 +79,7 @@ func (t *kitWrite) run(k *call) error {
 	calls := []*call{k}
 	if !t.started {
 		t.started = true
-		calls = append([]*call{newCall(stmtBegin)}, append(t.kit.lockTimeoutCalls(), k)...)
+		calls = append([]*call{newCall(stmtBegin)}, append(t.kit.cfg.lockTimeoutCalls(), k)...)
 	}
 	err := t.kit.exchange(t.ctx, t.conn, false, calls...)
 	if t.failure == nil {
@@ -102,7 +102,7 @@ func (t *kitWrite) rollback() {
 
 // Pipeline implements sqlkit.Pipeliner.
 func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) error {
-	err := k.commitGrouped(ctx, "write", &callRequest{order: order, calls: k.calls(of)})
+	err := k.groups.commit(ctx, "write", &callRequest{order: order, calls: k.calls(of)})
 	switch {
 	case errors.Is(err, errKitRejected):
 		return sqlkit.ErrGuard
@@ -130,11 +130,11 @@ func markCall(mark int64) *call {
 
 // lockTimeoutCalls returns the call that sets the lock timeout of a transaction behind a pooler,
 // which has no session settings.
-func (s *database) lockTimeoutCalls() []*call {
-	if !s.cfg.Pooler {
+func (c *Config) lockTimeoutCalls() []*call {
+	if !c.Pooler {
 		return nil
 	}
-	return []*call{lockTimeoutCall(s.cfg.lockTimeout())}
+	return []*call{lockTimeoutCall(c.lockTimeout())}
 }
 
 func lockTimeoutCall(d time.Duration) *call {

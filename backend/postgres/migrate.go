@@ -96,7 +96,7 @@ func (s *migrations) applyMigrations(ctx context.Context, db *sql.DB, l line) er
 	}
 	if err != nil && awaitsLock(err) {
 		return a2a.Wrap(a2a.CodeUnavailable, err, "schema %s was not migrated within %s: %v: end the transaction that has the lock and try again",
-			s.cfg.Schema, s.cfg.MigrationWait, s.maskPassword(err))
+			s.cfg.Schema, s.cfg.MigrationWait, s.cfg.maskPassword(err))
 	}
 	return s.schemaError(err)
 }
@@ -148,7 +148,7 @@ func (m *migrator) retry(ctx context.Context, err error) bool {
 		return false
 	}
 	m.tries++
-	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.maskPassword(err), "delay", delay, "try", m.tries)
+	m.s.log.Warn("migration waits for a lock", "schema", m.s.cfg.Schema, "error", m.s.cfg.maskPassword(err), "delay", delay, "try", m.tries)
 	return runtime.Sleep(ctx, delay) == nil
 }
 

@@ -31,12 +31,12 @@ func Migrations(ctx context.Context, cfg Config) ([]Migration, error) {
 		return nil, err
 	}
 	cfg.Migrate = false
-	s := &migrations{&database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger}, true}
+	s := &migrations{newDatabase(cfg), true}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout+cfg.CommandTimeout)
 	defer cancel()
 	all, err := s.list(ctx)
 	if err != nil {
-		return nil, s.openError(ctx, err)
+		return nil, s.cfg.openError(ctx, err)
 	}
 	return all, nil
 }

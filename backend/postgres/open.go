@@ -54,18 +54,18 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
-		return nil, s.openError(ctx, err)
+		return nil, s.cfg.openError(ctx, err)
 	}
 	err = s.retry(ctx, "open", func(ctx context.Context, c *pgx.Conn) error { return s.checkServer(ctx, c) })
 	if err == nil {
 		err = (&migrations{database: s.database}).migrate(ctx, poolConfig.ConnConfig)
 	}
 	if err == nil {
-		err = s.retry(ctx, "open", s.checkGraphs)
+		err = s.retry(ctx, "open", s.cfg.checkGraphs)
 	}
 	if err != nil {
 		s.pool.Close()
-		return nil, s.openError(ctx, err)
+		return nil, s.cfg.openError(ctx, err)
 	}
 	s.start()
 	return s, nil
@@ -109,7 +109,7 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 		if s.cfg.Pooler {
 			return nil
 		}
-		s.checkClock(ctx, c.PgConn())
+		s.clock.check(ctx, c.PgConn())
 		if limitTransactions == nil {
 			return nil
 		}
@@ -119,7 +119,7 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 		cc.DefaultQueryExecMode = pgx.QueryExecModeExec
 		cc.StatementCacheCapacity, cc.DescriptionCacheCapacity = 0, 0
 	} else {
-		limitTransactions = s.limitTransactions(cc.RuntimeParams)
+		limitTransactions = s.cfg.limitTransactions(cc.RuntimeParams)
 		all := maps.Clone(sessionSettings)
 		all["lock_timeout"] = strconv.FormatInt(s.cfg.lockTimeout().Milliseconds(), 10)
 		for name, value := range all {
@@ -142,12 +142,12 @@ func (s *database) poolConfig() (*pgxpool.Config, error) {
 // limitTransactions returns a function that sets transaction_timeout on a new connection to
 // twice the command timeout, if the server is PostgreSQL 17 or later. It returns nil if the
 // URL sets it.
-func (s *database) limitTransactions(urlParams map[string]string) func(ctx context.Context, c *pgx.Conn) error {
+func (c *Config) limitTransactions(urlParams map[string]string) func(ctx context.Context, c *pgx.Conn) error {
 	const name = "transaction_timeout"
 	if _, ok := urlParams[name]; ok {
 		return nil
 	}
-	text := fmt.Sprintf("SET %s = %d", name, min(2*s.cfg.CommandTimeout, 24*time.Hour).Milliseconds())
+	text := fmt.Sprintf("SET %s = %d", name, min(2*c.CommandTimeout, 24*time.Hour).Milliseconds())
 	return func(ctx context.Context, c *pgx.Conn) error {
 		if majorVersion(c.PgConn().ParameterStatus("server_version")) < 17 {
 			return nil
@@ -195,7 +195,7 @@ func (s *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 const minServerVersion = 130000
 
 // openError returns err with a code and a text that describes the problem and its fix.
-func (s *database) openError(ctx context.Context, err error) error {
+func (c *Config) openError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -215,9 +215,9 @@ func (s *database) openError(ctx context.Context, err error) error {
 	case stateTooManyConnections:
 		text = "too many connections: raise max_connections or the limit of the user, or lower PoolMax"
 	case stateInsufficientPrivilege:
-		code, text = a2a.CodeInternal, "the user may not use or create schema "+s.cfg.Schema+": grant CREATE on the database for migrations, else USAGE on the schema and its tables"
+		code, text = a2a.CodeInternal, "the user may not use or create schema "+c.Schema+": grant CREATE on the database for migrations, else USAGE on the schema and its tables"
 	case stateProtocolViolation:
-		if !s.cfg.Pooler {
+		if !c.Pooler {
 			code, text = a2a.CodeInternal, "a pooler in front of it rejects session settings, and Config.Pooler is not set"
 			cause = errors.Join(ErrPooler, cause)
 		}
@@ -233,7 +233,7 @@ func (s *database) openError(ctx context.Context, err error) error {
 			code, text = a2a.CodeUnavailable, "no response: check that the server is running, and host, port and sslmode of the URL"
 		}
 	}
-	return a2a.Wrap(code, s.maskPassword(cause), "PostgreSQL at %s: %s", s.location, text)
+	return a2a.Wrap(code, c.maskPassword(cause), "PostgreSQL at %s: %s", maskURL(c.URL), text)
 }
 
 var unknownParameter = regexp.MustCompile(`parameter "([^"]+)"`)
@@ -243,8 +243,8 @@ var unknownParameter = regexp.MustCompile(`parameter "([^"]+)"`)
 var ErrPooler = errors.New("postgres: Config.Pooler must be set")
 
 // maskPassword returns err without the password of the URL.
-func (s *database) maskPassword(err error) error {
-	u, e := pgx.ParseConfig(s.cfg.URL)
+func (c *Config) maskPassword(err error) error {
+	u, e := pgx.ParseConfig(c.URL)
 	if err != nil && e == nil && u.Password != "" && strings.Contains(err.Error(), u.Password) {
 		return errors.New(strings.ReplaceAll(err.Error(), u.Password, "***"))
 	}

@@ -40,7 +40,7 @@ func cacheMemory() int64 { return max(16<<20, min(256<<20, memory.Default()/24))
 
 // newStore returns a store without connections.
 func newStore(cfg Config) *Store {
-	db := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, caches: sqlkit.Caches{Bytes: cacheMemory()}}
+	db := newDatabase(cfg)
 	db.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
 	db.listSlots = make(slots, max(1, cap(db.callSlots)/2))
 	writer := &changeWriter{

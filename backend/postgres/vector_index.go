@@ -69,7 +69,7 @@ func (x *vectorIndexes) notify() {
 // is done. It uses no connection of the pool: Close waits for it.
 func (x *vectorIndexes) run(ctx context.Context) {
 	if err := x.continueDeletions(ctx); err != nil && ctx.Err() == nil {
-		x.log.Warn("documents of deleted collections are left; the next start removes them", "schema", x.cfg.Schema, "error", x.maskPassword(err))
+		x.log.Warn("documents of deleted collections are left; the next start removes them", "schema", x.cfg.Schema, "error", x.cfg.maskPassword(err))
 	}
 	x.notify()
 	var again <-chan time.Time // for a transaction that had not ended
@@ -88,7 +88,7 @@ func (x *vectorIndexes) run(ctx context.Context) {
 			again = time.After(secondPass)
 		default:
 			x.log.Warn("an index of documents was not built; searches compare all documents: run holdfast migrate up --postgres-vectors as the owner of the tables",
-				"schema", x.cfg.Schema, "error", x.maskPassword(err))
+				"schema", x.cfg.Schema, "error", x.cfg.maskPassword(err))
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (s *notifier) Watch(ctx context.Context, f func(store.Notification)) error 
 	}
 	c, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
-		return s.maskPassword(err)
+		return s.cfg.maskPassword(err)
 	}
 	defer func() {
 		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -49,7 +49,7 @@ var engineClients = []mutant{
 	},
 	{
 		defect: "a canceled task's handler continues",
-		file:   "engine/cancel.go", old: "\tif r != nil {\n\t\t_ = r.abort(ErrCanceled)\n\t}\n", new: "\t_ = r\n",
+		file:   "engine/cancel.go", old: "\tif r != nil {\n\t\t_ = r.out.abort(ErrCanceled)\n\t}\n", new: "\t_ = r\n",
 		test: "TestNothingIsCommittedAfterCancel",
 	},
 	{

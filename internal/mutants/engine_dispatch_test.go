@@ -74,12 +74,12 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "renewed leases count from the answer",
-		file:   "engine/dispatch.go", old: "r.extendLease(started + d.cfg.Turns.Lease)", new: "r.extendLease(d.elapsed() + d.cfg.Turns.Lease)",
+		file:   "engine/dispatch.go", old: "r.lease.extend(started + d.cfg.Turns.Lease)", new: "r.lease.extend(d.elapsed() + d.cfg.Turns.Lease)",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
 		defect: "a run continues after the store reported its lease as lost",
-		file:   "engine/dispatch.go", old: "\t\t\t_ = r.abort(ErrLeaseLost)\n", new: "",
+		file:   "engine/dispatch.go", old: "\t\t\t_ = r.out.abort(ErrLeaseLost)\n", new: "",
 		test: "TestCancelStopsHandlerOnOtherReplica",
 	},
 	{
@@ -94,12 +94,12 @@ var engineDispatch = []mutant{
 	},
 	{
 		defect: "a lease that a run renewed counts from the answer",
-		file:   "engine/lease.go", old: "r.extendLease(started + r.e.cfg.Turns.Lease)", new: "r.extendLease(r.e.elapsed() + max(0*started, r.e.cfg.Turns.Lease))",
+		file:   "engine/lease.go", old: "l.extend(started + l.cfg.Turns.Lease)", new: "l.extend(l.elapsed() + max(0*started, l.cfg.Turns.Lease))",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
 		defect: "a handler may run until the last moment of its lease",
-		file:   "engine/lease.go", old: " - r.e.elapsed() - r.e.cfg.Turns.Lease/20", new: " - r.e.elapsed()",
+		file:   "engine/lease.go", old: " - l.elapsed() - l.cfg.Turns.Lease/20", new: " - l.elapsed()",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{

@@ -19,12 +19,12 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "the artifacts of a recorded step are not written again",
-		file:   "engine/step.go", old: "return slices.Clone(done.result), t.repeatStep(ctx, done)", new: "return slices.Clone(done.result), nil",
+		file:   "engine/step.go", old: "return slices.Clone(done.result), stepReplay{t, t.scopeOf(ctx)}.run(done)", new: "return slices.Clone(done.result), nil",
 		test: "TestChunksOfCompletedStepsSurviveKill",
 	},
 	{
 		defect: "a step that is read does not count the steps within it",
-		file:   "engine/replay.go", old: "\tfor _, name := range done.Steps {\n\t\tt.countStep(in, name)\n\t}\n", new: "\t_ = in\n",
+		file:   "engine/replay.go", old: "\tfor _, name := range done.Steps {\n\t\ts.t.steps.count(s.in, name)\n\t}\n", new: "",
 		test: "TestNestedStepsOfRecordedStepsKeepNames",
 	},
 	{
@@ -44,12 +44,12 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "the content of a recorded step is not counted against the limit of the turn",
-		file:   "engine/replay.go", old: "\t\tif err := t.r.countArtifactBytes(record.Name, parts); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "",
+		file:   "engine/replay.go", old: "\t\tif err := t.r.out.countArtifactBytes(record.Name, parts); err != nil {\n\t\t\treturn err\n\t\t}\n", new: "",
 		test: "TestRecordedStepCountsLikeOneThatRuns",
 	},
 	{
 		defect: "an artifact that a recorded step started is not found as open",
-		file:   "engine/replay.go", old: "\t\tt.setOpen(w)\n", new: "\t\t_ = w\n",
+		file:   "engine/replay.go", old: "\t\tt.artifacts.setOpen(w)\n", new: "\t\t_ = w\n",
 		test: "TestLaterAttemptsContinueArtifactStartedInStep",
 	},
 	{
@@ -109,7 +109,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "a write within a step has the key of a write outside",
-		file:   "engine/turncontract.go", old: "t.key(\"\", scope, t.calls[scope])", new: "t.key(\"\", \"\", t.calls[scope])",
+		file:   "engine/turncontract.go", old: "callKey(t, \"\", scope, t.calls.next[scope])", new: "callKey(t, \"\", \"\", t.calls.next[scope])",
 		test: "TestOnceKeyIdentifiesTheCall",
 	},
 	{
@@ -134,12 +134,12 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "failed reads of a blob are repeated without a pause",
-		file:   "engine/storeaway.go", old: "		if !c.r.temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !c.r.temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
+		file:   "engine/storeaway.go", old: "		if !c.calls.temporary(err) {\n			return err\n		}\n		_ = c.in.Close()", new: "		if !c.calls.temporary(err) {\n			return err\n		}\n		err = nil\n		_ = c.in.Close()",
 		test: "TestFailedReadsOfABlobPause",
 	},
 	{
 		defect: "a store that is away fails the turn",
-		file:   "engine/run.go", old: "case r.interruptedByStore(err):", new: "case false && r.interruptedByStore(err):",
+		file:   "engine/run.go", old: "case r.stores.interrupted(err):", new: "case false && r.stores.interrupted(err):",
 		test: "TestErrorOfAStoreThatIsAwayChargesNoAttempt",
 	},
 	{
@@ -194,7 +194,7 @@ var engineReplay = []mutant{
 	},
 	{
 		defect: "an artifact may be written while two steps run",
-		file:   "engine/scope.go", old: "if nested < len(t.scopes) {", new: "if nested < 1 {",
+		file:   "engine/scope.go", old: "if nested < len(t.running) {", new: "if nested < 1 {",
 		test: "TestWritesDuringConcurrentStepsAreRejected",
 	},
 }

@@ -74,12 +74,12 @@ var engineRetention = []mutant{
 	},
 	{
 		defect: "a forced deletion does not pause the context",
-		file:   "engine/contextclear.go", old: "\t\tif err := e.pauseContext(ctx, c); err != nil {\n\t\t\treturn 0, err\n\t\t}\n", new: "",
+		file:   "engine/contextclear.go", old: "\t\tif err := w.pause(ctx, c); err != nil {\n\t\t\treturn 0, err\n\t\t}\n", new: "",
 		test: "TestForcedClearAcceptsNoNewTasks",
 	},
 	{
 		defect: "a forced deletion does not cancel tasks that wait for their client",
-		file:   "engine/contextclear.go", old: "e.tasksIn(ctx, key, unfinished, deleteBatch)", new: "e.tasksIn(ctx, key, active, deleteBatch)",
+		file:   "engine/contextclear.go", old: "w.tasksIn(ctx, unfinished, deleteBatch)", new: "w.tasksIn(ctx, active, deleteBatch)",
 		test: "TestUnfinishedTasksKeepContextOpen",
 	},
 	{

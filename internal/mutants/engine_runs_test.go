@@ -14,17 +14,17 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a new run does not abort the older run of its task",
-		file:   "engine/run.go", old: "\tif older != nil {\n\t\t_ = older.abort(ErrLeaseLost)\n\t}\n", new: "\t_ = older\n",
+		file:   "engine/run.go", old: "\tif older != nil {\n\t\t_ = older.out.abort(ErrLeaseLost)\n\t}\n", new: "\t_ = older\n",
 		test: "TestNewRunEndsTheOlderRun",
 	},
 	{
 		defect: "after a late answer to a claim, the lease counts from the answer",
-		file:   "engine/run.go", old: "r.extendLease(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))", new: "r.extendLease(d.elapsed() + d.cfg.Turns.Lease)",
+		file:   "engine/run.go", old: "r.lease.extend(d.elapsed() + min(t.Queue.Lease.Until.Sub(d.now()), d.cfg.Turns.Lease))", new: "r.lease.extend(d.elapsed() + d.cfg.Turns.Lease)",
 		test: "TestHandlerStopsBeforeItsLeaseEndsInTheStore",
 	},
 	{
 		defect: "the worker keeps its ID after a run ended without a stored result",
-		file:   "engine/run.go", old: "\t\tr.e.leases.orphan.Store(true) // nobody", new: "\t\tr.e.leases.orphan.Load() // nobody",
+		file:   "engine/runcommit.go", old: "\t\to.hub.leases.orphan.Store(true) // nobody", new: "\t\to.hub.leases.orphan.Load() // nobody",
 		test: "TestTaskWhoseResultIsRefusedIsClaimedAgain",
 	},
 	{
@@ -34,7 +34,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a task fails before its last attempt",
-		file:   "engine/run.go", old: "r.queue.Attempt > r.e.cfg.Turns.MaxAttempts", new: "r.queue.Attempt >= r.e.cfg.Turns.MaxAttempts",
+		file:   "engine/run.go", old: "r.out.entry().Attempt > r.e.cfg.Turns.MaxAttempts", new: "r.out.entry().Attempt >= r.e.cfg.Turns.MaxAttempts",
 		test: "TestRetryIsClaimedWhenItIsDue",
 	},
 	{
@@ -59,37 +59,37 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a task is retried after its last attempt",
-		file:   "engine/run.go", old: "r.queue.Attempt < r.e.cfg.Turns.MaxAttempts:", new: "r.queue.Attempt <= r.e.cfg.Turns.MaxAttempts:",
+		file:   "engine/run.go", old: "r.out.entry().Attempt < r.e.cfg.Turns.MaxAttempts:", new: "r.out.entry().Attempt <= r.e.cfg.Turns.MaxAttempts:",
 		test: "TestRetryRunsTurnUntilMaxAttempts",
 	},
 	{
 		defect: "the end of a turn takes every known message as read",
-		file:   "engine/run.go", old: "\t\tseen := r.seenSeq\n", new: "\t\tseen := r.l.version().Seq\n",
+		file:   "engine/runcommit.go", old: "store.PhaseIdle, o.seenSeq,", new: "store.PhaseIdle, o.l.version().Seq,",
 		test: "TestMessageToRunningTaskIsNotLost",
 	},
 	{
 		defect: "the output of a turn is committed as output of the next turn",
-		file:   "engine/run.go", old: "\t\tif r.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {\n\t\t\treturn false\n\t\t}\n", new: "",
+		file:   "engine/run.go", old: "\t\tif r.out.commitWithRetry(r.e.commitCtx, new(runChange)) != nil {\n\t\t\treturn false\n\t\t}\n", new: "",
 		test: "TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore",
 	},
 	{
 		defect: "the limit of artifacts counts the artifacts of the turn before",
-		file:   "engine/run.go", old: "\tr.artifactBytes = 0\n", new: "",
+		file:   "engine/runcommit.go", old: "\to.artifactBytes = 0\n", new: "",
 		test: "TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore",
 	},
 	{
 		defect: "a turn under the same lease inherits the attempts of the turn before",
-		file:   "engine/run.go", old: "next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seenSeq, at.Seq", new: "next.SeenSeq, next.StartSeq = r.seenSeq, at.Seq",
+		file:   "engine/runcommit.go", old: "next.Attempt, next.SeenSeq, next.StartSeq = 1, o.seenSeq, at.Seq", new: "next.SeenSeq, next.StartSeq = o.seenSeq, at.Seq",
 		test: "TestNextTurnUnderTheSameLeaseKeepsTheOutputOfTheTurnBefore",
 	},
 	{
 		defect: "a turn under the same lease receives the messages of the turn before again",
-		file:   "engine/run.go", old: "next.Attempt, next.SeenSeq, next.StartSeq = 1, r.seenSeq, at.Seq", new: "next.Attempt, next.StartSeq = 1, at.Seq",
+		file:   "engine/runcommit.go", old: "next.Attempt, next.SeenSeq, next.StartSeq = 1, o.seenSeq, at.Seq", new: "next.Attempt, next.StartSeq = 1, at.Seq",
 		test: "TestMessageToRunningTaskIsNotLost",
 	},
 	{
 		defect: "the first retry waits twice its delay",
-		file:   "engine/run.go", old: "for range r.queue.Attempt - 1 {", new: "for range r.queue.Attempt {",
+		file:   "engine/run.go", old: "for range r.out.entry().Attempt - 1 {", new: "for range r.out.entry().Attempt {",
 		test: "TestRetryIsClaimedWhenItIsDue",
 	},
 	{
@@ -109,7 +109,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "the result of a run is not retried after the start of a stop",
-		file:   "engine/run.go", old: "err := r.commitWithRetry(r.e.commitCtx, &runChange{", new: "err := r.commitWithRetry(r.ctx, &runChange{",
+		file:   "engine/run.go", old: "err := r.out.commitWithRetry(r.e.commitCtx, &runChange{", new: "err := r.out.commitWithRetry(r.ctx, &runChange{",
 		test: "TestOutageChargesNoAttempt",
 	},
 	{
@@ -119,12 +119,12 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "events that arrive during a commit are dropped",
-		file:   "engine/runcommit.go", old: "r.pending = slices.Delete(r.pending, 0, min(flushed, len(r.pending)))", new: "r.pending = slices.Delete(r.pending, 0, len(r.pending))",
+		file:   "engine/runcommit.go", old: "o.pending = slices.Delete(o.pending, 0, min(flushed, len(o.pending)))", new: "o.pending = slices.Delete(o.pending, 0, len(o.pending))",
 		test: "TestChunkWithLostAnswerIsStoredOnce",
 	},
 	{
 		defect: "after a lost answer, a run continues although its fence has moved",
-		file:   "engine/runcommit.go", old: "\tif t.Queue.Lease.Fence != r.lease.Fence {\n\t\treturn r.abort(ErrLeaseLost)\n\t}\n", new: "",
+		file:   "engine/runcommit.go", old: "\tif t.Queue.Lease.Fence != o.lease.Fence {\n\t\treturn o.abort(ErrLeaseLost)\n\t}\n", new: "",
 		test: "TestRunWithLostAnswerEndsIfItsFenceHasMoved",
 	},
 	{
@@ -139,7 +139,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "progress is not committed after a failed commit of progress",
-		file:   "engine/runcommit.go", old: "\t\tr.timer = time.AfterFunc(minCommitRetry+r.e.cfg.Turns.FlushInterval, r.flushSoon)\n", new: "",
+		file:   "engine/runcommit.go", old: "\t\to.timer = time.AfterFunc(minCommitRetry+o.hub.cfg.Turns.FlushInterval, o.flushSoon)\n", new: "",
 		test: "TestProgressIsStoredAfterAFailedCommit",
 	},
 	{
@@ -179,7 +179,7 @@ var engineRuns = []mutant{
 	},
 	{
 		defect: "a result is stored as an answer of its own although the task has other output",
-		file:   "engine/run.go", old: "if o.alone && final.Message != nil && r.nothingElse() {", new: "if o.alone && final.Message != nil {",
+		file:   "engine/run.go", old: "if o.alone && final.Message != nil && r.out.nothingElse() {", new: "if o.alone && final.Message != nil {",
 		test: "TestMessageBeforeTheAnswerKeepsTheTask",
 	},
 }
