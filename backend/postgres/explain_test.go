@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
@@ -72,7 +73,7 @@ type hotQuery struct {
 
 func hotQueries() []hotQuery {
 	all := taskQueries()
-	for _, q := range slices.Concat(historysql.Statements(), historysql.PipelineStatements()) {
+	for _, q := range slices.Concat(historysql.Statements(), historysql.PipelineStatements(), sqltask.Statements()) {
 		all = append(all, hotQuery{name: q[0], text: q[1]})
 	}
 	return all
@@ -152,8 +153,6 @@ func taskQueries() []hotQuery {
 		{"delete: steps", sqlDeleteSteps, ""},
 		{"delete: contents", sqlDeleteContents, ""},
 		{"delete: content left", sqlInsertDeleted, ""},
-		{"removals", sqlRemovals, ""},
-		{"removals: forget", sqlForgetRemovals, ""},
 		{"purge: tasks", sqlDeletedTasks, "tasks_deleted_pkey"},
 		{"purge: done", sqlForgetDeleted, ""},
 		{"expire: tasks", sqlOldTasks, ""},

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -55,6 +55,7 @@ const (
 // taskStore reads, claims and removes tasks.
 type taskStore struct {
 	*changeWriter
+	sqltask.RemovalStore
 	taskBatches    readBatcher
 	versionBatches readBatcher // reads of versions
 	pageReads      listReads
@@ -69,14 +70,7 @@ func inlineContents(column, artifacts string) string {
 }
 
 // storable reports whether the database can store all of these names.
-func storable(names ...string) bool {
-	for _, n := range names {
-		if strings.ContainsRune(n, 0) || !utf8.ValidString(n) {
-			return false
-		}
-	}
-	return true
-}
+func storable(names ...string) bool { return sqlkit.PostgreSQL.Storable(names...) }
 
 // Task implements [store.Tasks].
 func (s *taskStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {

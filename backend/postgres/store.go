@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
@@ -46,16 +47,17 @@ func newStore(cfg Config) *Store {
 	writer := &changeWriter{
 		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, eras: newEras(), queue: make(chan *request, queueLength),
 	}
-	tasks := &taskStore{changeWriter: writer}
+	inner := &kit{db, true}
+	tasks := &taskStore{changeWriter: writer, RemovalStore: sqltask.RemovalStore{DB: inner}}
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
-		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
+		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks, EndpointStore: sqltask.EndpointStore{DB: inner}}, vectors: newVectorIndexes(db),
 	}
 }
 
 // SQL implements sqlkit.Source. The transactions of the database are also a [RawTx].
-func (s *Store) SQL() sqlkit.DB { return &kit{s.database} }
+func (s *Store) SQL() sqlkit.DB { return &kit{database: s.database} }
 
 // pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second

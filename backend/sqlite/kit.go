@@ -16,6 +16,7 @@ import (
 type kit struct {
 	*changeWriter
 	blobs *blobFiles
+	inner bool // its short reads are the server's own: they do not wait for lists
 }
 
 const (
@@ -99,7 +100,11 @@ func (c *change) applyEffects() (refusal, err error) {
 // Read implements sqlkit.DB.
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
-	err := k.readList(ctx, func(r *reader) error {
+	read := k.readList
+	if k.inner {
+		read = k.read
+	}
+	err := read(ctx, func(r *reader) error {
 		result = f(k.tx(ctx, r.conn))
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -48,10 +49,11 @@ type Store struct {
 func newStore(cfg Config) *Store {
 	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, caches: sqlkit.Caches{Bytes: cfg.IndexMemory / 4}}
 	changes := &changeWriter{database: db}
-	k := &kit{changes, newBlobFiles(db)}
+	k, inner := &kit{changeWriter: changes, blobs: newBlobFiles(db)}, &kit{changeWriter: changes, inner: true}
 	return &Store{
-		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
-		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
+		database: db, changeWriter: changes, contextStore: &contextStore{changes},
+		taskStore:     &taskStore{changeWriter: changes, RemovalStore: sqltask.RemovalStore{DB: inner}},
+		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes, EndpointStore: sqltask.EndpointStore{DB: inner}},
 		kit: k, vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
 	}
 }
