@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -41,7 +40,6 @@ const (
 // webhookStore implements [store.Webhooks] and [store.Lanes].
 type webhookStore struct {
 	*taskStore
-	sqltask.EndpointStore
 	// laneDepth is the largest number of lanes of one owner in the last claim.
 	laneDepth atomic.Int64
 

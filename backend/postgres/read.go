@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -55,7 +54,6 @@ const (
 // taskStore reads, claims and removes tasks.
 type taskStore struct {
 	*changeWriter
-	sqltask.RemovalStore
 	taskBatches    readBatcher
 	versionBatches readBatcher // reads of versions
 	pageReads      listReads

@@ -20,6 +20,13 @@ var (
 	_ store.Watcher = (*Store)(nil)
 )
 
+// These parts are written once for all databases.
+type (
+	endpointStore = sqltask.EndpointStore
+	feedbackStore = sqltask.FeedbackStore
+	removalStore  = sqltask.RemovalStore
+)
+
 // Store is a store.Store in a schema of a PostgreSQL database. Its parts implement the contract
 // by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
@@ -27,8 +34,11 @@ type Store struct {
 	*changeWriter
 	*taskStore
 	*contextStore
-	*feedbackStore
 	*webhookStore
+
+	endpointStore
+	feedbackStore
+	removalStore
 
 	vectors *vectorIndexes
 
@@ -48,11 +58,13 @@ func newStore(cfg Config) *Store {
 		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, eras: newEras(), queue: make(chan *request, queueLength),
 	}
 	inner := &kit{db, true}
-	tasks := &taskStore{changeWriter: writer, RemovalStore: sqltask.RemovalStore{DB: inner}}
+	tasks := &taskStore{changeWriter: writer}
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
-		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks, EndpointStore: sqltask.EndpointStore{DB: inner}}, vectors: newVectorIndexes(db),
+		webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
+		endpointStore: sqltask.NewEndpointStore(inner), removalStore: sqltask.NewRemovalStore(inner),
+		feedbackStore: sqltask.NewFeedbackStore(&kit{database: db}, writer.ratings()),
 	}
 }
 

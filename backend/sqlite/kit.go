@@ -40,6 +40,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		tx := k.tx(context.Background(), w.conn)
+		tx.writer = w
 		if w.alone { // the transaction can be rolled back as a whole
 			if result = f(tx); result != nil {
 				return errKitRejected
@@ -138,6 +139,7 @@ type kitTx struct {
 	conn    *conn
 	in      func(db sqlkit.DB) bool
 	failure error
+	writer  *writer // nil if Write does not run the transaction
 }
 
 // tx returns a transaction on a connection.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
@@ -44,7 +43,6 @@ const (
 // webhookStore has the webhooks of tasks, with their lanes and delivery attempts.
 type webhookStore struct {
 	*changeWriter
-	sqltask.EndpointStore
 	// watchers are called when this process makes lanes due.
 	watchers store.LaneWatchers
 }

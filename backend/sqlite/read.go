@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
-	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/content"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -39,7 +38,6 @@ var (
 // taskStore reads, claims and deletes tasks.
 type taskStore struct {
 	*changeWriter
-	sqltask.RemovalStore
 	terminal *terminalCache
 }
 

@@ -23,6 +23,13 @@ const (
 
 var _ store.Store = (*Store)(nil)
 
+// These parts are written once for all databases.
+type (
+	endpointStore = sqltask.EndpointStore
+	feedbackStore = sqltask.FeedbackStore
+	removalStore  = sqltask.RemovalStore
+)
+
 // Store is a store.Store that keeps its data in one SQLite file. Its parts implement the
 // contract by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
@@ -30,8 +37,11 @@ type Store struct {
 	*changeWriter
 	*taskStore
 	*contextStore
-	*feedbackStore
 	*webhookStore
+
+	endpointStore
+	feedbackStore
+	removalStore
 
 	kit     *kit
 	vectors *vectorIndexes
@@ -52,8 +62,8 @@ func newStore(cfg Config) *Store {
 	k, inner := &kit{changeWriter: changes, blobs: newBlobFiles(db)}, &kit{changeWriter: changes, inner: true}
 	return &Store{
 		database: db, changeWriter: changes, contextStore: &contextStore{changes},
-		taskStore:     &taskStore{changeWriter: changes, RemovalStore: sqltask.RemovalStore{DB: inner}},
-		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes, EndpointStore: sqltask.EndpointStore{DB: inner}},
+		taskStore: &taskStore{changeWriter: changes}, webhookStore: &webhookStore{changeWriter: changes},
+		endpointStore: sqltask.NewEndpointStore(inner), removalStore: sqltask.NewRemovalStore(inner), feedbackStore: sqltask.NewFeedbackStore(k, ratings),
 		kit: k, vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
 	}
 }

@@ -19,11 +19,14 @@ const (
 )
 
 // EndpointStore implements the methods of [store.Webhooks] for endpoints.
-type EndpointStore struct{ DB sqlkit.DB }
+type EndpointStore struct{ db sqlkit.DB }
+
+// NewEndpointStore returns the endpoints in a database.
+func NewEndpointStore(db sqlkit.DB) EndpointStore { return EndpointStore{db} }
 
 // Endpoints implements [store.Webhooks]. The result is sorted by name.
 func (s EndpointStore) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
-	err = s.DB.Read(ctx, func(q sqlkit.Querier) error {
+	err = s.db.Read(ctx, func(q sqlkit.Querier) error {
 		all = nil
 		return q.Query(sqlEndpoints, func(r sqlkit.Row) error {
 			var e store.Endpoint
@@ -38,10 +41,10 @@ func (s EndpointStore) Endpoints(ctx context.Context) (all []store.Endpoint, err
 // SaveEndpoint implements [store.Webhooks].
 func (s EndpointStore) SaveEndpoint(ctx context.Context, e store.Endpoint) error {
 	if e.Failures != 0 || e.Disabled {
-		return sqlkit.Run(ctx, s.DB, sqlkit.Call{Text: sqlSaveEndpoint, Args: sqlrow.EndpointColumns.Args(&e)})
+		return sqlkit.Run(ctx, s.db, sqlkit.Call{Text: sqlSaveEndpoint, Args: sqlrow.EndpointColumns.Args(&e)})
 	}
-	if !s.DB.Dialect().Storable(e.Name) {
+	if !s.db.Dialect().Storable(e.Name) {
 		return nil
 	}
-	return sqlkit.Run(ctx, s.DB, sqlkit.Call{Text: sqlDropEndpoint, Args: []any{e.Name}})
+	return sqlkit.Run(ctx, s.db, sqlkit.Call{Text: sqlDropEndpoint, Args: []any{e.Name}})
 }

@@ -15,11 +15,14 @@ const (
 )
 
 // RemovalStore implements the methods of [store.Maintenance] for removals.
-type RemovalStore struct{ DB sqlkit.DB }
+type RemovalStore struct{ db sqlkit.DB }
+
+// NewRemovalStore returns the removals in a database.
+func NewRemovalStore(db sqlkit.DB) RemovalStore { return RemovalStore{db} }
 
 // Removals implements [store.Maintenance].
 func (s RemovalStore) Removals(ctx context.Context, after store.Removal, limit int) (found []store.Removal, err error) {
-	err = s.DB.Read(ctx, func(q sqlkit.Querier) error {
+	err = s.db.Read(ctx, func(q sqlkit.Querier) error {
 		found = nil
 		return q.Query(sqlRemovals, func(r sqlkit.Row) error {
 			found = append(found, store.Removal{
@@ -38,5 +41,5 @@ func (s RemovalStore) ForgetRemovals(ctx context.Context, removals []store.Remov
 		r := &removals[i]
 		calls[i] = sqlkit.Call{Text: sqlForgetRemoval, Args: []any{r.Key.Owner, r.Key.ID, encoding.Millis(r.CreatedAt)}}
 	}
-	return sqlkit.Run(ctx, s.DB, calls...)
+	return sqlkit.Run(ctx, s.db, calls...)
 }

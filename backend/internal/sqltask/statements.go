@@ -6,6 +6,10 @@ import "github.com/holdfast-dev/holdfast/internal/sqlkit"
 // the backends check their plans.
 func Statements() []sqlkit.Statement {
 	return []sqlkit.Statement{
+		{"feedback: lock the task", sqlLockTask},
+		{"feedback: insert", sqlAddFeedback},
+		{"feedback", sqlFeedback},
+		{"feedback on a task", sqlTaskFeedback},
 		{"removals", sqlRemovals},
 		{"removals: forget", sqlForgetRemoval},
 		{"endpoints: save", sqlSaveEndpoint},
