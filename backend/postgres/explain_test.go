@@ -49,12 +49,12 @@ func laneListText(q store.LaneQuery) string {
 
 func deadListText(q store.WebhookQuery) string {
 	q.Limit = 20
-	text, _ := deadLetterText(&q, &deliveryPlace{})
+	text, _ := deadLetterText(&q, &sqltask.DeliveryKey{})
 	return text
 }
 
 func attemptListText(q store.WebhookQuery) string {
-	text, _ := attemptRows(&q, &deliveryPlace{}, 1, 1, 20)
+	text, _ := attemptRows(&q, &sqltask.DeliveryKey{}, 1, 1, 20)
 	return text
 }
 
