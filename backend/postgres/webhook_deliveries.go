@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +12,6 @@ import (
 	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // batchSpan is the maximum time between the attempts of one row in milliseconds. A walk by the
@@ -50,49 +48,9 @@ func attemptRows(q *store.WebhookQuery, place *sqltask.DeliveryKey, last, id int
 		WHERE %s ORDER BY n.last_at DESC, n.id DESC LIMIT %s`, strings.Join(w.where, " AND "), w.arg(limit, "bigint")), w.args
 }
 
-// attemptLister collects the attempts of a page from rows, the latest first.
-type attemptLister struct {
-	q     *store.WebhookQuery
-	place *sqltask.DeliveryKey
-	found []foundAttempt
-	// Time and number of the last row that was read, and the number of rows.
-	last, id int64
-	rows     int
-}
-
-type foundAttempt struct {
-	sqltask.DeliveryKey
-	stored encoding.Attempt
-}
-
-func (l *attemptLister) add(r record) error {
-	batch, err := encoding.DecodeAttempts(r[5])
-	if err != nil {
-		return fmt.Errorf("attempts %d: %w", r.int(0), err)
-	}
-	l.id, l.last = r.int(0), r.int(4)
-	l.rows++
-	for _, a := range batch {
-		f := foundAttempt{sqltask.DeliveryKey{At: a.At, Owner: r.text(1), Task: r.text(2), ID: r.text(3), Sequence: a.Sequence, Attempt: a.Attempt}, a}
-		if (l.place == nil || f.Compare(l.place) > 0) && (l.q.Sequence == 0 || l.q.Sequence == a.Sequence) {
-			l.found = append(l.found, f)
-		}
-	}
-	return nil
-}
-
-// complete sorts the attempts and reports whether the page is complete: enough of them are
-// later than all that remaining rows may contain. It removes duplicates, which repeated
-// acknowledgements add.
-func (l *attemptLister) complete(limit int, ended bool) bool {
-	slices.SortStableFunc(l.found, func(a, b foundAttempt) int { return a.Compare(&b.DeliveryKey) })
-	l.found = slices.CompactFunc(l.found, func(a, b foundAttempt) bool { return a == b })
-	return ended || len(l.found) > limit && l.found[limit].At > l.last
-}
-
 // DeliveryAttempts implements [store.Webhooks].
 func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (page store.DeliveryAttemptPage, err error) {
-	place, err := sqltask.ParseDeliveryCursor(sqlkit.PostgreSQL, q.Cursor)
+	empty, err := sqltask.NewDeliveryPage[store.DeliveryAttempt](sqlkit.PostgreSQL, &q)
 	if err != nil {
 		return page, err
 	}
@@ -101,26 +59,21 @@ func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuer
 		if !storable(q.Owner, q.TaskID, q.ID) {
 			return nil
 		}
-		l := attemptLister{q: &q, place: place, last: math.MaxInt64, id: math.MaxInt64}
-		if place != nil {
-			l.last = place.At + batchSpan
-		}
-		for ended := false; !l.complete(q.Limit, ended); {
-			l.rows = 0
-			limit := q.Limit + 16
-			text, args := attemptRows(&q, place, l.last, l.id, limit)
-			if err := s.eachRow(ctx, c, text, l.add, args...); err != nil {
+		p, limit := empty, q.Limit+16
+		last, id := p.Start(batchSpan), int64(math.MaxInt64) // of the last row that was read
+		for rows := limit; rows == limit && !p.Full(last); {
+			rows = 0
+			text, args := attemptRows(&q, p.After, last, id, limit)
+			err := s.eachRow(ctx, c, text, func(r record) error {
+				rows++
+				id, last = r.int(0), r.int(4)
+				return sqltask.AddAttempts(&p, id, sqltask.DeliveryKey{Owner: r.text(1), Task: r.text(2), ID: r.text(3)}, r[5])
+			}, args...)
+			if err != nil {
 				return err
 			}
-			ended = l.rows < limit
 		}
-		if len(l.found) > q.Limit {
-			l.found = l.found[:q.Limit]
-			page.Next = l.found[q.Limit-1].Cursor()
-		}
-		for _, f := range l.found {
-			page.Attempts = append(page.Attempts, f.stored.Value(store.Key{Owner: f.Owner, ID: f.Task}, f.ID))
-		}
+		page.Attempts, page.Next = p.Result()
 		return nil
 	})
 	return page, err
@@ -159,11 +112,11 @@ func deadLetterText(q *store.WebhookQuery, place *sqltask.DeliveryKey) (string, 
 
 // DeadLetters implements [store.Webhooks].
 func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (page store.DeadLetterPage, err error) {
-	place, err := sqltask.ParseDeliveryCursor(sqlkit.PostgreSQL, q.Cursor)
+	p, err := sqltask.NewDeliveryPage[store.DeadLetter](sqlkit.PostgreSQL, &q)
 	if err != nil {
 		return page, err
 	}
-	text, args := deadLetterText(&q, place)
+	text, args := deadLetterText(&q, p.After)
 	err = s.readList(ctx, "list dead letters", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.DeadLetterPage{}
 		if !storable(q.Owner, q.TaskID, q.ID) {
