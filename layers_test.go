@@ -31,7 +31,7 @@ var layers = [][]string{
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
 	6:  {"backend/internal", "cli/command", "internal/fileref", "store/blob/blobsql", "store/board/boards", "store/graph/graphwalk", "store/history/historysql", "store/memory/recall", "store/memory/states", "store/vector"},
-	7:  {"store/blob/blobs", "store/graph/graphsql", "store/history/transcripts", "store/memory/recall/recallsql", "store/vector/vectordriver"},
+	7:  {"backend/internal/sqltask", "store/blob/blobs", "store/graph/graphsql", "store/history/transcripts", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/graph/graphs", "store/memory/memorysql", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "store/graph/cypher", "store/memory/facts", "store/storetest"},
 	10: {"backend/inmem", "internal/notes", "internal/sqlkit/kittest", "store/blob/blobtest", "store/board/boardtest", "store/contract/all", "store/graph/graphtest", "store/history/historytest", "store/memory/memorytest"},

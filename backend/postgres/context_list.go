@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -180,7 +181,7 @@ func wantsStatus(q *store.ContextQuery, status string) bool {
 // sumStatuses returns the sum of the counts of a query's statuses.
 func sumStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 	for kind, n := range counts {
-		if _, feedback := rating(kind); !feedback && wantsStatus(q, kind) {
+		if !strings.HasPrefix(kind, "rating ") && wantsStatus(q, kind) {
 			total += n
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -166,14 +164,4 @@ func (s *changeWriter) noteLabels(was, is *store.Context) {
 	for _, l := range to {
 		s.labelRows.add(labelKey{is.Key.Owner, l}, 1)
 	}
-}
-
-// ratingKind returns the kind of the counter of a feedback rating.
-func ratingKind(rating int) string { return "rating " + strconv.Itoa(rating) }
-
-// rating returns the rating that a kind of counter counts, and whether it counts one.
-func rating(kind string) (int, bool) {
-	text, ok := strings.CutPrefix(kind, "rating ")
-	n, err := strconv.Atoi(text)
-	return n, ok && err == nil
 }

@@ -69,7 +69,7 @@ func (r *request) plannedRows() (all []string) {
 
 // prepareEffects sets the statements of the effects of a request. It returns false if an effect has none.
 func (s *changeWriter) prepareEffects(ctx context.Context, r *request) bool {
-	k := &kit{s.database}
+	k := &kit{database: s.database}
 	for i := range r.changes {
 		ch := &r.changes[i]
 		ch.effects = nil
@@ -182,7 +182,7 @@ func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*
 		return s.pipeline(ctx, calls)
 	}
 	return s.withConn(ctx, func(c *pgx.Conn) error {
-		t := &kitWrite{ctx: ctx, kit: &kit{s}, conn: c.PgConn(), started: true}
+		t := &kitWrite{ctx: ctx, kit: &kit{database: s}, conn: c.PgConn(), started: true}
 		defer t.rollback()
 		if err := s.exchange(ctx, t.conn, false, append([]*call{newCall(stmtBegin)}, calls...)...); err != nil {
 			return err

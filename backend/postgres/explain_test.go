@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
@@ -48,12 +49,12 @@ func laneListText(q store.LaneQuery) string {
 
 func deadListText(q store.WebhookQuery) string {
 	q.Limit = 20
-	text, _ := deadLetterText(&q, &deliveryPlace{})
+	text, _ := deadLetterText(&q, &sqltask.DeliveryKey{})
 	return text
 }
 
 func attemptListText(q store.WebhookQuery) string {
-	text, _ := attemptRows(&q, &deliveryPlace{}, 1, 1, 20)
+	text, _ := attemptRows(&q, &sqltask.DeliveryKey{}, 1, 1, 20)
 	return text
 }
 
@@ -72,7 +73,7 @@ type hotQuery struct {
 
 func hotQueries() []hotQuery {
 	all := taskQueries()
-	for _, q := range slices.Concat(historysql.Statements(), historysql.PipelineStatements()) {
+	for _, q := range slices.Concat(historysql.Statements(), historysql.PipelineStatements(), sqltask.Statements()) {
 		all = append(all, hotQuery{name: q[0], text: q[1]})
 	}
 	return all
@@ -152,8 +153,6 @@ func taskQueries() []hotQuery {
 		{"delete: steps", sqlDeleteSteps, ""},
 		{"delete: contents", sqlDeleteContents, ""},
 		{"delete: content left", sqlInsertDeleted, ""},
-		{"removals", sqlRemovals, ""},
-		{"removals: forget", sqlForgetRemovals, ""},
 		{"purge: tasks", sqlDeletedTasks, "tasks_deleted_pkey"},
 		{"purge: done", sqlForgetDeleted, ""},
 		{"expire: tasks", sqlOldTasks, ""},
@@ -161,7 +160,8 @@ func taskQueries() []hotQuery {
 		{"expire: contexts", sqlOldUndescribed, ""},
 		{"expire: described contexts", sqlOldDescribed, ""},
 		{"expire: remove contexts", sqlExpireContexts, ""},
-		{"feedback", strings.Replace(sqlFeedback, "%s", "f.owner = $1::text AND (f.created_at, f.id, f.task_id) < ($3::bigint, $4::text, $5::text)", 1), ""},
+		{"feedback: count", sqlAddRating, ""},
+		{"feedback: counts", sqlRatings, ""},
 		{"lanes: promote", stmtPromoteLanes.text, ""},
 		{"eras: move tasks", stmtMoveTasks.text, ""},
 		{"eras: move lanes", stmtMoveLanes.text, ""},

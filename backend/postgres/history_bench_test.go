@@ -22,7 +22,7 @@ import (
 
 func historyBench(b *testing.B) historytest.Harness {
 	return historytest.Harness{Open: func(_ storetest.T, now func() time.Time) history.Provider {
-		return historysql.New(&kit{openBench(b, Config{}).database}, now)
+		return historysql.New(&kit{database: openBench(b, Config{}).database}, now)
 	}}
 }
 

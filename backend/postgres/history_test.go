@@ -20,7 +20,7 @@ type openHistory struct {
 
 func newHistory(t storetest.T, cfg Config, now func() time.Time) history.Provider {
 	s := open(t, cfg)
-	return openHistory{historysql.New(&kit{s.database}, now), s}
+	return openHistory{historysql.New(&kit{database: s.database}, now), s}
 }
 
 // runHistorySuite runs the suite in schemas that create returns.

@@ -13,7 +13,10 @@ import (
 )
 
 // kit is the sqlkit.DB of a store.
-type kit struct{ *database }
+type kit struct {
+	*database
+	inner bool // its short reads are the server's own: they do not wait for calls of clients
+}
 
 // errKitRejected ends a transaction after its function has returned an error of its own.
 var errKitRejected = errors.New("rejected")
@@ -45,7 +48,11 @@ func (k *kit) calls(of []sqlkit.Call) []*call {
 // Read implements sqlkit.DB. It retries transient failures.
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
-	err := k.readList(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
+	read := k.readList
+	if k.inner {
+		read = k.read
+	}
+	err := read(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
 		t := &kitTx{ctx: ctx, on: c, kit: k}
 		result = f(t)
 		return kitOutcome(t.failure, result)

@@ -14,7 +14,7 @@ func TestKitWritesWholeTransactions(t *testing.T) {
 	for name, cfg := range map[string]Config{"direct": {}, "without prepared statements": {Pooler: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kittest.Run(t, &kit{open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), cfg)).database})
+			kittest.Run(t, &kit{database: open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), cfg)).database})
 		})
 	}
 }

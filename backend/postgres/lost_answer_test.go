@@ -232,7 +232,7 @@ func TestRollbackEndsWithoutAnAnswer(t *testing.T) {
 	p, s, _ := openBehindProxy(t, Config{})
 	rejected := errors.New("rejected by the test")
 	within(t, "Write()", func() {
-		err := (&kit{s.database}).Write(bg, func(tx sqlkit.Tx) error {
+		err := (&kit{database: s.database}).Write(bg, func(tx sqlkit.Tx) error {
 			must(t, tx.Query(`SELECT 1`, func(sqlkit.Row) error { return nil }))
 			p.hold()
 			return rejected

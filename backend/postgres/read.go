@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -69,14 +68,7 @@ func inlineContents(column, artifacts string) string {
 }
 
 // storable reports whether the database can store all of these names.
-func storable(names ...string) bool {
-	for _, n := range names {
-		if strings.ContainsRune(n, 0) || !utf8.ValidString(n) {
-			return false
-		}
-	}
-	return true
-}
+func storable(names ...string) bool { return sqlkit.PostgreSQL.Storable(names...) }
 
 // Task implements [store.Tasks].
 func (s *taskStore) Task(ctx context.Context, key store.Key, opts store.TaskOptions) (*store.Task, error) {

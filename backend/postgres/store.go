@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/memory"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
@@ -19,6 +20,13 @@ var (
 	_ store.Watcher = (*Store)(nil)
 )
 
+// These parts are written once for all databases.
+type (
+	endpointStore = sqltask.EndpointStore
+	feedbackStore = sqltask.FeedbackStore
+	removalStore  = sqltask.RemovalStore
+)
+
 // Store is a store.Store in a schema of a PostgreSQL database. Its parts implement the contract
 // by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
@@ -26,8 +34,11 @@ type Store struct {
 	*changeWriter
 	*taskStore
 	*contextStore
-	*feedbackStore
 	*webhookStore
+
+	endpointStore
+	feedbackStore
+	removalStore
 
 	vectors *vectorIndexes
 
@@ -46,16 +57,19 @@ func newStore(cfg Config) *Store {
 	writer := &changeWriter{
 		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, eras: newEras(), queue: make(chan *request, queueLength),
 	}
+	inner := &kit{db, true}
 	tasks := &taskStore{changeWriter: writer}
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
 	return &Store{
 		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
-		feedbackStore: &feedbackStore{tasks}, webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
+		webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
+		endpointStore: sqltask.NewEndpointStore(inner), removalStore: sqltask.NewRemovalStore(inner),
+		feedbackStore: sqltask.NewFeedbackStore(&kit{database: db}, writer.ratings()),
 	}
 }
 
 // SQL implements sqlkit.Source. The transactions of the database are also a [RawTx].
-func (s *Store) SQL() sqlkit.DB { return &kit{s.database} }
+func (s *Store) SQL() sqlkit.DB { return &kit{database: s.database} }
 
 // pingTimeout bounds a Ping if its context has no deadline.
 const pingTimeout = 5 * time.Second

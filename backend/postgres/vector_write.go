@@ -152,7 +152,7 @@ func (w *documentWrite) store(tx sqlkit.Tx, text string, c *collectionRow, rows 
 		return 0, nil
 	}
 	var columns [7][]string
-	terms := vectorsql.Terms{DB: &kit{w.indexes.database}, Owner: w.Key.Owner, Collection: c.id}
+	terms := vectorsql.Terms{DB: &kit{database: w.indexes.database}, Owner: w.Key.Owner, Collection: c.id}
 	for i := range *rows {
 		r := &(*rows)[i]
 		for j, value := range [...]string{r.ID, r.Metadata, attributesOf(r.Metadata), r.Text, r.Blocks, encodeEmbedding(r.Embedding), terms.Of(r.Text)} {

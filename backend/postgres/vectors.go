@@ -29,7 +29,7 @@ const (
 // the store builds it in the background if its user owns the tables, else [Store.IndexVectors] and
 // "holdfast migrate up" do.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
-	v := &vectorStore{kit: &kit{s.database}, indexes: s.vectors, cfg: cfg}
+	v := &vectorStore{kit: &kit{database: s.database}, indexes: s.vectors, cfg: cfg}
 	v.Documents = vectorsql.NewDocuments(v.kit, sentEmbedding, decodeEmbedding, v.enabled)
 	return v
 }

@@ -1,63 +1,22 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // batchSpan is the maximum time between the attempts of one row in milliseconds. A walk by the
 // time of the last attempt can therefore stop when all later rows are too old.
 const batchSpan = 60_000
-
-// deliveryPlace is the position of an attempt or a dead letter in its list.
-type deliveryPlace struct {
-	At       int64
-	Owner    string
-	Task     string
-	ID       string
-	Sequence int64
-	Attempt  int // 0 for dead letters
-}
-
-func (p *deliveryPlace) compare(o *deliveryPlace) int {
-	return cmp.Or(cmp.Compare(o.At, p.At), strings.Compare(p.Owner, o.Owner), strings.Compare(p.Task, o.Task), strings.Compare(p.ID, o.ID),
-		cmp.Compare(o.Sequence, p.Sequence), cmp.Compare(o.Attempt, p.Attempt))
-}
-
-// encode returns the cursor of a page that ends at the position.
-func (p *deliveryPlace) encode() string {
-	raw, _ := json.Marshal(p) // plain strings and numbers: cannot fail
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-// decodePlace decodes a cursor. It returns nil for "".
-func decodePlace(cursor string) (*deliveryPlace, error) {
-	if cursor == "" {
-		return nil, nil // none
-	}
-	var p deliveryPlace
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
-	}
-	if err != nil || !storable(p.Owner, p.Task, p.ID) {
-		return nil, a2a.Wrap(a2a.CodeInvalid, err, "malformed cursor")
-	}
-	return &p, nil
-}
 
 // deliveryFilter adds the conditions of a query on the table n and returns its scope: "owner",
 // "task", or "" for all.
@@ -78,7 +37,7 @@ func deliveryFilter(w *walk, q *store.WebhookQuery) (within string) {
 
 // attemptRows returns the statement that reads rows of attempts, the latest first, after the
 // row with the time last and the number id.
-func attemptRows(q *store.WebhookQuery, place *deliveryPlace, last, id int64, limit int) (string, []any) {
+func attemptRows(q *store.WebhookQuery, place *sqltask.DeliveryKey, last, id int64, limit int) (string, []any) {
 	var w walk
 	deliveryFilter(&w, q)
 	if place != nil {
@@ -89,49 +48,9 @@ func attemptRows(q *store.WebhookQuery, place *deliveryPlace, last, id int64, li
 		WHERE %s ORDER BY n.last_at DESC, n.id DESC LIMIT %s`, strings.Join(w.where, " AND "), w.arg(limit, "bigint")), w.args
 }
 
-// attemptLister collects the attempts of a page from rows, the latest first.
-type attemptLister struct {
-	q     *store.WebhookQuery
-	place *deliveryPlace
-	found []foundAttempt
-	// Time and number of the last row that was read, and the number of rows.
-	last, id int64
-	rows     int
-}
-
-type foundAttempt struct {
-	deliveryPlace
-	stored encoding.Attempt
-}
-
-func (l *attemptLister) add(r record) error {
-	batch, err := encoding.DecodeAttempts(r[5])
-	if err != nil {
-		return fmt.Errorf("attempts %d: %w", r.int(0), err)
-	}
-	l.id, l.last = r.int(0), r.int(4)
-	l.rows++
-	for _, a := range batch {
-		f := foundAttempt{deliveryPlace{a.At, r.text(1), r.text(2), r.text(3), a.Sequence, int(a.Attempt)}, a}
-		if (l.place == nil || f.compare(l.place) > 0) && (l.q.Sequence == 0 || l.q.Sequence == a.Sequence) {
-			l.found = append(l.found, f)
-		}
-	}
-	return nil
-}
-
-// complete sorts the attempts and reports whether the page is complete: enough of them are
-// later than all that remaining rows may contain. It removes duplicates, which repeated
-// acknowledgements add.
-func (l *attemptLister) complete(limit int, ended bool) bool {
-	slices.SortStableFunc(l.found, func(a, b foundAttempt) int { return a.compare(&b.deliveryPlace) })
-	l.found = slices.CompactFunc(l.found, func(a, b foundAttempt) bool { return a == b })
-	return ended || len(l.found) > limit && l.found[limit].At > l.last
-}
-
 // DeliveryAttempts implements [store.Webhooks].
 func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (page store.DeliveryAttemptPage, err error) {
-	place, err := decodePlace(q.Cursor)
+	empty, err := sqltask.NewDeliveryPage[store.DeliveryAttempt](sqlkit.PostgreSQL, &q)
 	if err != nil {
 		return page, err
 	}
@@ -140,26 +59,21 @@ func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuer
 		if !storable(q.Owner, q.TaskID, q.ID) {
 			return nil
 		}
-		l := attemptLister{q: &q, place: place, last: math.MaxInt64, id: math.MaxInt64}
-		if place != nil {
-			l.last = place.At + batchSpan
-		}
-		for ended := false; !l.complete(q.Limit, ended); {
-			l.rows = 0
-			limit := q.Limit + 16
-			text, args := attemptRows(&q, place, l.last, l.id, limit)
-			if err := s.eachRow(ctx, c, text, l.add, args...); err != nil {
+		p, limit := empty, q.Limit+16
+		last, id := p.Start(batchSpan), int64(math.MaxInt64) // of the last row that was read
+		for rows := limit; rows == limit && !p.Full(last); {
+			rows = 0
+			text, args := attemptRows(&q, p.After, last, id, limit)
+			err := s.eachRow(ctx, c, text, func(r record) error {
+				rows++
+				id, last = r.int(0), r.int(4)
+				return sqltask.AddAttempts(&p, id, sqltask.DeliveryKey{Owner: r.text(1), Task: r.text(2), ID: r.text(3)}, r[5])
+			}, args...)
+			if err != nil {
 				return err
 			}
-			ended = l.rows < limit
 		}
-		if len(l.found) > q.Limit {
-			l.found = l.found[:q.Limit]
-			page.Next = l.found[q.Limit-1].encode()
-		}
-		for _, f := range l.found {
-			page.Attempts = append(page.Attempts, f.stored.Value(store.Key{Owner: f.Owner, ID: f.Task}, f.ID))
-		}
+		page.Attempts, page.Next = p.Result()
 		return nil
 	})
 	return page, err
@@ -167,7 +81,7 @@ func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuer
 
 // deadLetterText returns the statement of a list of dead letters: a walk of the index that
 // starts with the columns of the query.
-func deadLetterText(q *store.WebhookQuery, place *deliveryPlace) (string, []any) {
+func deadLetterText(q *store.WebhookQuery, place *sqltask.DeliveryKey) (string, []any) {
 	var w walk
 	within := deliveryFilter(&w, q)
 	sort := map[string][]string{
@@ -198,11 +112,11 @@ func deadLetterText(q *store.WebhookQuery, place *deliveryPlace) (string, []any)
 
 // DeadLetters implements [store.Webhooks].
 func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (page store.DeadLetterPage, err error) {
-	place, err := decodePlace(q.Cursor)
+	p, err := sqltask.NewDeliveryPage[store.DeadLetter](sqlkit.PostgreSQL, &q)
 	if err != nil {
 		return page, err
 	}
-	text, args := deadLetterText(&q, place)
+	text, args := deadLetterText(&q, p.After)
 	err = s.readList(ctx, "list dead letters", func(ctx context.Context, c *pgx.Conn) error {
 		page = store.DeadLetterPage{}
 		if !storable(q.Owner, q.TaskID, q.ID) {
@@ -211,8 +125,8 @@ func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (p
 		return s.eachRow(ctx, c, text, func(r record) error {
 			if n := len(page.Letters); n == q.Limit {
 				last := &page.Letters[n-1]
-				end := deliveryPlace{millis(last.At), last.Task.Owner, last.Task.ID, last.WebhookID, last.Sequence, 0}
-				page.Next = end.encode()
+				end := sqltask.DeliveryKey{At: millis(last.At), Owner: last.Task.Owner, Task: last.Task.ID, ID: last.WebhookID, Sequence: last.Sequence}
+				page.Next = end.Cursor()
 				return nil
 			}
 			d := store.DeadLetter{Task: store.Key{Owner: r.text(0), ID: r.text(1)}, WebhookID: r.text(2)}

@@ -31,8 +31,8 @@ var invariants = []struct{ name, query string }{
 	{"contents without tasks", `SELECT '', '', '', task_pk FROM task_contents WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
 	{"log rows without tasks", `SELECT '', '', '', id FROM task_log WHERE id >> 24 NOT IN (SELECT pk FROM task_rows)`},
 	{"steps without tasks", `SELECT '', '', '', id FROM task_steps WHERE task_pk NOT IN (SELECT pk FROM task_rows)`},
-	{"feedback without tasks", `SELECT owner, task_id, id, pk FROM feedback_rows f WHERE NOT EXISTS
-		(SELECT 1 FROM task_rows t WHERE t.pk = f.task_pk AND t.owner = f.owner AND t.id = f.task_id)`},
+	{"feedback without tasks", `SELECT owner, task_id, id, rowid FROM feedback_rows f WHERE NOT EXISTS
+		(SELECT 1 FROM task_rows t WHERE t.owner = f.owner AND t.id = f.task_id)`},
 	{"records of keys without tasks or contexts", `SELECT owner, key, task_id, lookup FROM idempotency_keys k WHERE CASE lookup
 		WHEN 2 THEN NOT EXISTS (SELECT 1 FROM context_rows c WHERE c.owner = k.owner AND c.id = k.task_id)
 		ELSE NOT EXISTS (SELECT 1 FROM task_rows t WHERE t.owner = k.owner AND t.id = k.task_id) END`},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/graph/graphsql"
@@ -40,9 +41,7 @@ var hotQueries = []hotQuery{
 	{"record: version", sqlRecordVersion},
 	{"record: update", sqlUpdateRecord},
 	{"record: delete", sqlDeleteRecord},
-	{"feedback", sqlFeedback},
-	{"feedback on a task", sqlTaskFeedback},
-	{"feedback: insert", sqlInsertFeedback},
+	{"feedback: counts", sqlRatings},
 	{"feedback: ratings of a task", sqlRatingsOf},
 	{"counters", sqlCounters},
 	{"context: head", sqlContextHead},
@@ -57,8 +56,6 @@ var hotQueries = []hotQuery{
 	{"context: busy tasks", sqlBusyOthers},
 	{"context: mark deletion", sqlMarkDeletion},
 	{"context: subtract tasks", sqlSubtractTasks},
-	{"removals", sqlRemovals},
-	{"removals: forget", sqlDropRemoval},
 	{"delete: rows of a log", sqlLogSizes},
 	{"delete: keys by log", sqlDropKeysByLog},
 	{"delete: keys by task", sqlDropKeysByTask},
@@ -184,7 +181,7 @@ func webhookQueries() (all []hotQuery) {
 
 // kitQueries returns the statements that are written for package sqlkit.
 func kitQueries() (all []hotQuery) {
-	for _, q := range historysql.Statements() {
+	for _, q := range slices.Concat(historysql.Statements(), sqltask.Statements()) {
 		all = append(all, hotQuery{q[0], sqlkit.ForSQLite(q[1])})
 	}
 	for _, q := range [][2]string{

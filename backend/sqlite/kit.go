@@ -16,6 +16,7 @@ import (
 type kit struct {
 	*changeWriter
 	blobs *blobFiles
+	inner bool // its short reads are the server's own: they do not wait for lists
 }
 
 const (
@@ -39,6 +40,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.write(ctx, &request{weight: 1, apply: func(w *writer) error {
 		tx := k.tx(context.Background(), w.conn)
+		tx.writer = w
 		if w.alone { // the transaction can be rolled back as a whole
 			if result = f(tx); result != nil {
 				return errKitRejected
@@ -99,7 +101,11 @@ func (c *change) applyEffects() (refusal, err error) {
 // Read implements sqlkit.DB.
 func (k *kit) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	var result error
-	err := k.readList(ctx, func(r *reader) error {
+	read := k.readList
+	if k.inner {
+		read = k.read
+	}
+	err := read(ctx, func(r *reader) error {
 		result = f(k.tx(ctx, r.conn))
 		return nil
 	})
@@ -133,6 +139,7 @@ type kitTx struct {
 	conn    *conn
 	in      func(db sqlkit.DB) bool
 	failure error
+	writer  *writer // nil if Write does not run the transaction
 }
 
 // tx returns a transaction on a connection.

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -22,6 +23,13 @@ const (
 
 var _ store.Store = (*Store)(nil)
 
+// These parts are written once for all databases.
+type (
+	endpointStore = sqltask.EndpointStore
+	feedbackStore = sqltask.FeedbackStore
+	removalStore  = sqltask.RemovalStore
+)
+
 // Store is a store.Store that keeps its data in one SQLite file. Its parts implement the
 // contract by concern. Each has its own state, and a field for each part that it uses.
 type Store struct {
@@ -29,8 +37,11 @@ type Store struct {
 	*changeWriter
 	*taskStore
 	*contextStore
-	*feedbackStore
 	*webhookStore
+
+	endpointStore
+	feedbackStore
+	removalStore
 
 	kit     *kit
 	vectors *vectorIndexes
@@ -48,10 +59,11 @@ type Store struct {
 func newStore(cfg Config) *Store {
 	db := &database{cfg: cfg, path: filepath.Join(cfg.Dir, FileName), log: cfg.Logger, caches: sqlkit.Caches{Bytes: cfg.IndexMemory / 4}}
 	changes := &changeWriter{database: db}
-	k := &kit{changes, newBlobFiles(db)}
+	k, inner := &kit{changeWriter: changes, blobs: newBlobFiles(db)}, &kit{changeWriter: changes, inner: true}
 	return &Store{
-		database: db, changeWriter: changes, taskStore: &taskStore{changeWriter: changes}, contextStore: &contextStore{changes},
-		feedbackStore: &feedbackStore{changes}, webhookStore: &webhookStore{changeWriter: changes},
+		database: db, changeWriter: changes, contextStore: &contextStore{changes},
+		taskStore: &taskStore{changeWriter: changes}, webhookStore: &webhookStore{changeWriter: changes},
+		endpointStore: sqltask.NewEndpointStore(inner), removalStore: sqltask.NewRemovalStore(inner), feedbackStore: sqltask.NewFeedbackStore(k, ratings),
 		kit: k, vectors: newVectorIndexes(k, cfg.IndexMemory-cfg.IndexMemory/4, cfg.ReadOnly, cfg.Logger),
 	}
 }

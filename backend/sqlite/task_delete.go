@@ -21,6 +21,7 @@ const (
 	sqlContentRows = `SELECT id, octet_length(data) FROM task_contents WHERE task_pk = ?`
 	sqlDropContent = `DELETE FROM task_contents WHERE id = ?`
 
+	sqlInsertRemoval   = `INSERT OR IGNORE INTO task_removals (owner, id, created_at, context_id) VALUES (?,?,?,?)`
 	sqlCountDeliveries = `SELECT count(*) FROM (SELECT 1 FROM webhook_attempts INDEXED BY webhook_attempts_task WHERE task_pk = ?1
 		UNION ALL SELECT 1 FROM webhook_dead INDEXED BY webhook_dead_task WHERE task_pk = ?1 LIMIT ?2)`
 	sqlDropSomeAttempts = `DELETE FROM webhook_attempts WHERE pk IN

@@ -1,19 +1,14 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
-	"github.com/holdfast-dev/holdfast/internal/wire"
+	"github.com/holdfast-dev/holdfast/backend/internal/sqltask"
+	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/encoding"
 )
 
 // Delivery records are attempts and dead letters. Their rows are read by time, newest
@@ -52,126 +47,45 @@ func newDeliveryWalk(records string, q *store.WebhookQuery) (k deliveryWalk, arg
 	return deliveryWalk{records, "task", sqlDeliveriesLane}, []any{q.Owner, q.TaskID, q.ID}
 }
 
-// deliveryKey is the sort key of a delivery record.
-type deliveryKey struct {
-	At       int64  `json:"at"`
-	Owner    string `json:"owner"`
-	Task     string `json:"task"`
-	ID       string `json:"id"`
-	Sequence int64  `json:"sequence"`
-	Attempt  int64  `json:"attempt"`
-	// Row and Index make keys unique.
-	Row   int64 `json:"row"`
-	Index int64 `json:"index"`
-}
-
-func (k *deliveryKey) compare(o *deliveryKey) int {
-	return cmp.Or(cmp.Compare(o.At, k.At), strings.Compare(k.Owner, o.Owner), strings.Compare(k.Task, o.Task), strings.Compare(k.ID, o.ID),
-		cmp.Compare(o.Sequence, k.Sequence), cmp.Compare(o.Attempt, k.Attempt), cmp.Compare(k.Row, o.Row), cmp.Compare(k.Index, o.Index))
-}
-
-// deliveryPage collects a page of records from rows sorted by time, newest first.
-type deliveryPage[V any] struct {
-	*store.WebhookQuery
-	after *deliveryKey // nil at the start
-	keys  []deliveryKey
-	found []V
-}
-
-// start returns the time of the first row that may have a record of the page.
-func (p *deliveryPage[V]) start() (at any, err error) {
-	if p.Cursor == "" {
-		return latest, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-	if err == nil {
-		p.after = new(deliveryKey)
-		err = wire.Unmarshal(raw, p.after)
-	}
-	if err != nil {
-		return nil, a2a.Wrap(a2a.CodeInvalid, err, "malformed cursor")
-	}
-	return p.after.At + attemptSpan, nil
-}
-
-// full reports whether the page is complete and the first record after it is known, so that rows
-// with the time at and older rows need not be read.
-func (p *deliveryPage[V]) full(at int64) bool {
-	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
-}
-
-func (p *deliveryPage[V]) add(k deliveryKey, v V) {
-	if p.Sequence != 0 && k.Sequence != p.Sequence || p.after != nil && k.compare(p.after) <= 0 {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(p.keys, &k, func(a deliveryKey, b *deliveryKey) int { return a.compare(b) })
-	if i > p.Limit {
-		return
-	}
-	end := min(len(p.keys), p.Limit)
-	p.keys = slices.Insert(p.keys[:end], i, k)
-	p.found = slices.Insert(p.found[:end], i, v)
-}
-
-// result returns the page and the cursor of the next one.
-func (p *deliveryPage[V]) result() (values []V, next string, err error) {
-	if len(p.keys) <= p.Limit {
-		return p.found, "", nil
-	}
-	raw, err := wire.Marshal(&p.keys[p.Limit-1])
-	return p.found[:p.Limit], base64.RawURLEncoding.EncodeToString(raw), err
-}
-
 // readDeliveries reads a page. add adds the records of a row. It receives the columns that
 // follow the key.
-func readDeliveries[V any](ctx context.Context, s *database, records string, p *deliveryPage[V], add func(k deliveryKey, rec record) error) ([]V, string, error) {
-	err := s.readList(ctx, func(r *reader) error {
-		start, err := p.start()
-		if err != nil {
-			return err
-		}
-		k, args := newDeliveryWalk(records, p.WebhookQuery)
+func readDeliveries[V any](ctx context.Context, s *database, records string, q *store.WebhookQuery, add func(p *sqltask.DeliveryPage[V], k sqltask.DeliveryKey, rec record) error) ([]V, string, error) {
+	p, err := sqltask.NewDeliveryPage[V](sqlkit.SQLite, q)
+	if err != nil {
+		return nil, "", err
+	}
+	err = s.readList(ctx, func(r *reader) error {
+		k, args := newDeliveryWalk(records, q)
 		return r.queryContext(ctx, k.text(), func(rec record) error {
-			k := deliveryKey{Row: rec.int(0), At: rec.int(1), Owner: rec.text(2), Task: rec.text(3), ID: rec.text(4)}
-			if p.full(k.At) {
+			k := sqltask.DeliveryKey{Row: rec.int(0), At: rec.int(1), Owner: rec.text(2), Task: rec.text(3), ID: rec.text(4)}
+			if p.Full(k.At) {
 				return errStop
 			}
-			return add(k, rec[5:])
-		}, append([]any{start}, args...)...)
+			return add(&p, k, rec[5:])
+		}, append([]any{p.Start(attemptSpan)}, args...)...)
 	})
 	if err != nil && !errors.Is(err, errStop) {
 		return nil, "", err
 	}
-	return p.result()
+	all, next := p.Result()
+	return all, next, nil
 }
 
 // DeliveryAttempts implements store.Webhooks.
 func (s *webhookStore) DeliveryAttempts(ctx context.Context, q store.WebhookQuery) (store.DeliveryAttemptPage, error) {
-	p := &deliveryPage[store.DeliveryAttempt]{WebhookQuery: &q}
-	all, next, err := readDeliveries(ctx, s.database, sqlAttemptRecords, p, func(k deliveryKey, rec record) error {
-		attempts, err := encoding.DecodeAttempts(rec.json(0))
-		if err != nil {
-			return fmt.Errorf("attempts %d: %w", k.Row, err)
-		}
-		task := store.Key{Owner: k.Owner, ID: k.Task}
-		for i := range attempts {
-			a := &attempts[i]
-			k.At, k.Sequence, k.Attempt, k.Index = a.At, a.Sequence, a.Attempt, int64(i)
-			p.add(k, a.Value(task, k.ID))
-		}
-		return nil
+	all, next, err := readDeliveries(ctx, s.database, sqlAttemptRecords, &q, func(p *sqltask.DeliveryPage[store.DeliveryAttempt], k sqltask.DeliveryKey, rec record) error {
+		return sqltask.AddAttempts(p, k.Row, k, rec.json(0))
 	})
 	return store.DeliveryAttemptPage{Attempts: all, Next: next}, err
 }
 
 // DeadLetters implements store.Webhooks.
 func (s *webhookStore) DeadLetters(ctx context.Context, q store.WebhookQuery) (store.DeadLetterPage, error) {
-	p := &deliveryPage[store.DeadLetter]{WebhookQuery: &q}
-	all, next, err := readDeliveries(ctx, s.database, sqlDeadLetterRecords, p, func(k deliveryKey, rec record) error {
+	all, next, err := readDeliveries(ctx, s.database, sqlDeadLetterRecords, &q, func(p *sqltask.DeliveryPage[store.DeadLetter], k sqltask.DeliveryKey, rec record) error {
 		d := store.DeadLetter{Task: store.Key{Owner: k.Owner, ID: k.Task}, WebhookID: k.ID}
 		sqlrow.DeadLetterColumns.Scan(&d, rec.int, rec.text)
 		k.Sequence = d.Sequence
-		p.add(k, d)
+		p.Add(k, d)
 		return nil
 	})
 	return store.DeadLetterPage{Letters: all, Next: next}, err

@@ -10,8 +10,11 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // DB runs statements of one database. It is safe for concurrent use.
@@ -86,6 +89,28 @@ var ErrGuard = errors.New("a guard failed")
 // ErrAnswerLost is the error of Pipeline if the transaction was committed but its rows are incomplete.
 var ErrAnswerLost = errors.New("the statements were committed, but their results were lost")
 
+// Run runs statements in one transaction, at once if the database is a Pipeliner. They have no guards and return no rows.
+func Run(ctx context.Context, db DB, calls ...Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	if p, ok := db.(Pipeliner); ok {
+		err := p.Pipeline(ctx, "", calls...)
+		if errors.Is(err, ErrAnswerLost) {
+			return nil
+		}
+		return err
+	}
+	return db.Write(ctx, func(tx Tx) error {
+		for _, c := range calls {
+			if _, err := tx.Exec(c.Text, c.Args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Call is a statement of a pipeline with its arguments.
 type Call struct {
 	Text string
@@ -126,6 +151,11 @@ const (
 	SQLite Dialect = iota
 	PostgreSQL
 )
+
+// Storable reports whether the database can store all of these texts. PostgreSQL stores only UTF-8 without NUL.
+func (d Dialect) Storable(texts ...string) bool {
+	return d != PostgreSQL || !slices.ContainsFunc(texts, func(t string) bool { return strings.ContainsRune(t, 0) || !utf8.ValidString(t) })
+}
 
 var (
 	castParameter = regexp.MustCompile(`\$(\d+)(::[a-z0-9]+(\[\])?)?`)

@@ -113,15 +113,6 @@ func goldens() map[string]golden {
 			func(data []byte) (any, error) { var f store.Feedback; err := DecodeFeedback(&f, data); return f, err },
 			feedback,
 		},
-		"feedback-metadata.json": {
-			func() ([]byte, error) { return FeedbackMetadata(&feedback) },
-			func(data []byte) (any, error) {
-				var f store.Feedback
-				err := DecodeFeedbackMetadata(&f, data)
-				return f, err
-			},
-			store.Feedback{Metadata: metadata},
-		},
 		"attempts.json": {
 			func() ([]byte, error) { return Attempts(AttemptRows(attempts, 1000)[0]) },
 			func(data []byte) (any, error) {

@@ -63,24 +63,10 @@ type feedback struct {
 // Feedback encodes the text and the metadata of feedback.
 func Feedback(f *store.Feedback) ([]byte, error) {
 	data, err := form.Append(nil, &feedback{Text: f.Text, Metadata: f.Metadata})
-	return data, feedbackError(err)
-}
-
-// FeedbackMetadata encodes the metadata of feedback alone, for stores with a column for the
-// text. It returns nil if there is none.
-func FeedbackMetadata(f *store.Feedback) ([]byte, error) {
-	if len(f.Metadata) == 0 {
-		return nil, nil
-	}
-	data, err := form.Append(nil, f.Metadata)
-	return data, feedbackError(err)
-}
-
-func feedbackError(err error) error {
 	if err != nil {
-		return a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
+		return nil, a2a.Wrap(a2a.CodeInvalid, err, "feedback cannot be written as JSON")
 	}
-	return nil
+	return data, nil
 }
 
 // DecodeFeedback sets the text and the metadata of f.
@@ -92,11 +78,6 @@ func DecodeFeedback(f *store.Feedback, data []byte) error {
 		err = check(stored.V)
 	}
 	return err
-}
-
-// DecodeFeedbackMetadata sets the metadata of f.
-func DecodeFeedbackMetadata(f *store.Feedback, data []byte) error {
-	return form.Unmarshal(data, &f.Metadata)
 }
 
 // Attempt is the stored form of a [store.DeliveryAttempt], without its task and webhook. At is

@@ -195,20 +195,18 @@ CREATE TABLE idempotency_indexed (
 );
 INSERT INTO idempotency_indexed VALUES (2, 0);
 
+-- Feedback on tasks. data is the text and the metadata as JSON.
 CREATE TABLE feedback_rows (
-  pk         INTEGER PRIMARY KEY,
-  task_pk    INTEGER NOT NULL,
   owner      TEXT NOT NULL,
   task_id    TEXT NOT NULL,
   id         TEXT NOT NULL,
   rating     INTEGER NOT NULL,
-  text       TEXT NOT NULL,
-  metadata   TEXT,
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  data       TEXT NOT NULL,
+  PRIMARY KEY (owner, task_id, id)
 );
-CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
-CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
+CREATE INDEX feedback_rows_task ON feedback_rows (owner, task_id, created_at, id);
 
 -- Counts
 
@@ -451,9 +449,9 @@ FROM context_rows c WHERE c.bucket <> '';
 
 CREATE VIEW task_feedback AS
 SELECT
-  f.pk AS id, f.task_id, f.owner AS owner_did,
-  json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', f.text,
-              'metadata', json(coalesce(f.metadata, '{}'))) AS feedback_data,
+  f.rowid AS id, f.task_id, f.owner AS owner_did,
+  json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', coalesce(f.data ->> '$.feedback', ''),
+              'metadata', json(coalesce(f.data -> '$.metadata', '{}'))) AS feedback_data,
   strftime('%Y-%m-%dT%H:%M:%fZ', f.created_at / 1000.0, 'unixepoch') AS created_at
 FROM feedback_rows f;
 

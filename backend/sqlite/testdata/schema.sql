@@ -12,8 +12,7 @@ CREATE INDEX context_rows_name ON context_rows (owner, bucket, name, created_at,
 CREATE INDEX context_rows_parent ON context_rows (owner, record ->> '$.parentContextId') WHERE record ->> '$.parentContextId' IS NOT NULL;
 CREATE INDEX context_rows_updated ON context_rows (owner, bucket, updated_at, id) WHERE bucket <> 'active.new';
 CREATE INDEX feedback_rows_created ON feedback_rows (owner, created_at, id, task_id);
-CREATE UNIQUE INDEX feedback_rows_task ON feedback_rows (task_pk, id);
-CREATE INDEX feedback_rows_task_created ON feedback_rows (owner, task_id, created_at, id);
+CREATE INDEX feedback_rows_task ON feedback_rows (owner, task_id, created_at, id);
 CREATE UNIQUE INDEX graph_entities_id ON graph_entities (owner, graph, id);
 CREATE INDEX graph_entities_label ON graph_entities (owner, graph, label, id);
 CREATE INDEX graph_entities_name ON graph_entities (owner, graph, name, id) WHERE name <> '';
@@ -135,15 +134,13 @@ CREATE TABLE counters (
   PRIMARY KEY (owner, label, bucket)
 ) WITHOUT ROWID;
 CREATE TABLE feedback_rows (
-  pk         INTEGER PRIMARY KEY,
-  task_pk    INTEGER NOT NULL,
   owner      TEXT NOT NULL,
   task_id    TEXT NOT NULL,
   id         TEXT NOT NULL,
   rating     INTEGER NOT NULL,
-  text       TEXT NOT NULL,
-  metadata   TEXT,
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  data       TEXT NOT NULL,
+  PRIMARY KEY (owner, task_id, id)
 );
 CREATE TABLE graph_entities (
   owner      TEXT NOT NULL,
@@ -475,9 +472,9 @@ SELECT t.owner AS owner_did, t.id AS task_id, (l.id & 16777215) + e.key AS seq,
   JOIN json_each(l.events) e;
 CREATE VIEW task_feedback AS
 SELECT
-  f.pk AS id, f.task_id, f.owner AS owner_did,
-  json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', f.text,
-              'metadata', json(coalesce(f.metadata, '{}'))) AS feedback_data,
+  f.rowid AS id, f.task_id, f.owner AS owner_did,
+  json_object('id', f.id, 'rating', nullif(f.rating, 0), 'feedback', coalesce(f.data ->> '$.feedback', ''),
+              'metadata', json(coalesce(f.data -> '$.metadata', '{}'))) AS feedback_data,
   strftime('%Y-%m-%dT%H:%M:%fZ', f.created_at / 1000.0, 'unixepoch') AS created_at
 FROM feedback_rows f;
 CREATE VIEW tasks AS
