@@ -20,7 +20,7 @@ var (
 	// because the indexes by context omit them.
 	sqlReadContexts = `SELECT json_each.key, t.created_at, t.id, ` + headColumns.List("c.") + `, c.record FROM json_each(?2)
 		CROSS JOIN context_rows c ON c.owner = ?1 AND c.id = json_each.value LEFT JOIN task_rows t ON t.pk = c.first_pk`
-	sqlSaveContext = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
+	sqlSaveContext   = `INSERT INTO context_rows (` + newContext.List("") + `) VALUES (` + newContext.Marks() + `)`
 	sqlContextFirst  = `SELECT ` + firstColumns.List("t.") + ` FROM context_rows c JOIN task_rows t ON t.pk = c.first_pk WHERE c.owner = ? AND c.id = ?`
 	sqlUpdateContext = `UPDATE context_rows SET ` + changedContext.Set() + ` WHERE owner = ? AND id = ?`
 )
