@@ -71,7 +71,7 @@ func orphans(ctx context.Context, dir string) error {
 		{"changes in logs of no task", "task_log WHERE id >> 24 NOT IN (" + task + deleted + ")"},
 		{"contents of no task", "task_contents WHERE task_pk NOT IN (" + task + deleted + ")"},
 		{"steps of no task", "task_steps WHERE task_pk NOT IN (" + task + deleted + ")"},
-		{"feedback of no task", "feedback_rows WHERE task_pk NOT IN (" + task + ")"},
+		{"feedback of no task", "feedback_rows WHERE (owner, task_id) NOT IN (SELECT owner, id FROM task_rows)"},
 		{"webhooks of no lane", "webhook_rows WHERE pk NOT IN (SELECT pk FROM webhook_lanes)"},
 		{"attempts of no task", "webhook_attempts WHERE task_pk NOT IN (" + task + ")"},
 		{"dead letters of no task", "webhook_dead WHERE task_pk NOT IN (" + task + ")"},

@@ -297,14 +297,14 @@ func TestDirFindsAWebhookThatIsForgotten(t *testing.T) {
 func TestDirFindsRowsOfDeletedTasks(t *testing.T) {
 	t.Parallel()
 	for insert, want := range map[string]string{
-		"task_log (id, n, events, large) VALUES (77 << 24, 1, '[]', 0)":                                     "1 changes in logs of no task",
-		"task_contents (task_pk, hash, data) VALUES (77, x'00', '1')":                                       "1 contents of no task",
-		"task_steps (task_pk, turn, name) VALUES (77, 1, 's')":                                              "1 steps of no task",
-		"feedback_rows (task_pk, owner, task_id, id, rating, text, created_at) VALUES (77,'','','',0,'',0)": "1 feedback of no task",
-		"webhook_rows (data, created_at, saved_at) VALUES ('{}', 0, 0)":                                     "1 webhooks of no lane",
-		"webhook_attempts (lane_pk, task_pk, owner, at, n, attempts) VALUES (1, 77, '', 0, 1, '[]')":        "1 attempts of no task",
-		"webhook_dead VALUES (1, 1, 77, '', 0, 1, 1, 0, 0, '', 1, 500, '')":                                 "1 dead letters of no task",
-		"idempotency_keys VALUES ('', 'k', x'00', 'gone', 1, 0, 0)":                                         "1 idempotency keys of no task",
+		"task_log (id, n, events, large) VALUES (77 << 24, 1, '[]', 0)":                              "1 changes in logs of no task",
+		"task_contents (task_pk, hash, data) VALUES (77, x'00', '1')":                                "1 contents of no task",
+		"task_steps (task_pk, turn, name) VALUES (77, 1, 's')":                                       "1 steps of no task",
+		"feedback_rows (owner, task_id, id, rating, created_at, data) VALUES ('','','',0,0,'{}')":    "1 feedback of no task",
+		"webhook_rows (data, created_at, saved_at) VALUES ('{}', 0, 0)":                              "1 webhooks of no lane",
+		"webhook_attempts (lane_pk, task_pk, owner, at, n, attempts) VALUES (1, 77, '', 0, 1, '[]')": "1 attempts of no task",
+		"webhook_dead VALUES (1, 1, 77, '', 0, 1, 1, 0, 0, '', 1, 500, '')":                          "1 dead letters of no task",
+		"idempotency_keys VALUES ('', 'k', x'00', 'gone', 1, 0, 0)":                                  "1 idempotency keys of no task",
 	} {
 		dir := t.TempDir()
 		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
