@@ -31,6 +31,7 @@ var egressAllowed = map[string]string{
 	"internal/safehttp": "makes all requests to URLs that clients supply",
 	"client":            "calls the agent that its user configures",
 	"holdfasttest":      "calls a handler in the same process",
+	"internal/pgtest":   "forwards connections of tests to their database",
 }
 
 func TestOnlySafehttpRequestsURLsOfClients(t *testing.T) {

@@ -87,9 +87,9 @@ func TestClaimReportsLeasesWhoseAnswerIsLost(t *testing.T) {
 			c.Webhooks = nil
 			must(t, commitOne(direct, c))
 		}
-		p.cutAfter(bytes)
+		p.CutAfter(bytes)
 		tasks, err := s.Claim(bg, claimEight(worker))
-		p.disarm()
+		p.Disarm()
 		leased := countRows(t, direct, `{s}.task_rows WHERE phase = {leased} AND lease_worker = $1`, worker)
 		if err == nil && len(tasks) != leased || len(tasks) > leased {
 			t.Errorf("cut after %d bytes: Claim() = %d tasks, %v, but %d are leased", bytes, len(tasks), err, leased)
@@ -163,9 +163,9 @@ func TestUnreturnedLanesAreDueAfterTheirLease(t *testing.T) {
 	now := testStart
 	for bytes := 0; bytes < 6000; bytes += 150 {
 		claim := store.LaneClaim{Worker: "w", Now: now, Until: now.Add(time.Minute), Limit: 8, Events: 8}
-		p.cutAfter(bytes)
+		p.CutAfter(bytes)
 		lanes, _ := s.ClaimLanes(bg, claim)
-		p.disarm()
+		p.Disarm()
 		if leased := countRows(t, direct, `{s}.webhook_lanes WHERE phase = {leased} AND lease_until > $1`, now.UnixMilli()); leased > len(lanes) {
 			unreturned++
 		}

@@ -144,15 +144,15 @@ func TestGroupedEffectsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 	n, cuts := 0, 0
 	for bytes := 0; bytes < 700; bytes += 23 {
 		n++
-		before := p.cuts
+		before := p.Cuts()
 		c := submitted(n)
 		c.Effects = []store.Effect{textEffect(t, s, "s", history.AppendParams{}), factEffect(t, s, fmt.Sprint("fact ", n))}
-		p.cutAfter(bytes)
+		p.CutAfter(bytes)
 		if err := commitOne(s, c); err != nil {
 			t.Errorf("Commit() cut after %d bytes = %v", bytes, err)
 		}
-		p.disarm()
-		cuts += p.cuts - before
+		p.Disarm()
+		cuts += p.Cuts() - before
 		wantMessages(t, direct, "s", int64(n))
 	}
 	found, err := memorysql.Of(direct, memory.LongTermConfig{}).Search(bg, memory.Scope{Owner: "o", Agent: "a"}, memory.SearchParams{Limit: 100})

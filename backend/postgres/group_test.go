@@ -41,8 +41,8 @@ func TestGroupedRequestsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 	n, cuts := 0, 0
 	for bytes := 0; bytes < 700; bytes += 23 {
 		n++
-		before := p.cuts
-		p.cutAfter(bytes)
+		before := p.Cuts()
+		p.CutAfter(bytes)
 		var all sync.WaitGroup
 		for caller := range callers {
 			all.Go(func() {
@@ -61,8 +61,8 @@ func TestGroupedRequestsAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			})
 		}
 		all.Wait()
-		p.disarm()
-		cuts += p.cuts - before
+		p.Disarm()
+		cuts += p.Cuts() - before
 		for caller := range callers {
 			if session := fmt.Sprint(caller); caller%2 == 0 {
 				wantMessages(t, direct, session, int64(n))

@@ -25,9 +25,9 @@ func TestIncompleteTransactionDelaysNoOtherTask(t *testing.T) {
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, agentMessage(1, "before"))) // prepares the statements
 	const large = 100_000
-	short := p.holdEnd(large)
+	short := p.HoldEnd(large)
 	waiting := commitAsync(s, agentMessage(1, strings.Repeat("x", large)))
-	within(t, "the start of the transaction", func() { <-short.seen })
+	within(t, "the start of the transaction", func() { <-short.Seen })
 	within(t, "the lock", func() {
 		for state := ""; state != stateLockNotAvailable; {
 			_, err := direct.pool.Exec(bg, direct.qualify(sqlLockRow)+" NOWAIT", taskKey(1).Owner, taskKey(1).ID)
@@ -43,7 +43,7 @@ func TestIncompleteTransactionDelaysNoOtherTask(t *testing.T) {
 		}
 	})
 	wantEvents(t, direct, 1, 3)
-	short.release()
+	short.Release()
 	var err error
 	within(t, "the commit", func() { err = <-waiting })
 	log, e := s.Events(bg, taskKey(1), 0, 100)

@@ -4,7 +4,6 @@ package postgres
 
 import (
 	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -42,10 +41,8 @@ func loseCommitAnswer(t *testing.T) (lost bool) {
 	must(t, commitOne(s, change("before"))) // prepares the statements
 	awaitNotified(t, s)                     // else the cut may hit the answer to a notification
 	s.cfg.CommandTimeout = 300 * time.Millisecond
-	// The proxy accepts no new connections until the listener below.
-	addr := p.listen.Addr().String()
-	must(t, p.listen.Close())
-	p.cutAfter(20)
+	addr := p.Close()
+	p.CutAfter(20)
 	type answer struct {
 		results []store.Result
 		err     error
@@ -60,18 +57,7 @@ func loseCommitAnswer(t *testing.T) (lost bool) {
 	case got = <-answers:
 	case <-time.After(700 * time.Millisecond): // it is retried, which must not apply it again
 	}
-	l, err := net.Listen("tcp", addr)
-	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(c)
-		}
-	}()
+	p.Listen(addr)
 	if got.results == nil && got.err == nil {
 		got = <-answers
 	}
@@ -152,13 +138,13 @@ func delayCommit(t *testing.T, readFirst func(s *Store, k store.Key) error) bool
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, again)) // prepares the statements
 	awaitNotified(t, s)          // else the held data may be a notification
-	old := p.partition()
+	old := p.Partition()
 	_, err := s.Commit(bg, again)
 	if a2a.CodeOf(err) != a2a.CodeUnavailable {
 		t.Fatalf("Commit() without a network = %v, want code unavailable", err)
 	}
-	late := p.heal()
-	p.cutAll()
+	late := p.Heal()
+	p.CutAll()
 	if !errors.Is(err, errIndeterminate) {
 		late()
 		return false

@@ -24,11 +24,11 @@ import (
 )
 
 // openBehindProxy opens two stores on one schema: one through a proxy, one without.
-func openBehindProxy(t *testing.T, cfg Config) (*proxy, *Store, *Store) {
+func openBehindProxy(t *testing.T, cfg Config) (*pgtest.Proxy, *Store, *Store) {
 	t.Helper()
 	direct := emptyConfig(storetest.Wrap(t), cfg)
 	s := open(storetest.Wrap(t), direct)
-	p, proxied := newProxy(t, direct.URL)
+	p, proxied := pgtest.NewProxy(t, direct.URL)
 	through := direct
 	through.URL, through.CommandTimeout, through.Logger = proxied, 10*time.Second, testLogger(t)
 	return p, open(storetest.Wrap(t), through), s
@@ -78,11 +78,11 @@ func TestChangesAreAppliedOnceWhenTheAnswerIsLost(t *testing.T) {
 			k := taskKey(n)
 			c := kind.change(k)
 			c.Key = k
-			before := p.cuts
-			p.cutAfter(bytes)
+			before := p.Cuts()
+			p.CutAfter(bytes)
 			results, err := s.Commit(bg, c)
-			p.disarm()
-			cuts += p.cuts - before
+			p.Disarm()
+			cuts += p.Cuts() - before
 			if err != nil || results[0].Err != nil || results[0].Seq != int64(2+kind.events) {
 				t.Fatalf("%s cut after %d bytes: Commit() = %+v, %v, want it applied at version %d", kind.name, bytes, results, err, 2+kind.events)
 			}
@@ -110,11 +110,11 @@ func TestChangeThatReachesTheServerLateIsAppliedOnce(t *testing.T) {
 	}}
 	must(t, commitOne(s, submitted(1)))
 	must(t, commitOne(s, once)) // prepares its statement
-	late := p.holdText("once")
+	late := p.HoldText("once")
 	done := commitAsync(s, once)
-	await.True(t, "the commit is sent", func() bool { return p.holds("once") })
-	old := p.connections()
-	p.cutAll()
+	await.True(t, "the commit is sent", func() bool { return p.Holds("once") })
+	old := p.Connections()
+	p.CutAll()
 	within(t, "the change on another connection", func() { must(t, <-done) })
 	late() // now the server reads the first transaction
 	within(t, "the end of the old connections", func() {
@@ -163,8 +163,8 @@ func TestChangesAreAppliedOnceWhileConnectionsAreCut(t *testing.T) {
 	for i := range cuts {
 		enough := counted.Load() + callers
 		await.True(t, "changes between two cuts", func() bool { return counted.Load() >= enough || t.Failed() })
-		p.cutAfter(i * 37 % 900)
-		await.True(t, "a cut", func() bool { return !p.isArmed() || t.Failed() })
+		p.CutAfter(i * 37 % 900)
+		await.True(t, "a cut", func() bool { return !p.IsArmed() || t.Failed() })
 	}
 	stop()
 	for g := range callers {
@@ -183,9 +183,9 @@ func TestFeedbackIsAddedOnceWhenItsAnswerIsCutOff(t *testing.T) {
 	p, s, direct := openBehindProxy(t, Config{})
 	must(t, commitOne(s, submitted(1)))
 	for bytes := range 120 {
-		p.cutAfter(bytes * 2)
+		p.CutAfter(bytes * 2)
 		err := s.AddFeedback(bg, store.Feedback{Key: taskKey(1), ID: fmt.Sprint("f", bytes), Rating: 4, CreatedAt: testStart})
-		p.disarm()
+		p.Disarm()
 		if err != nil {
 			t.Fatalf("AddFeedback() cut after %d bytes = %v", bytes*2, err)
 		}
@@ -205,13 +205,13 @@ func TestAppendReturnsItsSequencesWhenTheAnswerIsLost(t *testing.T) {
 	cuts, n := 0, int64(0)
 	for bytes := 0; bytes < 400; bytes += 9 {
 		for _, key := range []string{"", fmt.Sprint("key", bytes)} {
-			before := p.cuts
-			p.cutAfter(bytes)
+			before := p.Cuts()
+			p.CutAfter(bytes)
 			got, err := historysql.Of(s).Append(bg, k, history.AppendParams{
 				IdempotencyKey: key, Messages: []history.Message{{Body: []byte(`"a"`)}, {Body: []byte(`"b"`)}, {Body: []byte(`"c"`)}},
 			})
-			p.disarm()
-			cuts += p.cuts - before
+			p.Disarm()
+			cuts += p.Cuts() - before
 			if want := (history.AppendResult{First: n + 1, Last: n + 3}); err != nil || got != want {
 				t.Fatalf("Append() with key %q cut after %d bytes = %+v, %v, want %+v", key, bytes, got, err, want)
 			}
@@ -234,14 +234,14 @@ func TestRollbackEndsWithoutAnAnswer(t *testing.T) {
 	within(t, "Write()", func() {
 		err := (&kit{database: s.database}).Write(bg, func(tx sqlkit.Tx) error {
 			must(t, tx.Query(`SELECT 1`, func(sqlkit.Row) error { return nil }))
-			p.hold()
+			p.Hold()
 			return rejected
 		})
 		if !errors.Is(err, rejected) {
 			t.Errorf("Write() = %v, want the error of its function", err)
 		}
 	})
-	p.release()
+	p.Release()
 	must(t, s.Ping(bg))
 }
 

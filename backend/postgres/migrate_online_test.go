@@ -56,8 +56,8 @@ func ownDatabase(t *testing.T) Config {
 	t.Helper()
 	server := pgtest.URL(storetest.Wrap(t))
 	name := "d_" + strings.ToLower(rand.Text())
-	administer(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	pgtest.Exec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { pgtest.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	u, err := url.Parse(server)
 	must(t, err)
 	u.Path = "/" + name
@@ -239,7 +239,7 @@ func TestMigrationRebuildsAnIncompleteIndex(t *testing.T) {
 	end := oldSnapshot(t, s)
 	done := upgrade(bg, t, cfg, more)
 	awaitBuild(t, s)
-	administer(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE datname = current_database()")
+	pgtest.Exec(t, cfg.URL, "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE datname = current_database()")
 	within(t, "the migration", func() {
 		if err := <-done; err == nil {
 			t.Error("Open() with a terminated connection = nil, want an error")
@@ -262,13 +262,13 @@ func TestMigrationWaitsForAnIndexBuildOfAKilledProcess(t *testing.T) {
 	s := open(storetest.Wrap(t), cfg)
 	more := map[string]string{addedIndex: addIndex}
 	end := oldSnapshot(t, s)
-	p, through := newProxy(t, cfg.URL)
+	p, through := pgtest.NewProxy(t, cfg.URL)
 	killed := cfg
 	killed.URL = through
 	done := upgrade(bg, t, killed, more)
 	awaitBuild(t, s)
-	p.refuse() // no cancel request reaches the server
-	p.cutAll()
+	p.Refuse() // no cancel request reaches the server
+	p.CutAll()
 	within(t, "the migration of the killed process", func() {
 		if err := <-done; err == nil {
 			t.Error("Open() with a cut connection = nil, want an error")

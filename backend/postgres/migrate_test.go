@@ -9,26 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
-
-// administer runs statements on the tests' server.
-func administer(t testing.TB, url string, texts ...string) {
-	t.Helper()
-	c, err := pgx.Connect(bg, url)
-	must(t, err)
-	defer func() { _ = c.Close(bg) }()
-	for _, text := range texts {
-		_, err := c.Exec(bg, text)
-		for err != nil && strings.Contains(err.Error(), "tuple concurrently updated") { // by another test's rights to the same database
-			_, err = c.Exec(bg, text)
-		}
-		must(t, err)
-	}
-}
 
 // A replica that waited for the migration lock sees the migrations of the previous holder at any
 // default isolation level.
@@ -39,8 +22,8 @@ func TestReplicasThatStartTogetherMigrateOnceAtAnyIsolation(t *testing.T) {
 			t.Parallel()
 			server := pgtest.URL(storetest.Wrap(t))
 			name := "d_" + strings.ToLower(rand.Text())
-			administer(t, server, "CREATE DATABASE "+name, "ALTER DATABASE "+name+" SET default_transaction_isolation = '"+level+"'")
-			t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+			pgtest.Exec(t, server, "CREATE DATABASE "+name, "ALTER DATABASE "+name+" SET default_transaction_isolation = '"+level+"'")
+			t.Cleanup(func() { pgtest.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 			u, err := url.Parse(server)
 			must(t, err)
 			u.Path = "/" + name
@@ -66,9 +49,9 @@ func TestMigratingAnExistingSchemaNeedsNoCreatePrivilege(t *testing.T) {
 	t.Parallel()
 	cfg := freshConfig(storetest.Wrap(t), Config{})
 	role := "r_" + strings.ToLower(rand.Text())
-	administer(t, cfg.URL, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'", "CREATE SCHEMA "+cfg.Schema+" AUTHORIZATION "+role)
+	pgtest.Exec(t, cfg.URL, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'", "CREATE SCHEMA "+cfg.Schema+" AUTHORIZATION "+role)
 	server := cfg.URL
-	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
+	t.Cleanup(func() { pgtest.Exec(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
 	u, err := url.Parse(cfg.URL)
 	must(t, err)
 	u.User = url.UserPassword(role, "x")

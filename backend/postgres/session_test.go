@@ -31,11 +31,11 @@ func newRole(t *testing.T, settings ...string) (role, roleURL string, admin *pgx
 	u, err := url.Parse(own)
 	must(t, err)
 	database := pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
-	administer(t, own, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'")
-	t.Cleanup(func() { administer(t, own, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
-	administer(t, own, "GRANT CREATE ON DATABASE "+database+" TO "+role)
+	pgtest.Exec(t, own, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'")
+	t.Cleanup(func() { pgtest.Exec(t, own, "DROP OWNED BY "+role+" CASCADE", "DROP ROLE "+role) })
+	pgtest.Exec(t, own, "GRANT CREATE ON DATABASE "+database+" TO "+role)
 	for _, s := range settings {
-		administer(t, own, "ALTER ROLE "+role+" SET "+s)
+		pgtest.Exec(t, own, "ALTER ROLE "+role+" SET "+s)
 	}
 	u.User = url.UserPassword(role, "x")
 	return role, u.String(), admin

@@ -18,7 +18,7 @@ func TestLostSessionsCostOneAttempt(t *testing.T) {
 	server, err := pgtest.Start(pgtest.Config{})
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	p, proxied := newProxy(t, server.URL())
+	p, proxied := pgtest.NewProxy(t, server.URL())
 	operator, err := pgx.Connect(bg, server.URL())
 	must(t, err)
 	t.Cleanup(func() { _ = operator.Close(bg) })
@@ -31,7 +31,7 @@ func TestLostSessionsCostOneAttempt(t *testing.T) {
 			_, err := operator.Exec(bg, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'holdfast'`)
 			return err
 		}},
-		{"the network cuts them", proxied, func() error { p.cutAll(); return nil }},
+		{"the network cuts them", proxied, func() error { p.CutAll(); return nil }},
 	} {
 		s, err := Open(bg, Config{URL: kind.url, Migrate: true, RetryDelay: 10 * time.Millisecond, MaxRetries: 1, PoolMax: 8})
 		must(t, err)

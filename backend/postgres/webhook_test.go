@@ -226,9 +226,9 @@ func TestRepeatedAcknowledgementAfterALostAnswerIsSafe(t *testing.T) {
 		}
 		ack := ackOf(&lanes[0], true)
 		ack.Dead = []store.DeadLetter{{Seq: ack.Cursor.Seq, Sequence: ack.Cursor.Sequence, At: ack.At}}
-		p.cutAfter(bytes)
+		p.CutAfter(bytes)
 		_, err = s.AckLanes(bg, ack)
-		p.disarm()
+		p.Disarm()
 		if err != nil {
 			lost++
 			if a2a.CodeOf(err) != a2a.CodeUnavailable {

@@ -66,10 +66,10 @@ func asRole(t *testing.T, cfg Config, rights ...string) Config {
 	t.Helper()
 	open(storetest.Wrap(t), Config{Postgres: cfg.Postgres})
 	role, server := cfg.Postgres.Schema+"_role", cfg.Postgres.URL
-	administer(t, server, "CREATE USER "+role)
-	t.Cleanup(func() { administer(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP USER "+role) })
+	pgtest.Exec(t, server, "CREATE USER "+role)
+	t.Cleanup(func() { pgtest.Exec(t, server, "DROP OWNED BY "+role+" CASCADE", "DROP USER "+role) })
 	for _, right := range rights {
-		administer(t, server, "GRANT "+right+" TO "+role)
+		pgtest.Exec(t, server, "GRANT "+right+" TO "+role)
 	}
 	u, err := url.Parse(server)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestAGENamesWhatIsMissing(t *testing.T) {
 	inDatabase(t, cfg, func(cfg Config) { failure(cfg, "CREATE EXTENSION age") })
 	// A library that a package upgrade has removed.
 	inDatabase(t, cfg, func(cfg Config) {
-		administer(t, cfg.Postgres.URL, `CREATE EXTENSION age`, `UPDATE pg_catalog.pg_proc SET probin = '$libdir/age-removed' WHERE pronamespace = 'ag_catalog'::regnamespace AND probin IS NOT NULL`)
+		pgtest.Exec(t, cfg.Postgres.URL, `CREATE EXTENSION age`, `UPDATE pg_catalog.pg_proc SET probin = '$libdir/age-removed' WHERE pronamespace = 'ag_catalog'::regnamespace AND probin IS NOT NULL`)
 		failure(cfg, `cannot be loaded: could not access file "$libdir/age-removed"`)
 	})
 }
@@ -125,8 +125,8 @@ func inDatabase(t *testing.T, cfg Config, f func(cfg Config)) {
 	t.Helper()
 	server := cfg.Postgres.URL
 	cfg.Postgres.Schema += "_" + strconv.Itoa(rand.IntN(1e6))
-	administer(t, server, `CREATE DATABASE `+cfg.Postgres.Schema)
-	defer administer(t, server, `DROP DATABASE `+cfg.Postgres.Schema+` WITH (FORCE)`)
+	pgtest.Exec(t, server, `CREATE DATABASE `+cfg.Postgres.Schema)
+	defer pgtest.Exec(t, server, `DROP DATABASE `+cfg.Postgres.Schema+` WITH (FORCE)`)
 	u, err := url.Parse(server)
 	must(t, err)
 	u.Path = "/" + cfg.Postgres.Schema

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/backend/postgres"
 	"github.com/holdfast-dev/holdfast/internal/await"
+	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/graph"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
@@ -156,7 +157,7 @@ func TestCopiesInAGEAreEqualAfterLostConnections(t *testing.T) {
 	t.Parallel()
 	cfg := withAGE(storetest.Wrap(t))
 	direct := open(storetest.Wrap(t), cfg)
-	p, proxied := newProxy(t, cfg.Postgres.URL)
+	p, proxied := pgtest.NewProxy(t, cfg.Postgres.URL)
 	cfg.Postgres.URL, cfg.Postgres.CommandTimeout = proxied, 10*time.Second
 	s := open(storetest.Wrap(t), cfg)
 	a, r := s.Graph(nil).(*Graphs), rand.New(rand.NewPCG(1, 2))
@@ -165,13 +166,13 @@ func TestCopiesInAGEAreEqualAfterLostConnections(t *testing.T) {
 		cuts = 10
 	}
 	for n := range cuts {
-		p.cutAfter(1 + n*37%2000)
+		p.CutAfter(1 + n*37%2000)
 		_, err := a.Write(t.Context(), copiedKey, randomBatch(r))
-		p.disarm()
+		p.Disarm()
 		must(t, err)
 	}
 	checkCopy(t, direct.Graph(nil).(*Graphs))
-	if p.cuts < cuts/2 {
-		t.Errorf("%d connections were cut, want at least %d", p.cuts, cuts/2)
+	if p.Cuts() < cuts/2 {
+		t.Errorf("%d connections were cut, want at least %d", p.Cuts(), cuts/2)
 	}
 }
