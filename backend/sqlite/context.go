@@ -175,18 +175,11 @@ func (r *reader) readTx(f func() error) error {
 	return err
 }
 
-// contextPage is a page of contexts that are read together.
-type contextPage struct {
-	contexts []store.Context
-	tasks    [][]position // of each context
-}
-
 // readContexts returns contexts in the order of their ids, with the ids of their newest tasks. It omits contexts that do
 // not exist.
 func (r *reader) readContexts(owner string, ids []string, tasks int) ([]store.Context, error) {
-	p := contextPage{make([]store.Context, len(ids)), make([][]position, len(ids))}
+	contexts, newest, more := make([]store.Context, len(ids)), make([][]position, len(ids)), false
 	list, _ := json.Marshal(ids) // ids are UTF-8
-	more := make([]string, len(ids))
 	err := r.query(sqlReadContexts, func(rec record) (err error) {
 		i := int(rec.int(0))
 		var head contextHead
@@ -198,46 +191,30 @@ func (r *reader) readContexts(owner string, ids []string, tasks int) ([]store.Co
 		if record := 3 + headColumns.Len(); !rec.null(record) {
 			data = rec.json(record)
 		}
-		first := !rec.null(2)
-		if first {
-			p.tasks[i] = append(p.tasks[i], position{at: rec.int(1), id: rec.text(2)})
+		if !rec.null(2) {
+			newest[i] = append(newest[i], position{at: rec.int(1), id: rec.text(2)})
 		}
-		if head.Tasks > int64(len(p.tasks[i])) {
-			more[i] = ids[i]
-		}
-		p.contexts[i], err = decodeContext(store.ContextKey{Owner: owner, ID: ids[i]}, &head, data)
+		more = more || head.Tasks > int64(len(newest[i]))
+		contexts[i], err = decodeContext(store.ContextKey{Owner: owner, ID: ids[i]}, &head, data)
 		return err
 	}, owner, string(list))
+	if err == nil && more && tasks > 0 {
+		err = r.query(sqlNewestTasks, func(rec record) error {
+			i := int(rec.int(0))
+			newest[i] = append(newest[i], position{at: rec.int(1), id: rec.text(2)})
+			return nil
+		}, owner, string(list), int64(tasks))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if tasks > 0 {
-		err = r.addNewestTasks(&p, owner, more, tasks)
-	}
-	return slices.DeleteFunc(p.contexts, func(c store.Context) bool { return c.Key.ID == "" }), err
-}
-
-// addNewestTasks sets the ids of the newest n tasks of all contexts, oldest first. more has the ids of contexts with
-// other tasks than the first, and "" for the rest.
-func (r *reader) addNewestTasks(p *contextPage, owner string, more []string, n int) error {
-	if slices.ContainsFunc(more, func(id string) bool { return id != "" }) {
-		list, _ := json.Marshal(more)
-		err := r.query(sqlNewestTasks, func(rec record) error {
-			of := &p.tasks[rec.int(0)]
-			*of = append(*of, position{at: rec.int(1), id: rec.text(2)})
-			return nil
-		}, owner, string(list), int64(n))
-		if err != nil {
-			return err
-		}
-	}
-	for i, found := range p.tasks {
+	for i, found := range newest {
 		slices.SortFunc(found, comparePositions)
-		for _, t := range found[max(0, len(found)-n):] {
-			p.contexts[i].TaskIDs = append(p.contexts[i].TaskIDs, t.id)
+		for _, t := range found[max(0, len(found)-max(0, tasks)):] {
+			contexts[i].TaskIDs = append(contexts[i].TaskIDs, t.id)
 		}
 	}
-	return nil
+	return slices.DeleteFunc(contexts, func(c store.Context) bool { return c.Key.ID == "" }), nil
 }
 
 // firstTask is the first task of a context.
