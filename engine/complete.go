@@ -12,7 +12,7 @@ import (
 // ignores errors, because the commit that ends the turn then fails for the same reason.
 func (r *run) completeArtifacts(t *Turn) {
 	t.mu.Lock()
-	writers := slices.Clone(t.artifacts.writers)
+	writers, started := slices.Clone(t.artifacts.writers), slices.Clone(t.artifacts.startedOrder)
 	t.mu.Unlock()
 	for _, w := range writers {
 		w.mu.Lock()
@@ -27,7 +27,6 @@ func (r *run) completeArtifacts(t *Turn) {
 			_ = r.out.enqueue(*event)
 		}
 	}
-	started := t.artifacts.startedOrder
 	if want := t.earlier.wantedOrder(started); !slices.Equal(t.earlier.storedOrder(t.task.Artifacts, started), want) {
 		r.reorderArtifacts(want)
 	}
