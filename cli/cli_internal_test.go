@@ -69,7 +69,7 @@ func TestEveryFlagOfServeHasAVariable(t *testing.T) {
 	}
 }
 
-// A flag whose field is misspelled has no effect.
+// A misspelled field would leave its flag without effect.
 func TestFlagsNameExistingFields(t *testing.T) {
 	t.Parallel()
 	a := newApp(Program{})

@@ -65,7 +65,7 @@ type accessFlags struct {
 	TokensFile  string   `placeholder:"FILE" envvar:"" group:"Access:" help:"File with tokens, one TOKEN=PRINCIPAL per line; # starts a comment. SIGHUP reloads it."`
 	TLSCert     string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Serve HTTPS with this certificate, a PEM file with the chain. SIGHUP reloads it."`
 	TLSKey      string   `placeholder:"FILE" envvar:"" group:"Access:" help:"Private key of --tls-cert, a PEM file."`
-	CORSOrigins []string `field:"Security.CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin whose pages may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
+	CORSOrigins []string `field:"Security.CORSOrigins" name:"cors-origin" placeholder:"ORIGIN" envvar:"" group:"Access:" help:"Web origin with pages that may call the agent, such as https://example.com; * is any. Repeatable (default none)."`
 	Proxies     []string `field:"Security.TrustedProxies" name:"trusted-proxies" placeholder:"CIDR" envvar:"" group:"Access:" help:"Network or address of a proxy that sets X-Forwarded-Proto, -Host and -Prefix: without --url, the agent card has the address that they name. Repeatable (default none)."`
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/rpc"
 )
 
-// lists limits concurrent calls of bulk methods to Requests.MaxLists, of which one owner may use
-// half.
+// lists limits concurrent calls of bulk methods to Requests.MaxLists. One owner may use at most
+// half of them.
 type lists struct {
 	slots *memory.Budget // one unit is one call
 	limit int

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/sqlkit"
 )
 
-// The rest of this file is for packages of this module that extend a store, such as package age.
+// This file is for packages of this module that extend a store, such as package age.
 
 // ReadOn runs f, which must not change data, on a connection for lists. f runs again after transient failures. op names
 // the call for logs.
