@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -83,7 +84,8 @@ var errNoAnswer = errors.New("no answer in time")
 
 // retryable reports whether a command that failed is sent again.
 func retryable(err error) bool {
-	if errors.Is(err, goredis.ErrClosed) {
+	var certificate *tls.CertificateVerificationError
+	if errors.Is(err, goredis.ErrClosed) || errors.As(err, &certificate) {
 		return false
 	}
 	var reply goredis.Error

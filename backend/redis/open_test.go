@@ -175,7 +175,7 @@ func TestTLS(t *testing.T) {
 	port := freePort(t)
 	startServer(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", keyFile, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
 	url := fmt.Sprint("rediss://127.0.0.1:", port)
-	if _, err := Open(t.Context(), Config{URL: url}); a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), "certificate") {
+	if _, err := Open(t.Context(), Config{URL: url, Timeout: time.Minute}); a2a.CodeOf(err) != a2a.CodeUnavailable || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("Open() of a server with an unknown certificate = %v, want an error about it", err)
 	}
 	roots := x509.NewCertPool()
