@@ -30,9 +30,9 @@ type RecordUpdater interface {
 // must not modify.
 type RecordUpdate func(Record) (*RecordChange, error)
 
-// Limits of the records that an Updater remembers. A record is used only for a time that is
-// much shorter than the one for which an expired record remains in the store, since a record
-// that is removed and created again has the same versions again.
+// Limits of the records that an Updater remembers. It uses a remembered record for much less time
+// than an expired record remains in the store, because a record that is removed and created again
+// has the same versions again.
 const (
 	updaterRecords = 1024
 	updaterBytes   = 16 << 20

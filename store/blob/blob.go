@@ -72,7 +72,7 @@ type PutParams struct {
 	// and does not read the content. Empty means none.
 	IdempotencyKey string
 	// KeyPerContent makes IdempotencyKey identify a content: a Put of other content under the key is
-	// another blob. Unless Digest is set, Put reads the content before it knows.
+	// another blob. Unless Digest is set, Put reads the content to find out.
 	KeyPerContent bool
 	// Holder pins the blob from the start. Empty means not pinned.
 	Holder string

@@ -12,8 +12,8 @@ type Config struct {
 	// their number. 0 means no quota.
 	OwnerBytes, OwnerBlobs int64
 	// Grace is the time for which a content is kept after its last blob was removed, for readers
-	// that have opened it. It is also the maximum time of an upload. An orphan is removed when it
-	// is twice as old. Default 1 h.
+	// that have opened it. It is also the maximum time of an upload. An orphan is removed after
+	// twice this time. Default 1 h.
 	Grace time.Duration
 	// Inline is the size in bytes up to which a content is stored beside the rows. 0 means the default of
 	// the backend. A negative value means none.

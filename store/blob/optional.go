@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Maintenance removes what nobody can reach. Several processes may do so at the same time.
+// Maintenance removes what nobody can reach. Several processes may call it at the same time.
 type Maintenance interface {
 	// Sweep removes up to limit expired blobs, and up to limit contents that had no blob for the
 	// grace period. Call it again while Swept.More is true.

@@ -53,7 +53,7 @@ var moves = map[Status][]Status{
 // Valid reports whether s is one of the six states.
 func (s Status) Valid() bool { return moves[s] != nil }
 
-// Terminal reports whether a task in this state ends the plan for it: only ForceRetry moves it.
+// Terminal reports whether the state is final: only ForceRetry moves a task out of it.
 func (s Status) Terminal() bool { return s == Succeeded || s == Abandoned }
 
 // CheckMove returns a *MoveError if SetStatus may not move a task from one state to another. A

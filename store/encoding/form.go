@@ -27,7 +27,7 @@ func newForm() *wire.Form {
 	return f
 }
 
-// The types below are the tags of the types that newForm names with them.
+// newForm uses the types below for the tags of their fields.
 
 type message struct {
 	_                struct{}       `wire:"const=kind:message"`

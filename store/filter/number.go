@@ -2,8 +2,8 @@ package filter
 
 import "strconv"
 
-// Number returns a finite number as a decimal in the syntax of JSON. Two numbers are equal, or
-// ordered, as their decimals are: backends compare these. ok is false for other values.
+// Number returns a finite number as a decimal in the syntax of JSON. Backends compare the decimals:
+// they are equal or ordered like the numbers. ok is false for other values.
 func Number(v any) (decimal string, ok bool) {
 	n := number(v)
 	if n == nil {

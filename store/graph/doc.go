@@ -17,7 +17,7 @@
 //
 // [Store] is the part that every store has. [Historian], [Lister], [Forgetter], [Restorer] and
 // [Transactional] are optional; [Complete] has all of them. [CypherCapable] stores execute
-// queries in openCypher; package cypher does so on all others.
+// queries in openCypher; package cypher executes them on all other stores.
 //
 // # Walks
 //

@@ -208,8 +208,8 @@ type Batch struct {
 	// DeleteRelationships and DeleteEntities are ids to remove, as by DeleteRelationship and
 	// DeleteEntity.
 	DeleteRelationships, DeleteEntities []string
-	// Ends end relationships. A relationship that does not exist is an error. One that ends at the
-	// same time already is not changed.
+	// Ends end relationships. A relationship that does not exist is an error. A relationship that
+	// already ends at the same time is not changed.
 	Ends []End
 	// Entities are added. An entity with the same id is replaced: its label and all its properties.
 	Entities []Entity
@@ -252,7 +252,7 @@ type Writer interface {
 	DeleteRelationship(ctx context.Context, k Key, id string) (deleted bool, err error)
 	// Write applies a batch. It returns an [EndpointError] if an entity of a relationship does not
 	// exist, a [ConflictError] if a relationship exists with other ends or another type, and
-	// [ErrRelationshipNotFound] if one to end does not exist.
+	// [ErrRelationshipNotFound] if a relationship to end does not exist.
 	Write(ctx context.Context, k Key, b Batch) (Result, error)
 }
 
@@ -266,7 +266,7 @@ type Reader interface {
 	// Entities returns the entities with the given ids that exist, in the order of ids.
 	Entities(ctx context.Context, k Key, ids []string) ([]Entity, error)
 	// Relationships returns the newest versions of the relationships with the given ids that exist,
-	// in the order of ids, also of those that are not valid now.
+	// in the order of ids, whether they are valid now or not.
 	Relationships(ctx context.Context, k Key, ids []string) ([]Relationship, error)
 	// FindEntities returns entities by id.
 	FindEntities(ctx context.Context, k Key, p FindParams) ([]Entity, error)

@@ -82,7 +82,7 @@ type Complete interface {
 // CypherCapable is implemented by stores that execute queries in openCypher themselves. Check for it with a type
 // assertion, or call cypher.Execute of package cypher, which executes queries on all stores.
 //
-// A query sees the newest version of each relationship, also of those that are not valid now:
+// A query sees the newest version of each relationship, whether it is valid now or not:
 // conditions on valid_from and valid_to select. Fields are properties: id of entities and
 // relationships; valid_from, valid_to and recorded_at of relationships, as texts in the form of
 // [FormatTime], and null without a bound.

@@ -27,7 +27,7 @@
 //
 // An append checks its fence first ([ErrFenced]), then its idempotency key, then the expected
 // sequence ([ErrConflict]). So a repeated append returns the first result although the session
-// has grown, and a dead run gets an error even if it repeats.
+// has grown, and an attempt that was fenced gets an error even if it repeats an append.
 //
 // Fences belong to a run. They exist from the first append or ClearRun that has one until the
 // session is cleared or expires. An append without a fence to a run that has one is rejected.
@@ -56,7 +56,7 @@
 //
 // # Errors
 //
-// Invalid params get an error with code invalid that names the field and the rule. Errors of the
+// Invalid params get an error with code invalid_params that names the field and the rule. Errors of the
 // backend have the codes unavailable, exhausted or internal; a call then changed nothing, unless
 // its method documents otherwise. If the context of a call is done, the call returns the
 // context's error.

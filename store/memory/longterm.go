@@ -184,10 +184,10 @@ type Results struct {
 // outcome of a write is then unknown. A fact that has expired does not exist for any method,
 // also before [Expirer] removes it.
 type LongTerm interface {
-	// Save stores a fact and returns its id. A repeated Save with the same key and the same
-	// content, metadata, entities and validity adds no version, but sets the time of expiry anew. If
-	// the memory has an embedder, the embedding of the content is stored with the fact. If the
-	// embedder fails, the fact is stored without; see [Reembedder].
+	// Save stores a fact and returns its id. A repeated Save with the same key and the same content,
+	// metadata, entities and validity adds no version, but sets the time of expiry anew. If the
+	// memory has an embedder, the embedding of the content is stored with the fact. If the embedder
+	// fails, the fact is stored without an embedding; see [Reembedder].
 	Save(ctx context.Context, scope Scope, content string, p SaveParams) (id string, err error)
 	// Search returns the facts that match, by falling score. Facts of the same score are
 	// ordered by UpdatedAt, newest first; of the same millisecond, the fact saved last is first.
@@ -220,13 +220,13 @@ type UpdateParams struct {
 // Editor changes facts.
 type Editor interface {
 	// Update corrects a fact: it replaces the newest version by one with the same validity, and
-	// returns that. It returns ErrFactNotFound, or ErrFactConflict.
+	// returns the new version. It returns ErrFactNotFound, or ErrFactConflict.
 	Update(ctx context.Context, scope Scope, id string, p UpdateParams) (Memory, error)
-	// Supersede changes a fact from a time on: it ends the validity of the newest version at
-	// this time, and adds one that is valid from then on. The zero time means now. Reads as of
-	// an earlier time still find the version before. It returns the new version,
-	// ErrFactNotFound, or ErrFactConflict. at must be after ValidFrom of the newest version and
-	// before its ValidTo, which the new version inherits.
+	// Supersede changes a fact from a time on: it ends the validity of the newest version at this
+	// time, and adds a version that is valid from then on. The zero time means now. Reads as of an
+	// earlier time still find the previous version. It returns the new version, ErrFactNotFound, or
+	// ErrFactConflict. at must be after ValidFrom of the newest version and before its ValidTo,
+	// which the new version inherits.
 	Supersede(ctx context.Context, scope Scope, id string, at time.Time, p UpdateParams) (Memory, error)
 }
 
@@ -273,8 +273,9 @@ type Expirer interface {
 	Expire(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }
 
-// Reembedder computes the embeddings of facts that have none of the present model, because they were
-// saved without an embedder, with another model, by an import, or while the embedder failed.
+// Reembedder computes the embeddings of facts that have no embedding of the current model, because
+// they were saved without an embedder, with another model, by an import, or while the embedder
+// failed.
 type Reembedder interface {
 	// EmbedPending computes the embeddings of up to limit such facts, of all owners, and returns their
 	// number. Fewer than limit means that no more exist. If the model rejects the content of a fact,

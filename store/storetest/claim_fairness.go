@@ -227,7 +227,8 @@ func claimManyDueTogether(f *fixture) {
 	f.equal("Claim() of the rest", len(f.claim(claimAt(worker, at(101), 100))), 10)
 }
 
-// A task that was delayed takes its place by its due time among those that never were.
+// claimDelayed checks that a delayed task is claimed by its due time, among tasks that were never
+// delayed.
 func claimDelayed(f *fixture) {
 	delayed := func(id string, due int) {
 		c := newTask(store.Key{Owner: owner, ID: id}, "context", at(0))

@@ -21,7 +21,7 @@ type Call struct {
 // Intercept returns a store that makes its calls of s through around. do makes the call once,
 // and around returns the error of do or one of its own; in the second case, the result of the
 // call is lost. A claim of several tasks then returns the first one with a *store.ClaimError.
-// WatchLanes, Info and Close are not intercepted, and the transcripts, facts and blobs of s neither.
+// WatchLanes, Info and Close are not intercepted, nor are the transcripts, facts and blobs of s.
 func Intercept(s store.Store, around func(ctx context.Context, c Call, do func(context.Context) error) error) store.Store {
 	return &intercepted{inner: s, around: around, made: make(map[string]int)}
 }

@@ -227,7 +227,7 @@ func listTotal(f *fixture) {
 	suite.Equal(f, page.Total, 10, "total of Tasks() of a context")
 }
 
-// listTotalLimit uses queries that have a counter or an index, and queries that have not.
+// listTotalLimit uses queries with a counter or an index, and queries without one.
 func listTotalLimit(f *fixture) {
 	tasks := f.createTasks(60)
 	start := tasks[0].CreatedAt

@@ -17,7 +17,7 @@ func (f *fixture) createCompletedTask(k store.Key, ms int) {
 	f.commit(end)
 }
 
-// listCached lists tasks of which the caller has some in its cache. It lists twice, because the
+// listCached lists tasks; the caller has some of them in its cache. It lists twice, because the
 // store may have a cache too.
 func listCached(f *fixture) {
 	const tasks, size = 6, 100

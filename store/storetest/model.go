@@ -100,7 +100,7 @@ func (t *modelTask) due(p store.ClaimParams) (time.Time, bool) {
 	return due, !due.After(p.Now) || p.Horizon > 0 && due.After(p.Now.Add(p.Horizon))
 }
 
-// since returns when a task that is due became due: a queued task that was never delayed, when it was created.
+// since returns when a due task became due. A queued task that was never delayed was due when it was created.
 func (t *modelTask) since(p store.ClaimParams) time.Time {
 	due, _ := t.due(p)
 	if created := t.log[0].Time; t.queue.Phase == store.PhaseQueued && created.After(due) {

@@ -105,7 +105,7 @@ func (r *randomRun) claimLanes() {
 	r.removeDeletedWebhooks(p.Now)
 }
 
-// removeDeletedWebhooks removes deleted webhooks with an expired lease. A store may do so in
+// removeDeletedWebhooks removes deleted webhooks with an expired lease. A store may remove them in
 // ClaimLanes or in the next call of DeleteWebhook.
 func (r *randomRun) removeDeletedWebhooks(now time.Time) {
 	var ended []store.Webhook

@@ -107,7 +107,7 @@ type SearchParams struct {
 	Exact bool
 }
 
-// Mode is the way in which documents were ranked.
+// Mode is the way in which documents are ranked.
 type Mode string
 
 // The modes.
@@ -150,8 +150,8 @@ type Scores struct {
 	// Trigram is the similarity of the document's words to words of the query that no document contains, such
 	// as misspelt ones.
 	Trigram float64
-	// Semantic is the score of the metric: the cosine or score under [L2], n/(1+n) for an inner product n.
-	// It is 0 if that is negative.
+	// Semantic is the score of the metric, 0 if it is negative: the cosine, the score under [L2], or
+	// n/(1+n) for an inner product n.
 	Semantic float64
 }
 

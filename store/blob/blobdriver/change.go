@@ -17,7 +17,7 @@ func (b *Blobs) change(ctx context.Context, owner, ref string, f func(tx Tx, row
 	return b.refs.Update(ctx, owner, b.onRef(ref, f))
 }
 
-// checkRef checks the arguments of a change. A ref that is none is not found.
+// checkRef checks the arguments of a change. A text that cannot be a ref is not found.
 func checkRef(owner, ref string) error {
 	if err := checkOwner(owner); err != nil {
 		return err

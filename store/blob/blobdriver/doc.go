@@ -7,7 +7,7 @@
 //   - [Refs] keeps rows in transactions ([Tx]): refs, contents and the usage of owners.
 //   - [Contents] keeps the bytes of large contents. It is not needed if all contents are inline.
 //
-// [New] returns a [blob.Store] over them. Every rule is in [Blobs], so all backends have the same:
+// [New] returns a [blob.Store] over them. Every rule is in [Blobs], so all backends have the same rules:
 // Refs and Contents check and decide nothing. Refs may implement [TransactionalRefs], so that the
 // effects of [blob.Transactional] are possible.
 //

@@ -55,7 +55,7 @@ func validID(text string) bool {
 	return len(text) == idLength && !strings.ContainsFunc(text, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'v') })
 }
 
-// timeOfID returns the time of an id, and false if text is none.
+// timeOfID returns the time of an id, and false if text is not an id.
 func timeOfID(text string) (time.Time, bool) {
 	if !validID(text) {
 		return time.Time{}, false

@@ -142,8 +142,8 @@ func (b *Blobs) receive(ctx context.Context, u *upload, r io.Reader) error {
 	return err
 }
 
-// discardTimeout bounds the removal of an upload that failed. RemoveOrphans removes it later
-// otherwise.
+// discardTimeout bounds the removal of an upload that failed. If the removal takes longer,
+// RemoveOrphans removes the upload later.
 const discardTimeout = 10 * time.Second
 
 // discard removes the content of an upload that no row refers to.
@@ -156,8 +156,8 @@ func (b *Blobs) discard(ctx context.Context, u *upload) {
 	_ = b.contents.Remove(ctx, u.object)
 }
 
-// commit adds a ref to an upload. If the owner has the content already, the upload is discarded.
-// If the outcome of the transaction is unknown, it is kept: the rows may refer to it.
+// commit adds a ref to an upload. If the owner has the content already, the upload is discarded. If
+// the outcome of the transaction is unknown, the upload is kept: the rows may refer to it.
 func (b *Blobs) commit(ctx context.Context, u *upload) (info blob.Info, err error) {
 	var used bool // the rows refer to the upload
 	var rejected error
@@ -213,8 +213,8 @@ func (b *Blobs) admit(u *upload, usage blob.Usage, now time.Time) error {
 	return b.checkQuota(usage, u.size)
 }
 
-// claimKey returns the live ref with the idempotency key of a new blob. It removes an expired
-// one.
+// claimKey returns the live ref with the idempotency key of a new blob. It removes an expired ref
+// with the key.
 func (b *Blobs) claimKey(tx Tx, key string, now time.Time) (RefRow, error) {
 	if key == "" {
 		return RefRow{}, nil
@@ -226,8 +226,8 @@ func (b *Blobs) claimKey(tx Tx, key string, now time.Time) (RefRow, error) {
 	return RefRow{}, removeRef(tx, &row, now)
 }
 
-// addContent adds a ref to the content of an upload. used reports that this content has the
-// bytes of the upload itself, and not of an earlier one.
+// addContent adds a ref to the content of an upload. used reports that this content has the bytes
+// of the upload itself, and not the bytes of an earlier upload.
 func addContent(tx Tx, u *upload) (used bool, err error) {
 	content, err := tx.Content(u.digest)
 	switch {

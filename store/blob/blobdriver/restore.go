@@ -34,7 +34,8 @@ func (b *Blobs) Restore(ctx context.Context, owner string, info blob.Info, r io.
 	return err
 }
 
-// sameContent returns err, or ErrConflict if a ref has other content than it had.
+// sameContent returns err, or ErrConflict if the existing ref has other content than info
+// describes.
 func sameContent(row *RefRow, info *blob.Info, err error) error {
 	if err == nil && row.Digest != info.Digest {
 		err = blob.ErrConflict
@@ -42,7 +43,7 @@ func sameContent(row *RefRow, info *blob.Info, err error) error {
 	return err
 }
 
-// checkRestored checks what PutParams do not have.
+// checkRestored checks the fields that PutParams does not have.
 func checkRestored(i *blob.Info) error {
 	switch {
 	case !validID(i.Ref):

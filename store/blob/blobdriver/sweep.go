@@ -46,7 +46,7 @@ func (b *Blobs) Sweep(ctx context.Context, now time.Time, limit int) (s blob.Swe
 	return s, nil
 }
 
-// expire removes the expired ones of an owner's refs.
+// expire removes an owner's refs that have expired, and returns their number.
 func (b *Blobs) expire(ctx context.Context, owner string, refs []string, now time.Time) (n int, err error) {
 	err = b.refs.Update(ctx, owner, func(tx Tx) error {
 		n = 0
@@ -92,8 +92,8 @@ func (b *Blobs) removeContent(ctx context.Context, k ContentKey, now time.Time) 
 	return true, b.contents.Remove(ctx, blob.Object{Owner: k.Owner, Name: row.Object})
 }
 
-// RemoveOrphans implements [blob.Maintenance]. Objects with names that are no ids remain, because no
-// upload made them.
+// RemoveOrphans implements [blob.Maintenance]. Objects with names that are not ids remain, because
+// no upload made them.
 func (b *Blobs) RemoveOrphans(ctx context.Context, now time.Time, after blob.Object, limit int) (o blob.Orphans, err error) {
 	if limit < 1 {
 		return o, invalid("limit", "must be positive (%d)", limit)

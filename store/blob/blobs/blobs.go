@@ -104,8 +104,8 @@ func (b *blobs) Sweeps() []contract.Sweep {
 	}
 }
 
-// RemoveTask implements [contract.Remover]: it releases the pins of a removed task. A task that has
-// been created with the same key inherits them.
+// RemoveTask implements [contract.Remover]: it releases the pins of a removed task. If a task with
+// the same key has been created meanwhile, it pins the blobs of that task again.
 func (b *blobs) RemoveTask(ctx context.Context, r *contract.Removal) error {
 	if r.Moved {
 		return nil

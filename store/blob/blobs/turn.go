@@ -25,8 +25,8 @@ import (
 //
 // While the store does not answer, calls wait and are repeated, and readers of Open continue. Put repeats content
 // that is an io.Seeker, such as a file or a bytes.Reader. For other content it returns the error. Return it
-// from the handler: the attempt starts again and is not counted. Until then the same step may only repeat the call, with
-// Params.Digest.
+// from the handler: the attempt starts again and is not counted. Before that, the same step may only repeat the call,
+// with the same Params, which include a Digest.
 type Blobs struct{ t contract.Turn }
 
 // For returns the blobs of a turn's owner.
@@ -172,7 +172,7 @@ func (b *Blobs) Delete(ctx context.Context, ref string) error {
 		func(ctx context.Context, s blob.Store) error { return existing(s.Delete(ctx, b.owner(), ref)) })
 }
 
-// existing ignores that a blob does not exist.
+// existing returns nil for blob.ErrNotFound, and other errors as they are.
 func existing(err error) error {
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil

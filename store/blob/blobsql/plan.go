@@ -63,8 +63,8 @@ func (b *blobRefs) updatePlanned(ctx context.Context, owner string, f func(tx bl
 // plannedBlobs returns the name of an owner's rows for Pipeliner.LockPlan.
 func plannedBlobs(owner string) string { return "blobs\x00" + owner }
 
-// plan returns the statements of a change. A change of nothing has none; with guarded it has statements that
-// fail if the owner's blobs have changed since.
+// plan returns the statements of a change, none if it changes nothing. With guarded, such a change has
+// statements that fail if the owner's blobs have changed since.
 func (b *blobRefs) plan(ctx context.Context, owner string, guarded bool, f func(tx blobdriver.Tx) error) (calls []sqlkit.Call, err error) {
 	err = b.db.Read(ctx, func(q sqlkit.Querier) error {
 		planned := &sqlkit.PlannedCalls{Querier: q}
@@ -88,8 +88,8 @@ func (b *blobRefs) plan(ctx context.Context, owner string, guarded bool, f func(
 // newBlobVersion returns a version that no row has had, since a row that was removed may be added again.
 func newBlobVersion() int64 { return 1 + rand.Int64N(1<<62) } //nolint:gosec // identifies a change, needs no secrecy
 
-// guard returns the statements that change the owner's row, if it has a version, 0 for no row. An owner without
-// blobs has no row.
+// guard returns the statements that change the owner's row if it has the given version. 0 means that there was
+// no row. An owner without blobs has no row.
 func (p *blobPlan) guard(version int64) (calls []sqlkit.Call) {
 	if version != 0 && p.usage != (blob.Usage{}) {
 		return []sqlkit.Call{{Text: sqlMoveBlobUsage, Args: []any{p.owner, version, newBlobVersion(), p.usage.Blobs, p.usage.Bytes}}}

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// Boards are the boards of a turn's context; see package board. Changes are committed before
-// they return, with everything that was reported before, and applied exactly once like the
-// changes of a session state. A board ends when it was not changed for the age [Retention] of the
-// server's retention.
+// Boards are the boards of a turn's context; see package board. Changes are committed before they
+// return, with everything that was reported before, and applied exactly once like the changes of a
+// session state. A board expires when it was not changed for the age [Retention] of the server's
+// retention.
 type Boards struct{ t contract.Turn }
 
 // For returns the boards of a turn's context.
@@ -59,8 +59,8 @@ func (b *Boards) createParams(p Params, titles []string) board.CreateParams {
 	}
 }
 
-// OpenRoot returns the root board of the context. If there is none, it creates it like Create. Of turns that call it
-// at the same time, all get the same board.
+// OpenRoot returns the root board of the context. If there is none, it creates one like Create. Turns that call it
+// at the same time get the same board.
 func (b *Boards) OpenRoot(ctx context.Context, p Params, titles ...string) (board.Board, error) {
 	s, err := b.store(ctx)
 	if err != nil {

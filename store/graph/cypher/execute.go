@@ -38,7 +38,7 @@ type execution struct {
 	graph  Graph
 	params map[string]any
 	left   int64
-	// group has the aggregates of the present group.
+	// group has the aggregates of the current group.
 	group []any
 
 	nodes map[string]*Node // nil for ids that do not exist

@@ -17,7 +17,7 @@ type matcher struct {
 	x    *execution
 	plan *plan
 	r    row
-	// used are the relationships of the present match. A relationship occurs once.
+	// used are the relationships of the current match. A relationship occurs once.
 	used []*Rel
 	// found continues with a match. It returns false to end the search.
 	found func() (bool, error)

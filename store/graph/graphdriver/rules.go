@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/graph"
 )
 
-// Selects reports whether a moment selects a version of a relationship. now is the present time.
+// Selects reports whether a moment selects a version of a relationship. now is the current time.
 func Selects(m graph.Moment, r *graph.Relationship, now time.Time) bool {
 	if m.KnownAt.IsZero() {
 		if !r.ReplacedAt.IsZero() {
@@ -39,8 +39,8 @@ func NextVersion(old, next RelationshipRow) (version RelationshipRow, changed bo
 	return after(old, next), true, nil
 }
 
-// Ended returns the version that an end adds after old, the newest one. changed is false if that ends
-// then already.
+// Ended returns the version that an end adds after old, the newest one. changed is false if old
+// already ends at that time.
 func Ended(old RelationshipRow, e graph.End, now time.Time) (version RelationshipRow, changed bool, err error) {
 	switch {
 	case old.ValidTo.Equal(e.At):

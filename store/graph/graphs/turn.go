@@ -19,7 +19,7 @@ import (
 // Tasks of the owner share it in all contexts and agents.
 //
 // A write is committed with the next commit of the turn, at the latest with its end: after a crash,
-// a cancel or a lost lease all of it exists or nothing. Reads find what the turn has written; they
+// a cancel or a lost lease, either all of it exists or nothing. Reads find what the turn has written; they
 // commit it first, as do writes with relationships. Every attempt must make the same calls in the same
 // order.
 //
@@ -180,7 +180,7 @@ func checkRelationships(b *graph.Batch, exists map[string]bool, known map[string
 	return nil
 }
 
-// Delete removes entities with their relationships. One that does not exist is no error.
+// Delete removes entities with their relationships. An entity that does not exist is no error.
 func (g *Graph) Delete(ctx context.Context, ids ...string) error {
 	_, _, err := g.Write(ctx, graph.Batch{DeleteEntities: ids})
 	return err

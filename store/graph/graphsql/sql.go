@@ -50,8 +50,8 @@ const (
 
 	sqlEdgesAt     = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + atMoment + endEachOf
 	sqlEdgesNewest = `SELECT` + versionColumns + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value` + newest + endEachOf
-	// sqlLockEdges locks the first versions of relationships. A newest one may be replaced while a statement
-	// waits for its lock, and the one after it is younger than the statement.
+	// sqlLockEdges locks the first versions of relationships, because a newest version may be replaced while a
+	// statement waits for its lock. The statement would not see the version that replaces it.
 	sqlLockEdges      = `SELECT r.id` + eachOf + `graph_relationships r WHERE` + inGraphByID + ` s.value AND r.version = 1` + endEachOfLocked
 	sqlEdgesAfter     = `SELECT` + versionColumns + ` FROM {s}.graph_relationships r WHERE` + inGraph + ` AND r.id > $3::text` + atMoment + ` ORDER BY r.id LIMIT $7::bigint`
 	sqlEdgesAfterType = `SELECT` + versionColumns + ` FROM {s}.graph_relationships r WHERE` + inGraph + ` AND r.id > $3::text` + atMoment + ` AND r.type = ANY($8::text[]) ORDER BY r.id LIMIT $7::bigint`

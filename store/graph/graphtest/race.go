@@ -116,8 +116,8 @@ func testWalkRace(f *fixture) {
 	}
 }
 
-// checkWhole checks that the constant part of the graph was found, and that both ends of each
-// relationship were.
+// checkWhole checks that the constant part of the graph was found, with both ends of each
+// relationship.
 func (f *fixture) checkWhole(s graph.SubGraph) {
 	var ids []string
 	for _, e := range s.Entities {

@@ -15,7 +15,7 @@ var timeTests = []test{
 	{"history has all versions", testHistory},
 }
 
-// moments returns the ids of relationships of a walk from a at a moment.
+// wantMoment checks the ids of the relationships that reads find at a moment.
 func (f *fixture) wantMoment(name string, m graph.Moment, want ...string) {
 	f.Helper()
 	for _, p := range []graph.NeighborParams{

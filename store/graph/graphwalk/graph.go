@@ -13,8 +13,8 @@ import (
 type Node int32
 
 // Graph is what a backend reads during a walk. It numbers the entities from 0, in the order in which it first
-// names them, and applies types and moment of the walk. Rows and edges are valid only during the call that
-// receives them; their texts remain valid.
+// names them, and applies the types and the moment of the walk. Rows and edges are valid only during the call
+// that receives them; their texts remain valid.
 type Graph interface {
 	// IDs returns the ids of the entities by number.
 	IDs() []string
@@ -32,8 +32,8 @@ type Graph interface {
 type EdgeQuery struct {
 	// Nodes are the entities. Each occurs once.
 	Nodes []Node
-	// Direction is that in which relationships leave the entities. Both returns a relationship between two
-	// of them twice.
+	// Direction is the direction in which relationships leave the entities. Both returns a relationship
+	// between two of them twice.
 	Direction graph.Direction
 	// Sorted asks for rows in the order of their ids, after an id. The direction is not Both then.
 	Sorted bool

@@ -79,7 +79,7 @@ func (x *walker) grow(nodes int) {
 
 func (x *walker) visited(n Node) bool { return *x.distance(n) >= 0 }
 
-// setIDs sets the fields of a relationship that walks return which ask for ids only.
+// setIDs sets the fields that a walk returns if it asks for ids only.
 func (m *met) setIDs(r *graph.Relationship, ids []string) {
 	r.ID, r.Source, r.Target, r.Type = m.id, ids[m.source], ids[m.target], m.of
 }

@@ -75,9 +75,9 @@ func (h *History) effect(k history.Key, f func(tx sqlkit.Tx, now int64) error, c
 	}, calls)
 }
 
-// repeatedAppend reports whether an earlier append had the idempotency key. It locks the session and
-// creates it if necessary. So an append after it is no repetition: it could not be undone without
-// the rest of the transaction.
+// repeatedAppend reports whether an earlier append had the idempotency key. It locks the session,
+// and creates it if necessary, so that no other transaction can append with the key before the
+// caller does. The caller could not undo a repeated append without the rest of its transaction.
 func (h *History) repeatedAppend(tx sqlkit.Tx, k history.Key, p *history.AppendParams, now int64) (bool, error) {
 	if err := createSession(tx, k, 0, now); err != nil && !errors.Is(err, history.ErrExists) {
 		return false, err

@@ -146,7 +146,7 @@ func (h *History) appendMessages(tx sqlkit.Tx, k history.Key, p *history.AppendP
 	return result, nil
 }
 
-// checkAppend checks and raises the fence of a run, and then the idempotency key.
+// checkAppend checks and raises the fence of a run, and then checks the idempotency key.
 func (h *History) checkAppend(tx sqlkit.Tx, k history.Key, p *history.AppendParams) error {
 	if p.Run != "" {
 		if err := h.checkFence(tx, k, p.Run, p.Fence); err != nil {

@@ -65,8 +65,8 @@ func PipelineStatements() []sqlkit.Statement {
 }
 
 const (
-	// maxPipelined is the size in bytes of messages up to which a pipeline is used, maxGrouped the
-	// one up to which it may be part of a transaction of other callers.
+	// maxPipelined is the size in bytes up to which the messages of an append use a pipeline. Up to
+	// maxGrouped, the append may be part of a transaction of other callers.
 	maxPipelined = 8 << 20
 	maxGrouped   = 64 << 10
 )

@@ -33,7 +33,7 @@ const (
 			ttl = CASE WHEN $9::boolean THEN h.ttl ELSE excluded.ttl END,
 			expires_at = CASE WHEN NOT $9::boolean THEN excluded.expires_at WHEN h.ttl > 0 THEN excluded.updated_at + h.ttl ELSE 0 END`
 	sessionGuard = `(h.expires_at = 0 OR h.expires_at > excluded.updated_at) AND ($7::bigint < 0 OR h.newest = $7::bigint)`
-	// sqlHistoryTotals, sqlHistoryAdded and sqlHistoryListed do that in SQLite.
+	// sqlHistoryTotals, sqlHistoryAdded and sqlHistoryListed replace sqlHistoryAdvance in SQLite.
 	sqlHistoryTotals = `SELECT last_seq, newest, expires_at, updated_minute, ttl FROM {s}.history_sessions` + byKey
 	sqlHistoryAdded  = `UPDATE {s}.history_sessions SET last_seq = last_seq + $4::bigint, newest = last_seq + $4::bigint, messages = messages + $4::bigint,
 		bytes = bytes + $5::bigint, updated_at = $6::bigint, ttl = $7::bigint, expires_at = $8::bigint` + byKey
@@ -89,7 +89,8 @@ const (
 			newest = coalesce((SELECT max(seq) FROM {s}.history_messages` + ofSession + `), 0),
 			bytes = coalesce((SELECT sum(octet_length(body)) FROM {s}.history_messages` + ofSession + `), 0)` + byKey
 
-	// sqlHistoryMark makes a session invisible; sqlHistoryExpired does so if it has expired, and locks it.
+	// sqlHistoryMark makes a session invisible. sqlHistoryExpired makes an expired session invisible, and
+	// locks it.
 	sqlHistoryMark    = `UPDATE {s}.history_sessions SET expires_at = 1` + byKey
 	sqlHistoryExpired = sqlHistoryMark + ` AND expires_at > 0 AND expires_at <= $4::bigint`
 	sqlHistoryPurge   = `DELETE FROM {s}.history_messages` + ofSession + ` AND seq <= (SELECT max(seq) FROM (

@@ -64,7 +64,7 @@ func tests() []test {
 		isolationTests, inputTests, largeTests, raceTests, durableTests, randomTests)
 }
 
-// start is the time of the clock at the beginning of a test.
+// start is the time of the clock at the start of a test.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // fixture is a store with a clock, and the session that most tests use.

@@ -106,8 +106,8 @@ func (t *transcripts) ClearSession(ctx context.Context, s contract.Session) erro
 }
 
 // RemoveTask implements [contract.Remover]: it removes the messages of a run. It changes nothing if
-// the session has no messages. If the handler appended with the fence of its lease, the run is
-// cleared with a fence.
+// the session has no messages. If the handler appended with the fence of its lease, RemoveTask
+// clears the run with the fence of the removal.
 func (t *transcripts) RemoveTask(ctx context.Context, r *contract.Removal) error {
 	k := keyOf(r.Session)
 	if historydriver.CheckKey(k) != nil {

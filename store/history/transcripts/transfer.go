@@ -163,8 +163,8 @@ type importer struct {
 	restorer    history.Restorer // nil if the store assigns the sequences of messages
 
 	session history.Session
-	// newest is the newest message that the session had before, 0 if it did not exist. known are
-	// such messages to compare next.
+	// newest is the sequence of the newest message that the session had before the import, 0 if the
+	// session did not exist. known are existing messages to compare next.
 	newest  int64
 	known   []history.Message
 	skip    bool // the session is not imported, or differs

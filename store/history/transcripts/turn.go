@@ -15,12 +15,12 @@ import (
 // its conversation with a model. It belongs to the task's owner and context and to the agent. Tasks
 // of the same context share it; see package history.
 //
-// Append, Clear and ClearTask are committed with the next commit of the turn, at the latest with its
-// end, and exactly once. Reads see them, and commit them before. Every attempt must make the same
-// calls in the same order, and a later attempt gets the results of committed calls. If the transcript is not in the agent's database, a write is made at once, and a
-// repeated attempt does not repeat it.
+// Append, Clear and ClearTask are committed with the next commit of the turn, at the latest with its end, and exactly
+// once. Reads commit them first, and find them. Every attempt must make the same calls in the same order, and a later
+// attempt gets the results of committed calls. If the transcript is not in the agent's database, a write is made at
+// once, and a repeated attempt does not repeat it.
 //
-// The transcript ends when it got no message for the age [Retention] of the server's retention.
+// The transcript expires when it got no message for the age [Retention] of the server's retention.
 type Transcript struct{ t contract.Turn }
 
 // For returns the transcript of a turn's session.

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// embedTimeout limits a call of an embedder, so that one that is down delays a save only so long.
+	// embedTimeout limits a call of an embedder, so that an embedder that is down does not delay a
+	// save for longer.
 	embedTimeout = 10 * time.Second
 	// embedPause is how long an embedder is not called after a failure.
 	embedPause = 10 * time.Second
@@ -115,8 +116,8 @@ func (e *Embeddings) Plan(ctx context.Context, p memory.SearchParams) (Plan, err
 	return plan, nil
 }
 
-// Content returns the embedding of the content of a fact, which is saved with it. It returns none
-// without an embedder, or if that fails: a fact must not be lost for it.
+// Content returns the embedding of the content of a fact, which is saved with it. It returns no
+// embedding without an embedder, or if the embedder fails: the fact is saved all the same.
 func (e *Embeddings) Content(ctx context.Context, content string) (Embedding, error) {
 	if e.embedder == nil {
 		return Embedding{}, nil

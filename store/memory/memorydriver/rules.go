@@ -50,7 +50,7 @@ func factTime(t time.Time) time.Time {
 }
 
 // Replacement returns the version of a fact that Save adds: next with the identity of old, its
-// newest version, and with the bounds of its validity that next has not. changed is false if
+// newest version, and with the bounds of old's validity where next has none. changed is false if
 // next says the same as old, apart from the metadata.
 func Replacement(old, next memory.Memory) (m memory.Memory, changed bool, err error) {
 	next.ID, next.CreatedAt, next.Version = old.ID, old.CreatedAt, old.Version+1

@@ -56,8 +56,7 @@ func Of(tasks any, cfg memory.LongTermConfig) memory.LongTermStore {
 	return nil
 }
 
-// New returns the long-term memory of a database. All that are returned for a database share
-// a cache.
+// New returns the long-term memory of a database. All memories of a database share a cache.
 func New(db sqlkit.DB, cfg memory.LongTermConfig) *LongTerm {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

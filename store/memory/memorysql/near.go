@@ -90,8 +90,8 @@ type nearVersion struct {
 	cosine float64
 }
 
-// Nearest implements recall.FactIndex. It compares all embeddings of the scope. The database says
-// which versions exist, the cache has the embeddings of most of them.
+// Nearest implements recall.FactIndex. It compares all embeddings of the scope. The database
+// returns which versions exist; the cache has the embeddings of most of them.
 func (s *factSearch) Nearest(e memorydriver.Embedding, n int) (found []recall.Near, pending int, err error) {
 	for attempt := 1; ; attempt++ {
 		found, pending, changed, err := s.nearest(e, n)

@@ -50,7 +50,7 @@ func (l *LongTerm) Search(ctx context.Context, scope memory.Scope, p memory.Sear
 	return found, err
 }
 
-// readSnapshot is DB.Read with one snapshot for all statements if the database has them.
+// readSnapshot is DB.Read, with one snapshot for all statements if the database has snapshots.
 func (l *LongTerm) readSnapshot(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	if s, ok := l.db.(sqlkit.SnapshotReader); ok {
 		return s.ReadSnapshot(ctx, f)

@@ -41,8 +41,9 @@ type textIndex struct {
 	size, contents string
 }
 
-// A statement that can change several rows of an index of SQLite starts a savepoint, at which FTS5 writes what it
-// has in memory as a segment. So the statements for one row are ones that cannot.
+// sqliteIndex is the index in SQLite. A statement that can change several of its rows starts a savepoint, at
+// which FTS5 writes what it has in memory as a segment. So a statement for one row is written so that it can
+// change only one.
 var sqliteIndex = textIndex{
 	insert:     `INSERT INTO {s}.memory_facts (` + insertColumn + `, words) VALUES (` + insertValues + `, $18::bigint)`,
 	index:      `INSERT INTO memory_index (rowid, terms) VALUES ((SELECT f.pk FROM {s}.memory_facts f WHERE` + whereFact + ` AND f.version = $5::bigint), $6::text)`,

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/suite"
 )
 
-// CompareLongTerm tests that two stores rank facts alike: random searches return the same
-// contents with the same scores, between changes of facts. The stores of Holdfast do; others need not.
+// CompareLongTerm tests that two stores rank facts alike: random searches return the same contents
+// with the same scores, between changes of facts. The stores of Holdfast rank alike; other stores need
+// not.
 func CompareLongTerm(t storetest.T, open ...func(cfg memory.LongTermConfig) memory.LongTerm) {
 	t.Helper()
 	seed := testseed.Of(t)

@@ -16,8 +16,8 @@ const (
 	maxTerms = 32
 	// minCandidates is the number of facts that are read to rank them.
 	minCandidates = 100
-	// MaxCount bounds the counts of an Index, because counting visits each fact. All terms of
-	// more facts weigh the same, which is little.
+	// MaxCount bounds the counts of an Index, because counting visits each fact. Terms in more
+	// facts than this all get the same low weight.
 	MaxCount = 4096
 )
 

@@ -22,8 +22,8 @@ import (
 // steps. A concurrent change by another task is kept: Update is applied again to the newer
 // state.
 //
-// The state ends when it was not changed for the age [Retention] of the server's retention. It may have
-// [memory.MaxStateBytes] of JSON.
+// The state expires when it was not changed for the age [Retention] of the server's retention. It may
+// have [memory.MaxStateBytes] of JSON.
 //
 // If the server has another store for session states, a change is made at once. A repeated
 // attempt does not repeat it if that store is a [memory.OnceUpdater], as the Redis store is.
@@ -78,8 +78,9 @@ func (s *State) Set(ctx context.Context, values map[string]any) error {
 	return err
 }
 
-// Replace replaces the state if it has a version, 0 for none, and commits the change before it
-// returns the new state. It returns memory.ErrStateConflict if the version differs.
+// Replace replaces the state if it has the given version, 0 if there is no state. It commits the
+// change before it returns the new state. It returns memory.ErrStateConflict if the version
+// differs.
 func (s *State) Replace(ctx context.Context, values map[string]any, version int64) (memory.State, error) {
 	if s.other() != nil {
 		return s.setOther(ctx, "state.replace", values, version)

@@ -254,7 +254,8 @@ func (x *table) closeness(q *query, row uint32) float32 {
 	return product
 }
 
-// precise returns the score of a vector. Vectors in the same direction have the same one under Cosine.
+// precise returns the score of a vector. Under Cosine, vectors in the same direction have the same
+// score.
 func (x *table) precise(query, v []float32) float64 {
 	var dot, a, b, squares float64
 	switch x.cfg.Metric {

@@ -200,8 +200,8 @@ func (x *graph) setLinks(lists []list) {
 	}
 }
 
-// extend computes the list of a row with the added links. A list that is full is cut to seven eighths,
-// because each choice compares all pairs, and the next additions need none then.
+// extend computes the list of a row with the added links. A list that is full is cut to seven eighths:
+// each choice compares all pairs, and after a cut the next additions need no choice.
 func (x *graph) extend(l *list, s *scratch) {
 	var buf linkList
 	old := x.neighbors(l.row, l.level, &buf)

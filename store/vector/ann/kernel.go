@@ -1,6 +1,6 @@
 package ann
 
-// The kernels in Go are the reference of those in assembly.
+// The kernels in Go are the reference for the kernels in assembly.
 
 func dotInt8Go(a, b []int8) (sum int32) {
 	b = b[:len(a)]

@@ -19,9 +19,10 @@ type SearchParams struct {
 	Filter *Filter
 	// Exact compares the vector with every selected vector instead of codes.
 	Exact bool
-	// Ef is the number of candidates of a walk. More find closer vectors in more time. 0 means at
-	// least 48, or 64 with a filter or of more than 250,000 vectors, 4 times the limit, or 256 more than a
-	// large limit, and more if the codes of these do not distinguish them well enough from others.
+	// Ef is the number of candidates of a walk. More candidates find closer vectors in more time. 0 means
+	// 64, or 48 without a filter in up to 250,000 vectors. With a large limit it means more: 4 times the
+	// limit, but at most 256 more than the limit. With 0, a search also adds candidates if their codes do
+	// not distinguish them well enough from other vectors.
 	Ef int
 }
 

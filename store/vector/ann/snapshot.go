@@ -22,8 +22,8 @@ const maxMeta = 1 << 16
 // anew.
 var ErrSnapshot = errors.New("ann: snapshot is not valid")
 
-// WriteSnapshot writes codes and links to w, without vectors and attributes, and up to 64 KiB that
-// [ReadSnapshot] returns. Changes wait for it.
+// WriteSnapshot writes codes and links to w, without vectors and attributes, and meta, up to 64
+// KiB, which [ReadSnapshot] returns. Changes wait for it.
 func (x *Index) WriteSnapshot(w io.Writer, meta []byte) error {
 	if len(meta) > maxMeta {
 		return fmt.Errorf("ann: meta has %d bytes, limit is %d", len(meta), maxMeta)

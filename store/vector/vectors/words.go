@@ -16,7 +16,7 @@ type TextSearch struct {
 	Documents Documents
 	Text      string
 	Metric    vector.Metric
-	// Near returns the closest documents for params of which the queries are not read.
+	// Near returns the closest documents. It does not read the queries of p.
 	Near func(p *vector.SearchParams) ([]vector.Hit, error)
 }
 

@@ -131,7 +131,7 @@ func (d *Documents) id(ctx context.Context, k vector.Key) (id int64, err error) 
 	return id, err
 }
 
-// In returns the documents of a collection with an id, of which there are n.
+// In returns the documents of the collection with an id. n is their number.
 func (d *Documents) In(owner string, id, n int64) *CollectionDocuments {
 	return &CollectionDocuments{d, Terms{d.db, owner, id}, n}
 }

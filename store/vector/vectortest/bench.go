@@ -80,7 +80,7 @@ func wordQuery(random *rand.Rand, all []vector.Document, kind string) string {
 	return strings.Join(words, " ")
 }
 
-// countWords returns the ten documents with the most of words.
+// countWords returns the ten documents that contain the most of the words.
 func countWords(all []vector.Document, words []string) []string {
 	type counted struct {
 		id    string

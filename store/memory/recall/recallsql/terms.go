@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/recall"
 )
 
-// Prefix returns the start of the terms of a scope or a collection. Others may share it:
-// statements also compare the columns that it is made from.
+// Prefix returns the start of the terms of a scope or a collection. Other scopes may have the same
+// prefix, so statements also compare the columns that it is made from.
 func Prefix(names ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
 	return hex.EncodeToString(sum[:5])
