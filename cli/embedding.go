@@ -46,7 +46,8 @@ func (f *embeddingFlags) embedder(a *app) (*embedding.Client, error) {
 	return nil, errors.New(text)
 }
 
-// probeEmbedder logs whether the embedder responds. Without it the agent works too, by words.
+// probeEmbedder logs whether the embedder responds. If it does not, the agent still works, and
+// searches by words.
 func (s *storage) probeEmbedder(ctx context.Context, log *slog.Logger) {
 	if s.embedder == nil {
 		return

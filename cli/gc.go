@@ -15,7 +15,7 @@ const (
 	gcMaxPercent     = 400
 	gcDefaultPercent = 100
 	gcInterval       = time.Second
-	// A process is idle if it allocated less than idleBytes in each of idleTicks.
+	// A process is idle if it allocated less than idleBytes in each of idleTicks ticks.
 	idleBytes = 4 << 20
 	idleTicks = 10
 )

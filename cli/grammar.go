@@ -86,8 +86,9 @@ func setStores(v reflect.Value, a *app) {
 }
 
 // parts returns the options of the parser that add the commands. A command that the arguments do not name gets no
-// flags, because most of the time of a short command was the parser's for flags of others. serve has the keys of the
-// config file. If the arguments name no command, or help, which may print all, each gets its flags.
+// flags, because the parser needs most of the time of a short command for flags. serve always gets its flags: they
+// are the keys of the config file. If the arguments name no command, or help, which may print all, each command gets
+// its flags.
 func (g *grammar) parts(a *app) []kong.Option {
 	args, all := a.args, g.commands(a)
 	named := func(c topCommand) bool { return slices.Contains(args, c.name) }

@@ -69,8 +69,8 @@ func (c *serveCmd) listenGRPC(ctx context.Context, a *app, cfg *holdfast.Config)
 	return ln, nil
 }
 
-// publicAddress returns the address of a listener for clients. For a wildcard address that is its
-// port on the host of the agent's URL, or "" if the URL is not known.
+// publicAddress returns the address of a listener for clients. For a wildcard address it returns
+// the listener's port on the host of the agent's URL, or "" if the URL is not known.
 func publicAddress(addr net.Addr, agent string) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {

@@ -3,10 +3,10 @@
 //
 // # Behaviors
 //
-// [Prefixes] lists the known prefixes. The newest message selects the behavior, by its id or
-// else by its text; the longest matching prefix applies. A message without a known prefix
-// continues with the behavior that the task's first message selected. If that one has none
-// either, [Config.Default] applies.
+// [Prefixes] lists the known prefixes. The newest message selects the behavior, by its id or else
+// by its text; the longest matching prefix applies. A message without a known prefix continues with
+// the behavior that the task's first message selected. If the first message selected none,
+// [Config.Default] applies.
 //
 // [Wait], the default, works for [Config.Delay] and then asks for another message. It accepts
 // follow-up messages at any time and never ends by itself. The turn also answers follow-up

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/memory/facts"
 )
 
-// With Config.Remember the agent keeps of what it reads:
+// With Config.Remember the agent keeps this of what it reads:
 //
 //   - passages of each document as facts of the namespace "documents", for all later contexts of
 //     the caller;

@@ -53,7 +53,7 @@ func (k *ErrWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteError returns an error if a write has failed, unless bestEffort is set.
+// WriteError returns an error if a write has failed, unless BestEffort is set.
 func (o *Output) WriteError() error {
 	o.W.mu.Lock()
 	defer o.W.mu.Unlock()

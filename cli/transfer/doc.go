@@ -2,9 +2,9 @@
 //
 // # Concepts
 //
-// A document is one context with all its tasks, the records of an owner, or the data that agents keep
-// for an owner, in JSON Lines. Each line is an object; its member type says what the line contains. A file may contain several documents.
-// docs/export.md specifies the format.
+// A document is one context with all its tasks, the records of an owner, or the data that agents keep for an owner, in
+// JSON Lines. Each line is an object; its member type says what the line contains. A file may contain several
+// documents. docs/export.md specifies the format.
 //
 // [Export] writes a document, [Import] reads the documents of a file. Both preserve ids, times
 // and order. Exporting an imported document returns the same bytes.

@@ -91,8 +91,8 @@ func (e *exporter) records(ctx context.Context, owner string) error {
 	}
 }
 
-// maxFile is the maximum size of a file that an export contains, so that its line is one that an
-// import reads.
+// maxFile is the maximum size of a file that an export contains, so that an import can read its
+// line.
 const maxFile = 256 << 20
 
 // WithFiles returns a source with the files of its tasks in another store of blobs.
