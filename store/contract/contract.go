@@ -66,7 +66,7 @@ type Embedder interface {
 }
 
 // Store is a store of the data of a contract. It wraps the store that the contract's own package
-// describes, and returns that from a method Unwrap() any for [In] and [ForTurn].
+// describes, and returns it from a method Unwrap() any for [In] and [ForTurn].
 type Store interface {
 	// Kind returns the store's contract.
 	Kind() *Kind

@@ -20,8 +20,8 @@ import (
 // Delete are committed with the next commit of the turn, at the latest with its end. Every attempt must make the
 // same calls in the same order, except Open and OpenRange.
 //
-// While Put runs, other calls of the same step on state, boards, transcript, facts and blobs return an
-// error. Make concurrent ones in steps of their own.
+// While Put runs, other calls of the same step on the turn's data return an error. Make concurrent calls
+// in steps of their own.
 //
 // While the store does not answer, calls wait and are repeated, and readers of Open continue. Put repeats content
 // that is an io.Seeker, such as a file or a bytes.Reader. For other content it returns the error. Return it

@@ -24,7 +24,7 @@ func Selects(m graph.Moment, r *graph.Relationship, now time.Time) bool {
 }
 
 // NextVersion returns the version that a write adds after old, the newest one. changed is false if
-// both are equal. It returns a [graph.ConflictError] if they connect different entities.
+// both are equal. It returns a [graph.ConflictError] if they have different ends or types.
 func NextVersion(old, next RelationshipRow) (version RelationshipRow, changed bool, err error) {
 	for _, f := range []struct{ field, value, want string }{
 		{"source", next.Source, old.Source}, {"target", next.Target, old.Target}, {"type", next.Type, old.Type},

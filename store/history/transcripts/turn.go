@@ -34,7 +34,7 @@ func (s *Transcript) store() (p history.Provider, own history.Transactional, err
 	return contract.ForTurn[history.Provider, history.Transactional](s.t, Kind)
 }
 
-// write makes a write of messages, nil if it has none. own returns its effect.
+// write makes a write. messages are its arguments, nil if it has none. own returns its effect.
 func (s *Transcript) write(ctx context.Context, op string, messages []history.Message, own func(history.Transactional) (store.Effect, error),
 	direct func(ctx context.Context, h history.Provider, once string) error,
 ) error {

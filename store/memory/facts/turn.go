@@ -45,7 +45,7 @@ type RecallParams struct {
 	// Mode is the kind of search. Default: the best one that the agent has: by words and entities
 	// and, if it has an embedder, by meaning.
 	Mode memory.Mode
-	// RecencyHalfLife prefers newer facts; see [memory.SearchParams]. Default: it does not.
+	// RecencyHalfLife prefers newer facts; see [memory.SearchParams]. 0 does not prefer them.
 	RecencyHalfLife time.Duration
 }
 

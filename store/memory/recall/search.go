@@ -281,7 +281,7 @@ func near(all []candidate, facts []memory.Memory) []float64 {
 	return values
 }
 
-// recency returns 1 for a new fact, and a half for each half-life of its age.
+// recency returns 1 for a new fact, halved for each half-life of its age.
 func recency(age, halfLife time.Duration) float64 {
 	return math.Exp2(-max(0, age.Seconds()) / halfLife.Seconds())
 }

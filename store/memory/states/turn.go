@@ -17,7 +17,7 @@ import (
 // end; calls of the same turn see them before. They are applied exactly once: after a crash, a
 // lost lease or a retry, a later attempt of the turn gets the results of the calls that are
 // already committed, and does not repeat them. Therefore every attempt must make the same calls
-// on the state and on boards in the same order, within each step and outside of steps, where a
+// on the turn's data in the same order, within each step and outside of steps, where a
 // call belongs to the step that its context comes from. Concurrent calls belong in different
 // steps. A concurrent change by another task is kept: Update is applied again to the newer
 // state.
