@@ -16,4 +16,6 @@ func harness() storetest.Harness {
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness()) }
 
+func BenchmarkDelete(b *testing.B) { storetest.BenchDelete(b, harness()) }
+
 func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, harness()) }

@@ -249,6 +249,8 @@ func deliver(b *testing.B, s *Store, from, batch, events int) {
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, durableHarness()) }
 
+func BenchmarkDelete(b *testing.B) { storetest.BenchDelete(b, durableHarness()) }
+
 func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, durableHarness()) }
 
 func durableHarness() storetest.Harness {

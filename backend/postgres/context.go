@@ -16,7 +16,10 @@ import (
 )
 
 // contextStore reads, saves and removes contexts.
-type contextStore struct{ *taskStore }
+type contextStore struct {
+	*taskStore
+	deletions requestGroups[*contextDeletion]
+}
 
 // contextRow has the columns of a context besides its record, which has what clients describe.
 type contextRow struct {

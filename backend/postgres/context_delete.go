@@ -1,118 +1,269 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-dev/holdfast/backend/internal/sqlrow"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/rules"
 )
 
-var (
-	sqlBusyTask = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first AND phase <> {idle}
-		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` AND t.phase <> {idle} LIMIT 1`
-	// sqlOldestTasks requires that the transaction has locked the context.
-	sqlOldestTasks = `SELECT t.* FROM (
-			(SELECT id, created_at FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
-				ORDER BY created_at, id LIMIT $3::bigint)
-			UNION ALL ` + firstTask("t.id, t.created_at", "$1::text", "$2::text") + `
-			ORDER BY created_at, id LIMIT $3::bigint) k
-		CROSS JOIN LATERAL (SELECT owner, id, pk, webhooks FROM {s}.task_rows
-			WHERE owner = $1::text COLLATE "POSIX" AND id = k.id COLLATE "POSIX" FOR UPDATE) t`
-	sqlTasksLeft = `SELECT 1 FROM {s}.task_rows WHERE owner = $1::text AND context_id = $2::text AND NOT first
-		UNION ALL ` + firstTask("1", "$1::text", "$2::text") + ` LIMIT 1`
-)
-
-var sqlMarkDeletion = namedText(sqlrow.Of[keyParam](), sqlOldContext+`, saved AS (
-			UPDATE {s}.context_rows SET status = '', unmodified = false WHERE owner = @owner COLLATE "POSIX" AND id = @id COLLATE "POSIX"
-			RETURNING owner, status, labels
-		), counter AS (`+sqlCountLabels+`)
-		SELECT 1 FROM saved`)
-
 const (
-	sqlDeleteContextKeys = `DELETE FROM {s}.idempotency_keys WHERE owner = $1::text AND task_id = $2::text AND of_context AND NOT at_creation`
-
-	sqlDeleteContext    = `DELETE FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX"`
+	sqlDeletions = `WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord))`
+	// sqlLockDeletions locks contexts in the order of their keys.
+	sqlLockDeletions = `SELECT u.ord, c.status, c.task_count, c.labels FROM (
+			SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
+			ORDER BY owner COLLATE "POSIX", id COLLATE "POSIX"
+		) u CROSS JOIN LATERAL (
+			SELECT * FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" FOR UPDATE) c`
+	// sqlBusyContexts returns the contexts that have queued or leased tasks.
+	sqlBusyContexts = sqlDeletions + ` SELECT u.ord FROM u WHERE coalesce(
+			(SELECT true FROM {s}.task_rows t WHERE t.owner = u.owner AND t.context_id = u.id AND NOT t.first AND t.phase <> {idle} LIMIT 1),
+			(SELECT true FROM {s}.context_rows c CROSS JOIN LATERAL (
+				SELECT t.phase FROM {s}.task_rows t WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
+				WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND t.phase <> {idle}), false)`
+	sqlMarkDeletions = sqlDeletions + `, removed AS MATERIALIZED (
+			SELECT c.* FROM u CROSS JOIN LATERAL (SELECT c.owner, c.id, c.status, c.labels FROM {s}.context_rows c
+				WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" OFFSET 0) c
+		), ` + sqlSubtractContexts + `
+		UPDATE {s}.context_rows c SET status = '', unmodified = false FROM u
+		WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
+	// sqlOldestTasks locks the oldest tasks of contexts, up to a number for each. It requires that the
+	// transaction has locked the contexts.
+	sqlOldestTasks = `WITH k AS MATERIALIZED (
+			SELECT u.ord, u.owner, k.id FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u(owner, id, most, ord) CROSS JOIN LATERAL (
+				SELECT id, created_at FROM (
+					(SELECT t.id, t.created_at FROM {s}.task_rows t WHERE t.owner = u.owner AND t.context_id = u.id AND NOT t.first
+						ORDER BY t.created_at, t.id LIMIT u.most)
+					UNION ALL
+					SELECT t.id, t.created_at FROM {s}.context_rows c CROSS JOIN LATERAL (SELECT t.id, t.created_at FROM {s}.task_rows t
+						WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
+					WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX") t
+				ORDER BY created_at, id LIMIT u.most) k
+		)
+		SELECT t.owner, t.id, t.pk, t.webhooks, t.ord, t.created_at FROM (SELECT * FROM k ORDER BY owner COLLATE "POSIX", id COLLATE "POSIX") k
+		CROSS JOIN LATERAL (SELECT k.ord, owner, id, pk, webhooks, created_at FROM {s}.task_rows
+			WHERE owner = k.owner COLLATE "POSIX" AND id = k.id COLLATE "POSIX" FOR UPDATE) t`
+	sqlDeleteContexts = sqlDeletions + `, k AS (
+			DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
+		)
+		DELETE FROM {s}.context_rows c USING u WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
+	sqlDeletionPending  = `SELECT 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status = ''`
 	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
 )
 
+// groupedTasks is the number of tasks that a transaction for several contexts removes.
+const groupedTasks = 256
+
+// contextDeletion is a call of DeleteContext or FinishDelete, with the results of its last transaction.
+type contextDeletion struct {
+	key    store.ContextKey
+	limit  int
+	finish bool // FinishDelete
+
+	more    bool
+	refusal error
+	alone   bool // has too many tasks for a transaction with others, and was not changed
+
+	tasks  int64   // of the context
+	status string  // before the deletion
+	labels []int64 // before the deletion
+}
+
 // DeleteContext implements [store.Contexts].
 func (s *contextStore) DeleteContext(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, owner, id, limit, false)
+	return s.deleteContext(ctx, &contextDeletion{key: store.ContextKey{Owner: owner, ID: id}, limit: max(limit, 0)})
 }
 
 // FinishDelete implements [store.Contexts].
 func (s *contextStore) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, owner, id, limit, true)
-}
-
-func (s *contextStore) deleteContext(ctx context.Context, owner, id string, limit int, finish bool) (more bool, err error) {
-	var c store.Context
-	err = s.transact(ctx, "delete context", func(ctx context.Context, tx pgx.Tx) (err error) {
-		if !storable(owner, id) {
-			return store.ErrNotFound
+	if limit > 0 {
+		return s.deleteContext(ctx, &contextDeletion{key: store.ContextKey{Owner: owner, ID: id}, limit: limit, finish: true})
+	}
+	err = s.readCall(ctx, "read a pending deletion", func(ctx context.Context, c *pgx.Conn) (err error) {
+		more = false
+		if storable(owner, id) {
+			more, err = s.exists(ctx, c, sqlDeletionPending, owner, id)
 		}
-		if c, err = s.lockContext(ctx, tx, store.ContextKey{Owner: owner, ID: id}); err != nil {
-			return err
-		}
-		seen := rules.Context{Exists: true, Deleting: c.Status == ""}
-		if !seen.Deleting {
-			if seen.Busy, err = s.exists(ctx, tx, sqlBusyTask, owner, id); err != nil {
-				return err
-			}
-		}
-		if err := rules.DeleteContext(&seen, finish); err != nil {
-			return err
-		}
-		if !seen.Deleting {
-			if _, err := s.exec(ctx, tx, sqlMarkDeletion, owner, id); err != nil {
-				return err
-			}
-			if err := s.addCounter(ctx, tx, owner, string(c.Status), -1); err != nil {
-				return err
-			}
-		}
-		tasks, err := s.lockTasks(ctx, tx, sqlOldestTasks, owner, id, max(limit, 0))
-		if err != nil {
-			return err
-		}
-		if tasks, err = s.lockLanes(ctx, tx, tasks, true); err != nil {
-			return err
-		}
-		if _, _, err = s.removeTasks(ctx, tx, tasks); err != nil {
-			return err
-		}
-		if limit <= 0 {
-			more = true
-			return nil
-		}
-		if more, err = s.exists(ctx, tx, sqlTasksLeft, owner, id); err != nil || more {
-			return err
-		}
-		if _, err := s.exec(ctx, tx, sqlDeleteContextKeys, owner, id); err != nil {
-			return err
-		}
-		_, err = s.exec(ctx, tx, sqlDeleteContext, owner, id)
 		return err
 	})
+	if err == nil && !more {
+		err = store.ErrNotFound
+	}
+	return more, err
+}
+
+func (s *contextStore) deleteContext(ctx context.Context, d *contextDeletion) (more bool, err error) {
+	if !storable(d.key.Owner, d.key.ID) {
+		return false, store.ErrNotFound
+	}
+	err = s.deletions.commit(ctx, d)
+	if err == nil && d.alone {
+		err = s.deleteContextAlone(ctx, d)
+	}
+	if errors.Is(err, errAnswerLost) { // it has no rows
+		err = nil
+	}
+	if err == nil {
+		err = d.refusal
+	}
 	if err != nil {
 		return false, err
 	}
-	s.noteDeleted(&c)
-	return more, nil
+	s.noteDeleted(d)
+	return d.more, nil
+}
+
+func (s *contextStore) deleteContextAlone(ctx context.Context, d *contextDeletion) error {
+	return s.withCallSlot(ctx, func() error {
+		return s.commitEntered(ctx, "delete context", func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			return s.deleteLocked(ctx, c, mark, s.cfg.lockTimeoutCalls(), d)
+		})
+	})
+}
+
+func (s *contextStore) deleteContextsTogether(ctx context.Context, group []*contextDeletion) error {
+	return s.commitGroup(ctx, "delete contexts", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		return s.deleteLocked(ctx, c, mark, []*call{s.groupLockTimeout()}, group...)
+	})
+}
+
+// deleteLocked applies deletions in one transaction. It starts with the calls first.
+func (s *contextStore) deleteLocked(ctx context.Context, c *pgx.Conn, mark int64, first []*call, all ...*contextDeletion) error {
+	conn := c.PgConn()
+	defer func() { s.rollbackOpen(ctx, conn) }()
+	accepted, err := s.lockDeletions(ctx, conn, first, all)
+	if err != nil || len(accepted) == 0 {
+		return err
+	}
+	var calls []*call
+	marked := slices.DeleteFunc(slices.Clone(accepted), func(d *contextDeletion) bool { return d.status == "" })
+	if len(marked) > 0 {
+		owners, ids := deletedKeys(marked)
+		calls = append(calls, s.textCall(sqlMarkDeletions, owners, ids))
+	}
+	limited := slices.DeleteFunc(slices.Clone(accepted), func(d *contextDeletion) bool { return d.limit == 0 })
+	if len(limited) > 0 {
+		more, err := s.deleteTasks(ctx, c, calls, limited)
+		if err != nil {
+			return err
+		}
+		calls = more
+	}
+	return s.exchange(ctx, conn, true, append(calls, markCall(mark), newCall(stmtCommit))...)
+}
+
+// lockDeletions starts a transaction, locks the contexts of deletions, and returns the deletions that it
+// can apply.
+func (s *contextStore) lockDeletions(ctx context.Context, conn *pgconn.PgConn, first []*call, all []*contextDeletion) (accepted []*contextDeletion, err error) {
+	seen := make([]rules.Context, len(all))
+	owners, ids := deletedKeys(all)
+	lock, busy := s.textCall(sqlLockDeletions, owners, ids), s.textCall(sqlBusyContexts, owners, ids)
+	lock.row = func(r record) {
+		i := r.int(0) - 1
+		d := all[i]
+		d.status, d.tasks, d.labels = r.text(1), r.int(2), nil
+		if !r.null(3) {
+			d.labels = ints(r[3])
+		}
+		seen[i].Exists, seen[i].Deleting = true, d.status == ""
+	}
+	busy.row = func(r record) { seen[r.int(0)-1].Busy = true }
+	if err := s.exchange(ctx, conn, false, append(append([]*call{newCall(stmtBegin)}, first...), lock, busy)...); err != nil {
+		return nil, err
+	}
+	tasks := int64(0)
+	for i, d := range all {
+		d.more, d.alone = d.limit == 0, false
+		if d.refusal = rules.DeleteContext(&seen[i], d.finish); d.refusal != nil {
+			continue
+		}
+		if d.limit > 0 {
+			tasks += d.tasks
+			d.alone = len(all) > 1 && tasks > groupedTasks
+		}
+		if !d.alone {
+			accepted = append(accepted, d)
+		}
+	}
+	return accepted, nil
+}
+
+// deleteTasks runs calls and removes the oldest tasks of contexts. It returns the calls that remain
+// before the commit.
+func (s *contextStore) deleteTasks(ctx context.Context, c *pgx.Conn, calls []*call, from []*contextDeletion) ([]*call, error) {
+	owners, ids := deletedKeys(from)
+	most := make([]int64, len(from))
+	for i, d := range from {
+		most[i] = int64(d.limit) + 1 // one more shows whether others remain
+	}
+	type oldTask struct {
+		removal
+		of, createdAt int64
+	}
+	var found []oldTask
+	oldest := s.textCall(sqlOldestTasks, owners, ids, most)
+	oldest.row = func(r record) { found = append(found, oldTask{scanRemoval(r), r.int(4) - 1, r.int(5)}) }
+	if err := s.exchange(ctx, c.PgConn(), false, append(calls, oldest)...); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b oldTask) int {
+		return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.id, b.id))
+	})
+	left := make([]int, len(from)) // tasks
+	var tasks []removal
+	for _, t := range found {
+		if d := from[t.of]; left[t.of] < d.limit {
+			t.candidate = int(t.of)
+			tasks = append(tasks, t.removal)
+		}
+		left[t.of]++
+	}
+	tasks, err := s.lockLanes(ctx, c, tasks, true)
+	if err != nil {
+		return nil, err
+	}
+	if tasks, err = s.limitDeliveryRows(ctx, c, tasks); err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		left[t.candidate]--
+	}
+	var done []*contextDeletion
+	for i, d := range from {
+		if d.more = left[i] > 0; !d.more {
+			done = append(done, d)
+		}
+	}
+	calls = s.removalCalls(tasks)
+	if len(done) > 0 {
+		owners, ids := deletedKeys(done)
+		calls = append(calls, s.textCall(sqlDeleteContexts, owners, ids))
+	}
+	return calls, nil
+}
+
+func deletedKeys(all []*contextDeletion) (owners, ids []string) {
+	for _, d := range all {
+		owners, ids = append(owners, d.key.Owner), append(ids, d.key.ID)
+	}
+	return owners, ids
 }
 
 // noteDeleted requests a merge of the counters of a deleted context, because their rows may
 // add up to zero.
-func (s *contextStore) noteDeleted(c *store.Context) {
-	if c.Status == "" {
+func (s *contextStore) noteDeleted(d *contextDeletion) {
+	if d.status == "" {
 		return
 	}
-	s.counterRows.add(c.Key.Owner, mergeThreshold)
-	for _, l := range contextLabels(c) {
-		s.labelRows.add(labelKey{c.Key.Owner, l}, mergeThreshold)
+	s.counterRows.add(d.key.Owner, mergeThreshold)
+	for _, l := range d.labels {
+		s.labelRows.add(labelKey{d.key.Owner, l}, mergeThreshold)
 	}
 }
 

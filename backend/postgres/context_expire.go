@@ -21,6 +21,14 @@ var (
 	sqlOldUndescribed = emptyContexts("IS NULL")
 )
 
+// sqlSubtractContexts subtracts the contexts removed from the counts.
+const sqlSubtractContexts = `t AS (
+		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, status, -count(*) FROM removed GROUP BY 1, 2
+	), l AS (
+		INSERT INTO {s}.label_counters (owner, label, status, n)
+		SELECT owner, label, status, -count(*) FROM (SELECT DISTINCT owner, id, label, status FROM removed CROSS JOIN unnest(labels) label) d GROUP BY 1, 2, 3
+	)`
+
 // sqlExpireContexts removes the given contexts that are not locked and still expired. It
 // returns the labels with changed counts, and in a last row the number of removed contexts.
 const sqlExpireContexts = `WITH u AS MATERIALIZED (
@@ -34,12 +42,7 @@ const sqlExpireContexts = `WITH u AS MATERIALIZED (
 		RETURNING c.owner, c.id, c.status, c.labels
 	), k AS (
 		DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
-	), t AS (
-		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, status, -count(*) FROM removed GROUP BY 1, 2
-	), l AS (
-		INSERT INTO {s}.label_counters (owner, label, status, n)
-		SELECT owner, label, status, -count(*) FROM (SELECT DISTINCT owner, id, label, status FROM removed CROSS JOIN unnest(labels) label) d GROUP BY 1, 2, 3
-	)
+	), ` + sqlSubtractContexts + `
 	SELECT owner, label FROM removed LEFT JOIN LATERAL unnest(labels) label ON true
 	UNION ALL SELECT NULL, count(*) FROM removed`
 

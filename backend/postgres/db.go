@@ -37,7 +37,7 @@ type database struct {
 	caches     sqlkit.Caches
 	// markedStatements are the results of markedStatement, by the statement without a mark.
 	markedStatements sync.Map
-	groups           callGroups
+	groups           requestGroups[*callRequest]
 	plans            runtime.Locks[string] // see kit.LockPlan
 	clock            clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
@@ -52,7 +52,7 @@ type database struct {
 
 func newDatabase(cfg Config) *database {
 	s := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, clock: clock{log: cfg.Logger}, caches: sqlkit.Caches{Bytes: cacheMemory()}}
-	s.groups.db = s
+	s.groups.db, s.groups.alone, s.groups.together = s, s.commitCallsAlone, s.commitCallsTogether
 	return s
 }
 
@@ -104,6 +104,15 @@ func (s slots) acquire(ctx context.Context, timeout time.Duration) error {
 }
 
 func (s slots) release() { <-s }
+
+// withCallSlot runs f while it has a slot for client calls.
+func (s *database) withCallSlot(ctx context.Context, f func() error) error {
+	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
+		return err
+	}
+	defer s.callSlots.release()
+	return f()
+}
 
 // generationKey is the key of database.generation in the data of a connection.
 const generationKey = "holdfast.generation"
@@ -230,11 +239,7 @@ func (s *database) eachRowPlanned(ctx context.Context, c *pgx.Conn, custom bool,
 
 // readCall is read for client calls. They leave connections to commits, claims and renewals.
 func (s *database) readCall(ctx context.Context, op string, f func(ctx context.Context, c *pgx.Conn) error) error {
-	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
-		return err
-	}
-	defer s.callSlots.release()
-	return s.read(ctx, op, f)
+	return s.withCallSlot(ctx, func() error { return s.read(ctx, op, f) })
 }
 
 // readList is readCall for lists. They may take long and leave connections to other calls.
@@ -333,18 +338,17 @@ func (s *database) transact(ctx context.Context, op string, f func(ctx context.C
 // commitMarked runs attempt, which commits one transaction that inserts the mark. If the answer
 // is lost, commitMarked resolves the outcome. It retries transient failures and failed guards.
 func (s *database) commitMarked(ctx context.Context, op string, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
-	if err := s.callSlots.acquire(ctx, s.cfg.Timeout); err != nil {
-		return err
+	err := s.withCallSlot(ctx, func() error {
+		if err := s.enter(ctx); err != nil {
+			return err
+		}
+		defer s.leave()
+		return s.commitEntered(ctx, op, attempt)
+	})
+	if errors.Is(err, errAnswerLost) {
+		return nil
 	}
-	defer s.callSlots.release()
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	if err := s.commitEntered(ctx, op, attempt); !errors.Is(err, errAnswerLost) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // errAnswerLost means that a transaction was committed, but the rows of its answer are incomplete.

@@ -20,91 +20,88 @@ const (
 	secondCallGroup = 32
 )
 
-// callGroups commits the calls of concurrent callers in common transactions: for many callers, the
-// commits cost more than the statements. Guards make the calls of a request depend on nothing else.
-// If a transaction fails, each of its callers commits its calls alone, so no request can fail
-// because of another, and a lock delays others by shortLockTimeout.
-type callGroups struct {
+// requestGroups commits the requests of concurrent callers in common transactions: for many callers, the
+// commits cost more than the statements. If a transaction fails, each of its callers commits its request
+// alone, so no request can fail because of another, and a lock delays others by shortLockTimeout.
+type requestGroups[R any] struct {
 	db *database
+	// alone commits one request, together several with a short lock timeout. An error of together is
+	// errAlone if the transaction was rolled back; any other error except errAnswerLost means that the
+	// outcome is unknown.
+	alone    func(ctx context.Context, r R) error
+	together func(ctx context.Context, group []R) error
 
 	mu      sync.Mutex
-	waiting []*callRequest
+	waiting []*waitingRequest[R]
 	running int // transactions
 }
 
-// callRequest is calls that are committed together. They lock one row first, which order names.
-// Transactions lock rows in this order. A request without an order is committed alone.
-type callRequest struct {
-	calls []*call
-	order string
-	done  chan error
+type waitingRequest[R any] struct {
+	request R
+	done    chan error
 }
 
 // errAlone means that a transaction of several requests was rolled back.
 var errAlone = errors.New("a group of requests was rolled back")
 
-// commit commits the calls of a request in one round trip, alone or together with the calls of
-// others. It returns errKitRejected if a guard fails, and errAnswerLost if the request was committed
-// but rows of its result may be missing.
-func (g *callGroups) commit(ctx context.Context, op string, r *callRequest) error {
+// commit commits a request, alone or together with the requests of others. It returns the error of its
+// transaction.
+func (g *requestGroups[R]) commit(ctx context.Context, r R) error {
 	if err := g.db.enter(ctx); err != nil {
 		return err
 	}
 	defer g.db.leave()
-	if r.order == "" {
-		return g.commitAlone(ctx, op, r)
-	}
-	first, start := g.add(r)
+	w, start := g.add(r)
 	if start {
 		go g.commitWaiting()
 	}
-	if first {
-		return g.commitFirst(ctx, op, r)
+	if w == nil {
+		return g.commitFirst(ctx, r)
 	}
 	var err error
 	select {
-	case err = <-r.done:
+	case err = <-w.done:
 	case <-ctx.Done():
-		if g.remove(r) {
+		if g.remove(w) {
 			return ctx.Err()
 		}
-		err = <-r.done
+		err = <-w.done
 	}
 	if errors.Is(err, errAlone) {
-		return g.commitAlone(ctx, op, r)
+		return g.alone(ctx, r)
 	}
 	return err
 }
 
 // commitFirst commits the first request while others wait, and then starts commitWaiting for them, at
 // the latest after shortLockTimeout.
-func (g *callGroups) commitFirst(ctx context.Context, op string, r *callRequest) error {
+func (g *requestGroups[R]) commitFirst(ctx context.Context, r R) error {
 	others := sync.OnceFunc(func() { go g.commitWaiting() })
 	late := time.AfterFunc(shortLockTimeout, others)
 	defer others()
 	defer late.Stop()
-	return g.commitAlone(ctx, op, r)
+	return g.alone(ctx, r)
 }
 
-// add adds a request unless it is the first one: while its caller commits it, others wait.
-// start means that the caller must start commitWaiting.
-func (g *callGroups) add(r *callRequest) (first, start bool) {
+// add adds a request unless it is the first one, for which it returns nil: while its caller commits it,
+// others wait. start means that the caller must start commitWaiting.
+func (g *requestGroups[R]) add(r R) (w *waitingRequest[R], start bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if first = g.running == 0; first {
+	if g.running == 0 {
 		g.running++
-		return true, false
+		return nil, false
 	}
-	r.done = make(chan error, 1)
-	g.waiting = append(g.waiting, r)
+	w = &waitingRequest[R]{r, make(chan error, 1)}
+	g.waiting = append(g.waiting, w)
 	if start = len(g.waiting) >= secondCallGroup && g.running < maxCallGroups; start {
 		g.running++
 	}
-	return false, start
+	return w, start
 }
 
 // next returns requests to commit. If there are none, the caller must stop.
-func (g *callGroups) next() []*callRequest {
+func (g *requestGroups[R]) next() []*waitingRequest[R] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := min(len(g.waiting), maxCallGroup)
@@ -117,10 +114,10 @@ func (g *callGroups) next() []*callRequest {
 }
 
 // remove removes a waiting request. It returns false if its transaction has started.
-func (g *callGroups) remove(r *callRequest) bool {
+func (g *requestGroups[R]) remove(w *waitingRequest[R]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.Index(g.waiting, r)
+	i := slices.Index(g.waiting, w)
 	if i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
@@ -129,29 +126,28 @@ func (g *callGroups) remove(r *callRequest) bool {
 
 // commitWaiting commits waiting requests until there are none. The callers of the requests have
 // entered the gate.
-func (g *callGroups) commitWaiting() {
+func (g *requestGroups[R]) commitWaiting() {
 	for group := g.next(); len(group) > 0; group = g.next() {
 		err := errAlone
 		if len(group) > 1 {
-			err = g.commitGroup(context.Background(), "write", group)
+			requests := make([]R, len(group))
+			for i, w := range group {
+				requests[i] = w.request
+			}
+			err = g.together(context.Background(), requests)
 		}
-		for _, r := range group {
-			r.done <- err
+		for _, w := range group {
+			w.done <- err
 		}
 	}
 }
 
-// commitGroup commits the calls of requests with a short lock timeout. errAlone means that it was
-// rolled back, any other error except errAnswerLost that the outcome is unknown.
-func (g *callGroups) commitGroup(ctx context.Context, op string, group []*callRequest) error {
-	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
-	calls := []*call{lockTimeoutCall(min(shortLockTimeout, g.db.cfg.lockTimeout()))}
-	for _, r := range group {
-		calls = append(calls, r.calls...)
-	}
-	err := g.withSlot(ctx, func() error {
-		return g.db.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := g.db.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+// commitGroup runs attempt, which commits several requests in one transaction with a short lock
+// timeout, for requestGroups.together.
+func (s *database) commitGroup(ctx context.Context, op string, requests int, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
+	err := s.withCallSlot(ctx, func() error {
+		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := attempt(ctx, c, mark)
 			if err == nil || indeterminate(err) {
 				return err
 			}
@@ -161,29 +157,59 @@ func (g *callGroups) commitGroup(ctx context.Context, op string, group []*callRe
 	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) {
 		return err
 	}
-	g.db.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", len(group))
+	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", requests)
 	return errAlone
 }
 
-// commitAlone commits the calls of one request, for callers that have entered the gate.
-func (g *callGroups) commitAlone(ctx context.Context, op string, r *callRequest) error {
-	timeout := g.db.cfg.lockTimeoutCalls()
-	return g.withSlot(ctx, func() error {
-		return g.db.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := g.db.exchange(ctx, c.PgConn(), true, append(timeout, g.db.marked(r.calls, mark)...)...)
+// groupLockTimeout returns the call that sets the lock timeout of a transaction of several requests.
+func (s *database) groupLockTimeout() *call {
+	return lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))
+}
+
+// callRequest is calls that are committed together. Guards make them depend on nothing else. They lock
+// one row first, which order names; transactions of several requests lock rows in this order. A request
+// without an order is committed alone.
+type callRequest struct {
+	op    string // for the log
+	calls []*call
+	order string
+}
+
+// commitCalls commits the calls of a request in one round trip, alone or together with the calls of
+// others. It returns errKitRejected if a guard fails, and errAnswerLost if the request was committed
+// but rows of its result may be missing.
+func (s *database) commitCalls(ctx context.Context, r *callRequest) error {
+	if r.order != "" {
+		return s.groups.commit(ctx, r)
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.commitCallsAlone(ctx, r)
+}
+
+func (s *database) commitCallsTogether(ctx context.Context, group []*callRequest) error {
+	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
+	calls := []*call{s.groupLockTimeout()}
+	for _, r := range group {
+		calls = append(calls, r.calls...)
+	}
+	return s.commitGroup(ctx, "write", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		return s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+	})
+}
+
+// commitCallsAlone commits the calls of one request.
+func (s *database) commitCallsAlone(ctx context.Context, r *callRequest) error {
+	timeout := s.cfg.lockTimeoutCalls()
+	return s.withCallSlot(ctx, func() error {
+		return s.commitEntered(ctx, r.op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := s.exchange(ctx, c.PgConn(), true, append(timeout, s.marked(r.calls, mark)...)...)
 			if guardFailed(err) {
 				return errKitRejected
 			}
 			return err
 		})
 	})
-}
-
-// withSlot runs f while it has a slot for client calls.
-func (g *callGroups) withSlot(ctx context.Context, f func() error) error {
-	if err := g.db.callSlots.acquire(ctx, g.db.cfg.Timeout); err != nil {
-		return err
-	}
-	defer g.db.callSlots.release()
-	return f()
 }

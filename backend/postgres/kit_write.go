@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -27,7 +25,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.commitMarked(ctx, "write", func(ctx context.Context, c *pgx.Conn, mark int64) error {
 		t := &kitWrite{ctx: ctx, kit: k, conn: c.PgConn()}
-		defer t.rollback()
+		defer func() { k.rollbackOpen(ctx, t.conn) }()
 		result = f(t)
 		if err := kitOutcome(t.failure, result); err != nil || !t.started {
 			return err
@@ -88,21 +86,21 @@ func (t *kitWrite) run(k *call) error {
 	return err
 }
 
-// rollback ends a transaction that was not committed.
-func (t *kitWrite) rollback() {
-	if t.conn.IsClosed() || t.conn.TxStatus() == txIdle {
+// rollbackOpen ends the transaction of a connection, if it was not committed.
+func (s *database) rollbackOpen(ctx context.Context, conn *pgconn.PgConn) {
+	if conn.IsClosed() || conn.TxStatus() == txIdle {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), rollbackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	if _, err := t.conn.Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
-		_ = t.conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
+		_ = conn.Close(ctx)
 	}
 }
 
 // Pipeline implements sqlkit.Pipeliner.
 func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) error {
-	err := k.groups.commit(ctx, "write", &callRequest{order: order, calls: k.calls(of)})
+	err := k.commitCalls(ctx, &callRequest{op: "write", order: order, calls: k.calls(of)})
 	switch {
 	case errors.Is(err, errKitRejected):
 		return sqlkit.ErrGuard
@@ -141,14 +139,4 @@ func lockTimeoutCall(d time.Duration) *call {
 	k := newCall(stmtLockTimeout)
 	k.scalars = append(k.scalars, max(1, d.Milliseconds()))
 	return k
-}
-
-// statement returns the prepared statement of a text.
-func (k *kit) statement(text string) *statement {
-	if st, ok := k.statements.Load(text); ok {
-		return st.(*statement)
-	}
-	sum := sha256.Sum256([]byte(text))
-	st, _ := k.statements.LoadOrStore(text, &statement{name: "holdfast_" + hex.EncodeToString(sum[:8]), text: text})
-	return st.(*statement)
 }

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -116,6 +118,21 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 			return errors.Join(err, errConnectionLost)
 		}
 	}
+}
+
+// statement returns the prepared statement of a text.
+func (s *database) statement(text string) *statement {
+	if st, ok := s.statements.Load(text); ok {
+		return st.(*statement)
+	}
+	sum := sha256.Sum256([]byte(text))
+	st, _ := s.statements.LoadOrStore(text, &statement{name: "holdfast_" + hex.EncodeToString(sum[:8]), text: text})
+	return st.(*statement)
+}
+
+// textCall returns the call of a text with arguments.
+func (s *database) textCall(text string, args ...any) *call {
+	return &call{statement: s.statement(text), args: args}
 }
 
 // callError is the error of the call that failed first.

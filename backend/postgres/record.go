@@ -258,11 +258,11 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 	if !storable(owner) {
 		return a2a.Errorf(a2a.CodeInvalid, "owner must be UTF-8 without NUL")
 	}
-	r := &callRequest{calls: []*call{recordCall(owned)}}
+	r := &callRequest{op: "save records", calls: []*call{recordCall(owned)}}
 	if len(owned) == 1 && len(owned[0].Value) <= maxGroupedRecord {
 		r.order = strings.Join([]string{"records", owner, keys[0].Namespace, keys[0].Key}, "\x00")
 	}
-	err := s.groups.commit(ctx, "save records", r)
+	err := s.commitCalls(ctx, r)
 	if errors.Is(err, errAnswerLost) { // it has no rows
 		return nil
 	}

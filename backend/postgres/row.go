@@ -77,14 +77,22 @@ func (r record) null(i int) bool { return r[i] == nil }
 func (r record) bool(i int) bool { return len(r[i]) == 1 && r[i][0] != 0 }
 
 // texts decodes an array of texts.
-func texts(b []byte) (all []string) {
+func texts(b []byte) []string { return elements(b, func(e []byte) string { return string(e) }) }
+
+// ints decodes an array of bigint.
+func ints(b []byte) []int64 {
+	return elements(b, func(e []byte) int64 { return int64(binary.BigEndian.Uint64(e)) }) // two's complement
+}
+
+// elements decodes an array without null.
+func elements[T any](b []byte, decode func(e []byte) T) (all []T) {
 	const header, length = arrayHeader, 4
 	if len(b) < header {
 		return nil // null, or empty and so without a dimension
 	}
 	for b = b[header:]; len(b) >= length; {
 		n := int(binary.BigEndian.Uint32(b))
-		all = append(all, string(b[length:length+n]))
+		all = append(all, decode(b[length:length+n]))
 		b = b[length+n:]
 	}
 	return all

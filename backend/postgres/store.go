@@ -60,8 +60,10 @@ func newStore(cfg Config) *Store {
 	inner := &kit{db, true}
 	tasks := &taskStore{changeWriter: writer}
 	tasks.taskBatches.read, tasks.versionBatches.read = tasks.readTaskBatch, tasks.readVersionBatch
+	contexts := &contextStore{taskStore: tasks}
+	contexts.deletions.db, contexts.deletions.alone, contexts.deletions.together = db, contexts.deleteContextAlone, contexts.deleteContextsTogether
 	return &Store{
-		database: db, changeWriter: writer, taskStore: tasks, contextStore: &contextStore{tasks},
+		database: db, changeWriter: writer, taskStore: tasks, contextStore: contexts,
 		webhookStore: &webhookStore{taskStore: tasks}, vectors: newVectorIndexes(db),
 		endpointStore: sqltask.NewEndpointStore(inner), removalStore: sqltask.NewRemovalStore(inner),
 		feedbackStore: sqltask.NewFeedbackStore(&kit{database: db}, writer.ratings()),

@@ -205,28 +205,19 @@ func (s *taskStore) lockContext(ctx context.Context, tx pgx.Tx, key store.Contex
 	return c, err
 }
 
-// lockTasks locks the tasks that a statement returns.
-func (s *taskStore) lockTasks(ctx context.Context, tx pgx.Tx, text string, args ...any) (tasks []removal, err error) {
-	err = s.eachRow(ctx, tx, text, func(r record) error {
-		tasks = append(tasks, scanRemoval(r))
-		return nil
-	}, args...)
-	return tasks, err
-}
-
 func scanRemoval(r record) removal {
 	return removal{owner: r.text(0), id: r.text(1), pk: r.int(2), webhooks: r.int(3)}
 }
 
 // lockLanes locks the lanes of tasks. Without force it leaves out tasks with undelivered events.
-func (s *taskStore) lockLanes(ctx context.Context, tx pgx.Tx, tasks []removal, force bool) (kept []removal, err error) {
+func (s *taskStore) lockLanes(ctx context.Context, on querier, tasks []removal, force bool) (kept []removal, err error) {
 	withHooks, at := withWebhooks(tasks)
 	if len(withHooks) == 0 {
 		return tasks, nil
 	}
 	owners, ids, _ := keysOf(withHooks)
 	pending := make(map[int]bool)
-	err = s.eachRow(ctx, tx, sqlLockLanes, func(r record) error {
+	err = s.eachRow(ctx, on, sqlLockLanes, func(r record) error {
 		if r.bool(1) {
 			pending[at[r.int(0)-1]] = true
 		}
@@ -259,46 +250,48 @@ func (s *taskStore) removeTasks(ctx context.Context, tx pgx.Tx, tasks []removal)
 	if tasks, err = s.limitDeliveryRows(ctx, tx, tasks); err != nil || len(tasks) == 0 {
 		return 0, false, err
 	}
+	calls := s.removalCalls(tasks)
+	err = s.exchange(ctx, tx.Conn().PgConn(), false, calls...)
+	return len(tasks), calls[len(calls)-1].changed > 0, err
+}
+
+// removalCalls returns the calls that remove locked tasks. The last one changes a row for each task with
+// remaining content. It returns none for no tasks.
+func (s *taskStore) removalCalls(tasks []removal) (calls []*call) {
+	if len(tasks) == 0 {
+		return nil
+	}
 	owners, ids, pks := keysOf(tasks)
 	if withHooks, _ := withWebhooks(tasks); len(withHooks) > 0 {
 		owners, ids, _ := keysOf(withHooks)
-		if _, err := s.exec(ctx, tx, sqlDeleteTaskWebhooks, owners, ids); err != nil {
-			return 0, false, err
-		}
+		calls = append(calls, s.textCall(sqlDeleteTaskWebhooks, owners, ids))
 	}
 	for _, text := range []string{sqlDeleteKeys, sqlDeleteTasks, sqlForgetTaskWebhooks, sqlDeleteFeedback} {
-		if _, err := s.exec(ctx, tx, text, owners, ids); err != nil {
-			return 0, false, err
-		}
+		calls = append(calls, s.textCall(text, owners, ids))
 	}
-	if err := s.deleteContent(ctx, tx, pks); err != nil {
-		return 0, false, err
-	}
-	left, err := s.exec(ctx, tx, sqlInsertDeleted, owners, pks)
-	return len(tasks), left > 0, err
+	calls = append(calls, s.contentCalls(pks)...)
+	return append(calls, s.textCall(sqlInsertDeleted, owners, pks))
 }
 
-// deleteContent deletes content of removed tasks up to the limits of a transaction.
-func (s *taskStore) deleteContent(ctx context.Context, tx pgx.Tx, pks []int64) error {
+// contentCalls returns the calls that delete content of removed tasks up to the limits of a transaction.
+func (s *taskStore) contentCalls(pks []int64) (calls []*call) {
 	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps, sqlDeleteContents} {
-		if _, err := s.exec(ctx, tx, text, pks, store.DeleteRows, store.DeleteBytes); err != nil {
-			return err
-		}
+		calls = append(calls, s.textCall(text, pks, store.DeleteRows, store.DeleteBytes))
 	}
-	return nil
+	return calls
 }
 
 // limitDeliveryRows returns the first tasks that together do not exceed the limit of
 // attempts and dead letters in a transaction. If the first task alone exceeds it, it
 // deletes some attempts and dead letters of this task and returns no task.
-func (s *taskStore) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []removal) ([]removal, error) {
+func (s *taskStore) limitDeliveryRows(ctx context.Context, on querier, tasks []removal) ([]removal, error) {
 	withHooks, at := withWebhooks(tasks)
 	if len(withHooks) == 0 {
 		return tasks, nil
 	}
 	owners, ids, _ := keysOf(withHooks)
 	notes := make([]int64, len(tasks))
-	err := s.eachRow(ctx, tx, sqlCountDeliveryRows, func(r record) error {
+	err := s.eachRow(ctx, on, sqlCountDeliveryRows, func(r record) error {
 		notes[at[r.int(0)-1]] = r.int(1)
 		return nil
 	}, owners, ids, store.DeleteRows+1)
@@ -311,7 +304,7 @@ func (s *taskStore) limitDeliveryRows(ctx context.Context, tx pgx.Tx, tasks []re
 			continue
 		}
 		if i == 0 {
-			_, err = s.exec(ctx, tx, sqlDeleteDeliveryRows, tasks[0].owner, tasks[0].id, store.DeleteRows)
+			_, err = s.exec(ctx, on, sqlDeleteDeliveryRows, tasks[0].owner, tasks[0].id, store.DeleteRows)
 		}
 		return tasks[:i], err
 	}
@@ -331,11 +324,9 @@ func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 		if more = false; err != nil || len(pks) == 0 {
 			return err
 		}
-		if err := s.deleteContent(ctx, tx, pks); err != nil {
-			return err
-		}
-		n, err := s.exec(ctx, tx, sqlForgetDeleted, owners, pks)
-		more = n < len(pks) || n == batch
+		forget := s.textCall(sqlForgetDeleted, owners, pks)
+		err = s.exchange(ctx, tx.Conn().PgConn(), false, append(s.contentCalls(pks), forget)...)
+		more = int(forget.changed) < len(pks) || forget.changed == batch
 		return err
 	})
 	return more && err == nil, err

@@ -102,12 +102,12 @@ func (c *contextHead) status() a2a.ContextStatus { return statusOf(c.Bucket) }
 func (c *contextHead) live() bool { return c.found && c.Bucket != bucketDeleting }
 
 // readContextHead reads a context's row, also while its deletion is pending.
-func (w *contextWriter) readContextHead(k store.ContextKey) (c contextHead, err error) {
-	err = w.query(sqlContextHead, func(r record) error {
-		c.scan(r)
+func (c *conn) readContextHead(k store.ContextKey) (head contextHead, err error) {
+	err = c.query(sqlContextHead, func(r record) error {
+		head.scan(r)
 		return nil
 	}, k.Owner, k.ID)
-	return c, err
+	return head, err
 }
 
 // decodeContext returns the context that a row describes. data is the row's record, nil

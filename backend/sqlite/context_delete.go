@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -56,7 +57,14 @@ func (s *contextStore) DeleteContext(ctx context.Context, owner, id string, limi
 
 // FinishDelete implements store.Contexts.
 func (s *contextStore) FinishDelete(ctx context.Context, owner, id string, limit int) (more bool, err error) {
-	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: max(limit, 0), finish: true})
+	if limit <= 0 {
+		err = s.read(ctx, func(r *reader) error {
+			c, err := r.readContextHead(store.ContextKey{Owner: owner, ID: id})
+			return cmp.Or(err, rules.DeleteContext(&rules.Context{Exists: c.found, Deleting: c.found && !c.live()}, true))
+		})
+		return err == nil, err
+	}
+	return s.deleteContext(ctx, &contextDelete{key: store.ContextKey{Owner: owner, ID: id}, left: limit, finish: true})
 }
 
 func (s *contextStore) deleteContext(ctx context.Context, d *contextDelete) (more bool, err error) {

@@ -39,6 +39,8 @@ func TestStoreSurvivesKill(t *testing.T) {
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, harness) }
 
+func BenchmarkDelete(b *testing.B) { storetest.BenchDelete(b, harness) }
+
 func BenchmarkClaims(b *testing.B) { storetest.BenchClaims(b, harness) }
 
 type tester interface {

@@ -71,6 +71,47 @@ func BenchClaims(b *testing.B, h Harness) {
 	}
 }
 
+// BenchDelete measures the deletion of contexts of one completed task by 32 callers, beside their
+// creation by as many callers: in one call, and in the calls of a server that has nothing else to
+// remove.
+func BenchDelete(b *testing.B, h Harness) {
+	const callers = 32
+	for _, way := range []struct {
+		name   string
+		delete func(ctx context.Context, s store.Store, owner, id string) error
+	}{
+		{"one call", func(ctx context.Context, s store.Store, owner, id string) error {
+			_, err := s.DeleteContext(ctx, owner, id, 200)
+			return err
+		}},
+		{"three calls", func(ctx context.Context, s store.Store, owner, id string) error {
+			if _, err := s.DeleteContext(ctx, owner, id, 0); err != nil {
+				return err
+			}
+			if _, err := s.FinishDelete(ctx, owner, id, 0); err != nil {
+				return err
+			}
+			_, err := s.FinishDelete(ctx, owner, id, 200)
+			return err
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			m := &meter{s: h.Open(Wrap(b))}
+			b.Cleanup(func() { _ = m.s.Close() })
+			started := time.Now()
+			m.measure(b, callers, m.complete)
+			created := time.Since(started)
+			m.measure(b, callers, func(ctx context.Context, n int64) error {
+				k := benchKey(n + 1)
+				return way.delete(ctx, m.s, k.Owner, "context-"+k.ID)
+			})
+			b.ReportMetric(float64(b.N)/created.Seconds(), "created/s")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deleted/s")
+			b.ReportMetric(created.Seconds()/b.Elapsed().Seconds(), "deleted/created")
+		})
+	}
+}
+
 // benchOwners is the number of owners of the stored tasks.
 const benchOwners = 16
 

@@ -19,8 +19,19 @@ func (h *History) Clear(ctx context.Context, k history.Key) error {
 	if err := historydriver.CheckKey(k); err != nil {
 		return err
 	}
+	exists := false
+	err := h.db.Read(ctx, func(q sqlkit.Querier) error {
+		exists = false
+		return q.Query(sqlHistorySession, func(sqlkit.Row) error {
+			exists = true
+			return nil
+		}, args(k)...)
+	})
+	if err != nil || !exists { // most contexts have no transcript, and a read costs less than a transaction
+		return err
+	}
 	marked := int64(0)
-	err := h.db.Write(ctx, func(tx sqlkit.Tx) (err error) {
+	err = h.db.Write(ctx, func(tx sqlkit.Tx) (err error) {
 		marked, err = tx.Exec(sqlHistoryMark, args(k)...)
 		return err
 	})
