@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// recursionLimit is the maximum nesting of messages. A level of a JSON value has up to three, and
-// value checks its depth.
+// recursionLimit is the maximum nesting of messages. A level of a JSON value has up to three
+// messages, and value checks the depth of the value.
 const recursionLimit = 3*wire.MaxDepth + 32
 
 // unmarshal decodes the params of a method. Unknown fields are kept for [object.later]. The error is an
