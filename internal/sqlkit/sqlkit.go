@@ -55,7 +55,7 @@ type Caches struct {
 	byKey sync.Map
 }
 
-// Get returns the cache with a key. The first call makes it.
+// Get returns the cache with a key. The first call for the key makes the cache.
 func (c *Caches) Get(key any, make func(bytes int64) any) any {
 	if cache, ok := c.byKey.Load(key); ok {
 		return cache

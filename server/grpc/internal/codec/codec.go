@@ -47,10 +47,11 @@ type version struct {
 	methods map[string]string
 	// messageField is the field of a message in a stream response, statusField in a status, requestField in a request.
 	messageField, statusField, requestField protoreflect.Name
-	// config is the request that registers a webhook. configs is how the messages of a list of webhooks start.
+	// config is the request that registers a webhook. configs is the start of the names of the messages that list
+	// webhooks.
 	config, configs protoreflect.Name
 	files           fileNames
-	contents        string // the contents of a part, for people
+	contents        string // the alternatives for the content of a part, for error messages
 }
 
 // fileNames are the fields of a file.

@@ -275,7 +275,7 @@ func (v *version) decodePart(o object) (a2a.Part, error) {
 	}
 }
 
-// decodeData03 decodes the data of a part, which A2A 0.3 has as an object.
+// decodeData03 decodes the data of a part of A2A 0.3, which is an object.
 func decodeData03(o object, metadata map[string]any) (a2a.Part, error) {
 	data, err := o.object("data").members("data")
 	if err != nil {

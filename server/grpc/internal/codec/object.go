@@ -86,7 +86,7 @@ func (o object) content() protoreflect.FieldDescriptor {
 	return o.WhichOneof(o.Descriptor().Oneofs().Get(0))
 }
 
-// members returns a JSON object, nil if it is absent or empty. Errors have its name.
+// members returns a JSON object, nil if it is absent or empty. Errors start with the field's name.
 func (o object) members(name protoreflect.Name) (map[string]any, error) {
 	if !o.has(name) {
 		return nil, nil
