@@ -37,9 +37,10 @@ type Agent struct {
 	server    *server.Server
 }
 
-// New returns an agent for h, or an error that lists all problems of cfg. It opens the
-// default store if [Config.Store] is nil; only one process at a time can open the store of
-// a [Config.DataDir]. Call [Agent.Stop] to release it, even if the agent was never started.
+// New returns an agent for h. If cfg is invalid, the error is a [*ConfigError] with all problems.
+// New opens the default store if [Config.Store] is nil; only one process at a time can open the
+// store of a [Config.DataDir]. Call [Agent.Stop] to release it, even if the agent was never
+// started.
 func New(cfg Config, h Handler) (*Agent, error) {
 	cfg, e := cfg.complete()
 	e.Require(h == nil, "handler")

@@ -34,8 +34,9 @@ type Config struct {
 	Store store.Store
 	// DataDir is the directory of the default store. Default "holdfast-data".
 	DataDir string
-	// Contracts are other stores for transcripts, facts, blobs and states than Store. The caller
-	// closes them. Default: Store stores them.
+	// Contracts has stores of facts, documents, transcripts and other contracts that replace the
+	// parts of Store, and the embedder. The caller closes the stores. Default: Store has all data,
+	// and there is no embedder.
 	Contracts engine.Contracts
 
 	// Tokens are the accepted bearer tokens and the principals that they authenticate. Without

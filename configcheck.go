@@ -158,8 +158,8 @@ func (c *Config) webhook() webhook.Config {
 	}
 }
 
-// webhookRetention converts an age of [engine.Retention] to one of [webhook.Config], which
-// are negative for data that is kept forever.
+// webhookRetention converts an age of [engine.Retention] to an age of [webhook.Config], where a
+// negative age keeps data forever.
 func webhookRetention(age time.Duration) time.Duration {
 	if age == 0 {
 		return -1

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector/documents"
 )
 
-// Contracts returns the turn for the methods of other contracts than Holdfast's, which
-// [Config].Contracts names.
+// Contracts returns the turn for the methods of contracts that are not part of Holdfast.
+// [Config].Contracts lists them.
 func (t *Turn) Contracts() contract.Turn { return t.turn.Contracts() }
 
 // State returns the state of the conversation: a JSON object that belongs to the task's owner

@@ -22,7 +22,7 @@ import (
 // maxFilesPerHost is the maximum number of concurrent fetches from one host and port.
 const maxFilesPerHost = 8
 
-// fileReader fetches files from URLs that clients supply.
+// fileReader fetches files from URIs that messages name.
 type fileReader struct {
 	client  *safehttp.Client // nil if fetching is off
 	limit   int64
@@ -32,8 +32,8 @@ type fileReader struct {
 	log     *slog.Logger
 }
 
-// newFileReader returns a fileReader. It logs a warning if addresses that are not public are allowed.
-// With tokens one owner may use half of the concurrent fetches.
+// newFileReader returns a fileReader. It logs a warning if addresses that are not public are
+// allowed. If callers are authenticated, one owner may use half of the concurrent fetches.
 func newFileReader(cfg Config) (*fileReader, error) {
 	f, slots := &cfg.Fetch, int64(cfg.Fetch.Concurrency)
 	if !cfg.authenticates() {
@@ -95,9 +95,9 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) (data []byte, mimeType 
 }
 
 // OpenFile returns a reader of a file's content, and its media type, which may be "". It reads a
-// file that the agent stores, which is one above 64 KiB, in constant memory. Other files are read
-// as a whole first, as by [Turn.ReadFile], with the same errors. The caller closes the reader. It
-// fails instead of returning all of a damaged file.
+// file that the agent stores, which is one above 64 KiB, in constant memory. Other files are first
+// read as a whole by [Turn.ReadFile], with its errors. The caller closes the reader. If a stored
+// file is damaged, the reader returns an error before the end of the file.
 func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (content io.ReadCloser, mimeType string, err error) {
 	if engine.IsReference(f) {
 		_, mimeType = f.Info()

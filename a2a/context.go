@@ -26,11 +26,11 @@ func (ContextStatus) EnumValues() []string {
 type Context struct {
 	_  struct{} `wire:"const=kind:context,required"`
 	ID string   `json:"contextId" wire:"required"`
-	// Tasks are the ids of its tasks, oldest first. If there are many, only the newest.
+	// Tasks are the ids of the context's tasks, oldest first; of many tasks only the newest.
 	Tasks []string `json:"tasks,omitzero"`
-	// TaskCount, an extension of Holdfast, is the number of its tasks.
+	// TaskCount, an extension of Holdfast, is the number of all tasks of the context.
 	TaskCount int `json:"taskCount,omitempty"`
-	// History, an extension of Holdfast, has messages of its tasks, oldest first, if
+	// History, an extension of Holdfast, has messages of the context's tasks, oldest first, if
 	// requested.
 	History     []Message `json:"history,omitempty"`
 	Name        string    `json:"name,omitempty"`
@@ -57,8 +57,8 @@ type ContextIDParams struct {
 	Metadata  map[string]any `json:"metadata,omitzero"`
 }
 
-// ContextQueryParams identify a context to read, an extension. A nil HistoryLength means
-// the whole history of each task, N at most the newest N messages.
+// ContextQueryParams identify a context to read, an extension. HistoryLength is the maximum number
+// of the newest messages of each task; nil means all messages.
 type ContextQueryParams struct {
 	ContextID     string         `json:"contextId" wire:"required"`
 	HistoryLength *int           `json:"historyLength,omitempty"`

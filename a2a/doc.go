@@ -17,9 +17,8 @@
 //
 // # JSON
 //
-// The types work with encoding/json in both directions: they read and write the JSON of A2A
-// 0.3 with the extensions. Tags with the key v10 describe the differences of A2A 1.0 to
-// package a2a/v10.
+// The types work with encoding/json in both directions: they read and write the JSON of A2A 0.3
+// with the extensions. Tags with the key v10 describe how A2A 1.0 differs, for package a2a/v10.
 //
 // # Validation
 //

@@ -61,8 +61,8 @@ const (
 	MethodFeedbackList = "tasks/feedback/list"
 )
 
-// methods are all known methods. To add one, add a row here and a binding in package server.
-// A test fails for rows without a binding.
+// methods are all known methods. To add a method, add a row here and a binding in package
+// server/internal/methods. rpc.NewTable rejects rows without a binding.
 var methods = []Method{
 	{Name: MethodSend, NameV10: "SendMessage", HTTPMethod: "POST", Path: "/v1/message:send", Scope: ScopeWrite, Summary: "Send a message and return the task"},
 	{Name: MethodStream, NameV10: "SendStreamingMessage", HTTPMethod: "POST", Path: "/v1/message:stream", Streaming: true, Scope: ScopeWrite, Summary: "Send a message and stream the task's updates"},

@@ -9,14 +9,14 @@ type MessageSendParams struct {
 	Configuration *MessageSendConfiguration `json:"configuration,omitempty"`
 	// Metadata changes the task's metadata by a JSON merge patch (RFC 7396).
 	Metadata map[string]any `json:"metadata,omitzero"`
-	// ExistingTask rejects a message if its taskId names no task. Otherwise a message with UUIDs
-	// as taskId and contextId may start a task with these ids. Codecs set it: A2A 1.0 requires
-	// it.
+	// ExistingTask rejects a message if its taskId names no task. If it is not set, a message with
+	// UUIDs as taskId and contextId may start a task with these ids. Codecs set it, because A2A 1.0
+	// requires it.
 	ExistingTask bool `json:"-"`
 }
 
-// MessageSendConfiguration has the client's preferences for the response. A nil
-// HistoryLength means the whole history, N at most the newest N messages.
+// MessageSendConfiguration has the client's preferences for the response. HistoryLength is the
+// maximum number of the newest messages; nil means all messages.
 type MessageSendConfiguration struct {
 	// AcceptedOutputModes are media types. Empty means any.
 	AcceptedOutputModes []string `json:"acceptedOutputModes,omitempty"`
@@ -27,7 +27,7 @@ type MessageSendConfiguration struct {
 	// LongRunning, an extension, keeps the webhook for longer after the task has ended.
 	LongRunning bool `json:"longRunning,omitempty" wire:"ext"`
 	// IfGenerationMatch, of A2A 1.1, rejects a message to an existing task that has another
-	// generation. Nil does not.
+	// generation. Nil rejects no message.
 	IfGenerationMatch *int64 `json:"-" v10:"ifGenerationMatch,omitempty,quoted"`
 }
 
@@ -52,8 +52,8 @@ type TaskFeedbackParams struct {
 	Metadata map[string]any `json:"metadata,omitzero"`
 }
 
-// TaskQueryParams are the params of tasks/get. A nil HistoryLength means the
-// whole history, N at most the newest N messages.
+// TaskQueryParams are the params of tasks/get. HistoryLength is the maximum number of the newest
+// messages; nil means all messages.
 type TaskQueryParams struct {
 	ID            string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	HistoryLength *int           `json:"historyLength,omitempty"`
@@ -67,7 +67,7 @@ type TaskIDParams struct {
 	ID       string         `json:"id" wire:"required,alias=taskId,alias=task_id"`
 	Metadata map[string]any `json:"metadata,omitzero"`
 	// UntilFinished continues a stream while the task waits for its client, and rejects a new
-	// stream of a finished task. Codecs set it: A2A 1.0 requires it.
+	// stream of a finished task. Codecs set it, because A2A 1.0 requires it.
 	UntilFinished bool `json:"-"`
 }
 

@@ -60,7 +60,8 @@ const (
 
 // PushDelivery is the state of a webhook's deliveries, an extension.
 type PushDelivery struct {
-	// State is active, parked (all attempts failed) or disabled. Reason explains it.
+	// State is active, parked (all attempts to deliver an event failed) or disabled. Reason
+	// explains the state.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Sequence is the sequence of the last processed event, and Delivered is the number of
@@ -95,8 +96,8 @@ type TaskPushNotificationConfig struct {
 	LongRunning bool `json:"longRunning,omitempty" wire:"ext"`
 }
 
-// GetTaskPushNotificationConfigParams are the params of tasks/pushNotificationConfig/get (A2A
-// 0.3 section 7.6). An empty ConfigID means the task's only config.
+// GetTaskPushNotificationConfigParams are the params of tasks/pushNotificationConfig/get (A2A 0.3
+// section 7.6). An empty ConfigID means the task's newest config.
 type GetTaskPushNotificationConfigParams struct {
 	TaskID   string         `json:"id" wire:"required,alias=taskId,alias=task_id" v03:"taskId" v10:"taskId"`
 	ConfigID string         `json:"pushNotificationConfigId,omitempty" v10:"id,required"`
@@ -151,8 +152,8 @@ type ListDeadLettersResult struct {
 	NextPageToken string       `json:"nextPageToken,omitempty"`
 }
 
-// DeadLetter is an event that could not be delivered, an extension. It is sent only if it is
-// replayed.
+// DeadLetter is an event that could not be delivered, an extension. It is sent again only by a
+// replay.
 type DeadLetter struct {
 	TaskID   string `json:"taskId"`
 	ConfigID string `json:"pushNotificationConfigId"`
@@ -165,8 +166,8 @@ type DeadLetter struct {
 	At       time.Time `json:"at"`
 }
 
-// ReplayParams are the params of webhooks/replay, an extension. It sends all events from a
-// given one on again, in order and with the same ids.
+// ReplayParams are the params of webhooks/replay, an extension. The method sends a given event and
+// all later ones again, in order and with the same ids.
 type ReplayParams struct {
 	TaskID   string `json:"taskId" wire:"required,alias=id"`
 	ConfigID string `json:"pushNotificationConfigId,omitempty"`

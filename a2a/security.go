@@ -48,7 +48,8 @@ type APIKeySecurityScheme struct {
 	_ struct{} `wire:"const=type:apiKey,required"`
 	// Name is the name of the header, cookie or query parameter.
 	Name string `json:"name" wire:"required"`
-	// In is the key's location. It is also accepted as in_, because some peers send that.
+	// In is the key's location. The member is also accepted as in_, because some peers send this
+	// name.
 	In          APIKeyLocation `json:"in" wire:"required,alias=in_" v10:"location"`
 	Description string         `json:"description,omitempty"`
 }

@@ -34,8 +34,8 @@ type codec interface {
 type transport interface {
 	// build returns the HTTP method, the URL and the body of a request.
 	build(r *request) (verb, url string, body []byte, err error)
-	// parse returns the result or the event that a response or an item of a stream has, or its
-	// error. The error has the code [a2a.CodeInvalidAgentResponse] if the text is neither.
+	// parse returns the result of a response or the event of a stream's item, or the error in it.
+	// The error has the code [a2a.CodeInvalidAgentResponse] if the text is neither.
 	parse(text []byte) (json.RawMessage, error)
 }
 
@@ -80,8 +80,8 @@ func shortVersion(version string) string {
 	return major + "." + cmp.Or(minor, "0")
 }
 
-// choose returns the binding for the first supported interface, of those that fit best the Version
-// and Transport of c. from is the URL of the card.
+// choose returns the binding for the supported interface that fits the Version and Transport of c
+// best, the first one of several. from is the URL of the card.
 func (c *Config) choose(offered []a2a.AgentInterface, from *url.URL) (*binding, error) {
 	var best *binding
 	bestFit := -1

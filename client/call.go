@@ -96,13 +96,15 @@ func (c *Client) post(ctx context.Context, r *request) (*http.Response, error) {
 		req.Header.Set("Accept", "text/event-stream, application/json")
 	}
 	if c.binding.ProtocolVersion != Version03 {
-		// Servers of 0.3 ignore the header, or then send errors in the form of 1.0.
+		// The header is not sent to servers of 0.3: they ignore it, or send errors in the form of
+		// 1.0.
 		req.Header.Set(versionHeader, c.binding.ProtocolVersion)
 	}
 	if r.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", r.idempotencyKey)
 	} else if r.method != nil && r.method.Idempotent {
-		// Not sent. It permits net/http to repeat the POST if the server closed the reused connection meanwhile.
+		// net/http does not send a nil header, but it then repeats the POST if the server has closed the reused
+		// connection.
 		req.Header["X-Idempotency-Key"] = nil
 	}
 	if r.lastEventID != "" {

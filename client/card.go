@@ -42,8 +42,8 @@ func Discover(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// isOther reports whether the card from a URL describes another agent than that at the URL of
-// the client.
+// isOther reports whether the card from a URL describes another agent than the agent at the
+// client's URL.
 func (c *Client) isOther(from *url.URL) bool {
 	base := strings.TrimSuffix(c.url.EscapedPath(), "/")
 	if strings.HasPrefix(from.EscapedPath(), base+"/") || from.EscapedPath() == base {
@@ -78,7 +78,7 @@ func (c *Client) checkCard(ctx context.Context, raw []byte) (*a2a.AgentCard, err
 	return DecodeCard(raw)
 }
 
-// DecodeCard decodes an agent card of A2A 0.3 or 1.0, or one with the members of both. In the
+// DecodeCard decodes an agent card of A2A 0.3 or 1.0, or a card with the members of both. In the
 // result, AdditionalInterfaces are all interfaces of the agent in the order of preference, with
 // their versions. URL, PreferredTransport and ProtocolVersion describe the first.
 func DecodeCard(raw []byte) (*a2a.AgentCard, error) {
@@ -174,7 +174,7 @@ func (c *Client) findCard(ctx context.Context) (raw json.RawMessage, from *url.U
 		switch {
 		case fetchErr == nil:
 			return card, u, nil
-		case a2a.CodeOf(fetchErr) != a2a.CodeInvalidAgentResponse: // others are at no URL
+		case a2a.CodeOf(fetchErr) != a2a.CodeInvalidAgentResponse: // other errors do not depend on the URL
 			return nil, nil, fetchErr
 		case err == nil || noCard(err):
 			err = fetchErr
@@ -183,7 +183,8 @@ func (c *Client) findCard(ctx context.Context) (raw json.RawMessage, from *url.U
 	return nil, nil, err
 }
 
-// noCard reports whether the agent has no card at a URL, rather than something else.
+// noCard reports whether the server responded with an error status, and not with something that is
+// no card.
 func noCard(err error) bool {
 	var e *a2a.Error
 	if !errors.As(err, &e) {

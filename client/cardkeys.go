@@ -40,9 +40,9 @@ func ParseCardKeys(text []byte) (CardKeys, error) {
 // objects.
 func VerifyCard(card []byte, keys CardKeys) (*CardSignature, error) { return keys.keys.Verify(card) }
 
-// CardKeys fetches a JSON Web Key Set. If keySet is "", its URL is /.well-known/jwks.json at the root
-// of the client's host. The keys are as trustworthy as that URL. The headers of the client, such as
-// that with its Token, are sent to its own host only.
+// CardKeys fetches a JSON Web Key Set. If keySet is "", its URL is /.well-known/jwks.json at the
+// root of the client's host. The keys are as trustworthy as that URL. The client sends its headers,
+// such as its Token, only to its own host.
 func (c *Client) CardKeys(ctx context.Context, keySet string) (CardKeys, error) {
 	at, err := c.url.Parse(cmp.Or(keySet, "/.well-known/jwks.json"))
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.User != nil {

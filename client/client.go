@@ -25,13 +25,13 @@ type Config struct {
 	// agent. For [New] it is the endpoint. It must not contain credentials, see
 	// Token.
 	URL string
-	// Card is the JSON of the agent card, if it is known. Discover does not fetch it
-	// then. URLs in it may be relative to URL.
+	// Card is the JSON of the agent card, if it is known. Discover then does not fetch the card.
+	// URLs in it may be relative to URL.
 	Card json.RawMessage
-	// Version is the preferred protocol version, [Version03] or [Version10], and
-	// Transport the preferred transport, [TransportJSONRPC] or [TransportREST]. The
-	// client uses the first interface of the card that fits both, else one that fits
-	// Version, else Transport, else the first that it supports. Without a card they
+	// Version is the preferred protocol version, [Version03] or [Version10], and Transport the
+	// preferred transport, [TransportJSONRPC] or [TransportREST]. The client uses the first
+	// interface of the card that fits both, otherwise one that fits Version, otherwise one that
+	// fits Transport, otherwise the first that it supports. Without a card, Version and Transport
 	// describe the endpoint, by default 0.3 and JSON-RPC.
 	Version, Transport string
 	// VerifyCard is called with the JSON of every agent card before the client uses
@@ -52,8 +52,8 @@ type Config struct {
 	// reconnect. A received event resets the count. Default 12, which take about a minute; a
 	// negative value disables reconnects.
 	Reconnects int `default:"12"`
-	// OnReconnect is called before each of these attempts, if set, by the goroutine
-	// that ranges over the stream.
+	// OnReconnect, if set, is called before each attempt to reconnect, by the goroutine that ranges
+	// over the stream.
 	OnReconnect func(Reconnect)
 }
 
@@ -81,9 +81,9 @@ type Client struct {
 // ConfigError lists all problems of a [Config], each with its field, value and rule.
 type ConfigError = config.Error
 
-// New returns a client, or a [*ConfigError] with all problems of cfg. With cfg.Card the client
-// uses an interface of the card, otherwise the endpoint at cfg.URL. New sends nothing, except
-// what cfg.VerifyCard does.
+// New returns a client, or a [*ConfigError] with all problems of cfg. With cfg.Card the client uses
+// an interface of the card, otherwise the endpoint at cfg.URL. New sends nothing, unless
+// cfg.VerifyCard does.
 func New(cfg Config) (*Client, error) {
 	c, err := newClient(cfg)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *Client) Invoke(ctx context.Context, method string, params, result any) 
 		return nil, err
 	}
 	if method == a2a.MethodPushList && string(raw) == "null" {
-		raw = json.RawMessage("[]") // some servers encode an empty list so
+		raw = json.RawMessage("[]") // some servers encode an empty list as null
 	}
 	if err := c.binding.codec.DecodeResult(raw, result); err != nil {
 		return nil, c.badResult(method, err)

@@ -18,18 +18,16 @@
 //
 // # Guarantees
 //
-// A stream reconnects if its connection is lost. The client calls
-// [Config.OnReconnect] and subscribes again after the last event that it
-// yielded, with an increasing backoff. With a server that numbers its events,
-// as Holdfast does, no event is missing or yielded twice. With others, a resumed stream
-// starts or ends with the whole task. The client never sends
-// a message twice without an idempotency key; with one, it repeats the request unchanged, with
-// the same message id. It repeats a read if the server closed the connection
-// before it responded. [Config.MaxResponseBytes] limits
-// the memory for one response or event.
+// A stream reconnects if its connection is lost. The client calls [Config.OnReconnect] and
+// subscribes again after the last event that it yielded, with an increasing backoff. With a server
+// that numbers its events, as Holdfast does, no event is missing or yielded twice. With others, a
+// resumed stream starts or ends with the whole task. The client never sends a message twice without
+// an idempotency key; with a key, it repeats the request unchanged, with the same message id. It
+// repeats a read if the server closed the connection before it responded. [Config.MaxResponseBytes]
+// limits the memory for one response or event.
 //
 // The client sends its token to the endpoints that the agent's card names. In a card from an https
-// URL it ignores http endpoints on other hosts, and uses https for those on the same host.
+// URL it ignores http endpoints on other hosts, and uses https for http endpoints on the same host.
 //
 // # Concurrency
 //

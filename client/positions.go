@@ -13,9 +13,9 @@ const (
 	maxIDs    = 64
 )
 
-// Position is the set of a task's events that a receiver has processed. It can be stored as JSON. Its
-// size is bounded: of many separate gaps it keeps the newest 64, and events in others count as
-// processed. Of the events without a sequence, it has the newest 64.
+// Position is the set of a task's events that a receiver has processed. It can be stored as JSON.
+// Its size is bounded: it keeps the newest 64 gaps, and events in older gaps count as processed. It
+// also keeps the ids of the newest 64 events without a sequence.
 type Position struct {
 	// Sequence is the sequence of the newest event, 0 if no event has a sequence.
 	Sequence int64 `json:"sequence,omitempty"`
@@ -30,8 +30,8 @@ func (p *Position) clone() Position {
 	return Position{Sequence: p.Sequence, Missing: slices.Clone(p.Missing), IDs: slices.Clone(p.IDs)}
 }
 
-// advance adds an event. It reports whether the event is new, how many before it are missing since
-// the newest, and whether it is older than the newest.
+// advance adds an event. It returns the number of missing events between the newest event so far
+// and this one, and reports whether this event is older than the newest and whether it is new.
 func (p *Position) advance(id string, sequence int64) (missing int64, late, isNew bool) {
 	if sequence == 0 {
 		if slices.Contains(p.IDs, id) {
@@ -55,7 +55,7 @@ func (p *Position) advance(id string, sequence int64) (missing int64, late, isNe
 	return missing, false, true
 }
 
-// fill removes a sequence from the missing ones and reports whether it was one.
+// fill removes a sequence from the missing sequences and reports whether it was missing.
 func (p *Position) fill(sequence int64) bool {
 	for i, r := range p.Missing {
 		if sequence < r[0] || sequence > r[1] {

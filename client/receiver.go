@@ -56,7 +56,7 @@ type ReceiverConfig struct {
 type WebhookEvent struct {
 	// ID identifies the event. It is the webhook-id, or a hash of the body if there is none.
 	ID string
-	// Sequence is the number of the event within its task, from 1. It is 0 in other formats than
+	// Sequence is the number of the event within its task, from 1. It is 0 in all formats except
 	// [a2a.PayloadEvent].
 	Sequence  int64
 	TaskID    string

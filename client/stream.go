@@ -177,7 +177,7 @@ func (f *follower) yieldEvent(ctx context.Context, e serverEvent, yield func(Upd
 		return f.c.badResult("a stream", err)
 	}
 	if event == nil {
-		return nil // of a kind that a later version of the protocol added
+		return nil // an event of a kind that a later version of the protocol added
 	}
 	last := f.track(event)
 	f.lastID, f.failures = e.id, 0
@@ -194,8 +194,8 @@ func (f *follower) yieldEvent(ctx context.Context, e serverEvent, yield func(Upd
 	return nil
 }
 
-// numbered reports whether the server numbers its events. Others may have ids too, but do not
-// continue after them.
+// numbered reports whether the server numbers its events. Other servers may send ids too, but do
+// not resume after them.
 func (f *follower) numbered() bool {
 	return f.lastID != "" && strings.Trim(f.lastID, "0123456789") == ""
 }

@@ -45,8 +45,8 @@ type ArtifactWriter struct {
 	earlier *earlierArtifact
 }
 
-// turnArtifacts are the artifacts that this attempt of a turn has started. Turn.mu guards it: callers of
-// its methods hold it.
+// turnArtifacts are the artifacts that this attempt of a turn has started. Callers of the methods hold Turn.mu, which
+// guards the fields.
 type turnArtifacts struct {
 	taskID string
 	turn   int // number of the turn
@@ -57,8 +57,8 @@ type turnArtifacts struct {
 	// generations counts the events that replaced an artifact, by artifact id. It is used for
 	// explicit ids and if there were earlier attempts.
 	generations map[string]int
-	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is
-	// the same as a set. Both are nil if there were no earlier attempts.
+	// startedOrder lists the ids of the artifacts that this attempt has started; startedIDs is the
+	// set of these ids. Both are nil if there were no earlier attempts.
 	startedOrder []string
 	startedIDs   map[string]bool
 }

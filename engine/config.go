@@ -23,7 +23,8 @@ type Handler func(ctx context.Context, t *Turn) error
 type Config struct {
 	// Store stores all data. Required.
 	Store Store
-	// Contracts store what handlers keep besides tasks. Default: the parts of Store.
+	// Contracts are the stores of the data that handlers keep besides tasks. Default: the parts of
+	// Store.
 	Contracts Contracts
 	// Handler runs the turns of tasks. Required.
 	Handler Handler
@@ -62,8 +63,8 @@ type Config struct {
 
 	// clock returns the wall clock time; tests replace it.
 	clock func() time.Time
-	// own are the contracts that are parts of Store.
-	own map[*contract.Kind]bool // contracts with a part of Store as their store
+	// own are the contracts with a part of Store as their store.
+	own map[*contract.Kind]bool
 }
 
 // Turns configures the execution of turns. Zero fields have the documented default.
@@ -72,8 +73,8 @@ type Turns struct {
 	// example by its contextId or its sender. The message has the ids that the client sent, and
 	// must not be modified. To reject it, return an error of package a2a, such as
 	// a2a.Invalid("message.contextId", "is unknown"). The client gets any other error as an
-	// internal error. A message that repeats an accepted one gets the first response in any case.
-	// Default: all are accepted.
+	// internal error. Admit is not applied to a message that repeats an accepted one: it gets the
+	// first response. Default: all messages are accepted.
 	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
 
 	// Concurrency is the maximum number of turns that run at the same time. Default 256.

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// sessionRecords returns the changes that remove the records of a context, such as its boards, as they
-// are now. They do not remove the records of a later context with the same id.
+// sessionRecords returns the changes that remove the current records of a context, such as its boards. The changes do
+// not remove the records of a later context with the same id.
 func (d *deletions) sessionRecords(ctx context.Context, key store.ContextKey) ([]store.RecordChange, error) {
 	var changes []store.RecordChange
 	for _, kind := range d.cfg.Contracts.kinds() {
@@ -41,9 +41,9 @@ func (d *deletions) removeRecords(ctx context.Context, key store.ContextKey, cha
 // errContractStore is the error of a store of [Contracts].
 var errContractStore error = a2a.Errorf(a2a.CodeUnavailable, "a store of the agent's data is not available; the context is removed later")
 
-// clearSession removes the data of a context in stores of contracts.
-// If another process completes the deletion at the same time and the context is created again at
-// once, it may clear the new one.
+// clearSession removes the data of a context in stores of contracts. If another process completes
+// the deletion at the same time and the context is created again at once, clearSession may remove
+// the data of the new context.
 func (d *deletions) clearSession(ctx context.Context, key store.ContextKey) error {
 	ctx, cancel := context.WithTimeout(ctx, contractTimeout)
 	defer cancel()

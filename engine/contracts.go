@@ -62,9 +62,8 @@ func (c *Contracts) kinds() []*contract.Kind {
 	return all.Kinds()
 }
 
-// WithParts returns c with a store of each contract that it has no store of, in the order of Kinds: the
-// part of a store of tasks, if that has one and its data are not records. clock is the clock of the
-// parts; nil means time.Now.
+// WithParts returns c with stores in the order of Kinds. It adds the parts of the task store s for contracts without a
+// store in c, except contracts that keep their data in records. clock is the clock of the parts; nil means time.Now.
 func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	p := contract.PartParams{Now: clock, Embedder: c.Embedder}
 	var stores []contract.Store
@@ -81,8 +80,8 @@ func (c Contracts) WithParts(s Store, clock func() time.Time) Contracts {
 	return c
 }
 
-// lasting returns the error that a call of a contract has failed with and that a repeated call has
-// again, nil if there is none.
+// lasting returns the first error of the contracts' lists Lasting for which is reports true, or
+// nil. A repeated call returns these errors again.
 func (c *Contracts) lasting(is func(known error) bool) error {
 	for _, kind := range c.kinds() {
 		for _, known := range kind.Lasting {
@@ -94,7 +93,7 @@ func (c *Contracts) lasting(is func(known error) bool) error {
 	return nil
 }
 
-// each calls do for all stores at once and returns their errors.
+// each calls do for all stores concurrently and returns their errors.
 func (c *Contracts) each(do func(s contract.Store) error) error {
 	errs := make([]error, len(c.Stores))
 	var all sync.WaitGroup
@@ -110,7 +109,7 @@ func (c *Config) session(key store.ContextKey) contract.Session {
 	return contract.Session{Owner: key.Owner, Agent: c.agentKey(), ID: key.ID}
 }
 
-// agentKey returns the agent's name, or a hash of a name that is no valid key.
+// agentKey returns the agent's name, or a hash of the name if it is not a valid key.
 func (c *Config) agentKey() string {
 	if name := c.Agent; name != "" && len(name) <= contract.MaxAgent && utf8.ValidString(name) && !strings.ContainsRune(name, 0) {
 		return c.Agent

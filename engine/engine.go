@@ -120,7 +120,7 @@ type Health struct {
 	Running       int   // turns that run in this process
 	Concurrency   int   // maximum number of running turns
 	Reserved      int   // slots reserved for owners with few running turns
-	OwnersAtLimit int   // owners that get no slot while only reserved ones are free, because they run too many turns; else 0
+	OwnersAtLimit int   // owners that cannot get a slot now, because only reserved slots are free and they run too many turns
 	Queued        int64 // tasks in the store that wait to run, from all processes
 	Abandoned     int64 // handlers that still run after HandlerGrace
 	Oversized     int64 // messages and writes rejected for Limits.TaskBytes since the start

@@ -74,9 +74,9 @@ func canonical(m *a2a.Message) *a2a.Message {
 }
 
 // pinFiles makes a change pin the blobs to which its events refer, so that they exist as long as
-// the task. If the blobs are in a store of their own, it pins them before the change: after a crash
-// in between, a blob may be kept for a task that does not exist. It returns the blobs that it pinned
-// before the change, also with an error.
+// the task. If the blobs are in another store, pinFiles pins them before the change: after a crash
+// in between, a blob may be kept for a task that does not exist. It returns the blobs that it
+// pinned before the change, also if it returns an error.
 func (s *settings) pinFiles(ctx context.Context, c *store.Change) (pinned []string, err error) {
 	if s.files == nil {
 		return nil, nil
@@ -106,8 +106,8 @@ func (s *settings) pinFiles(ctx context.Context, c *store.Change) (pinned []stri
 }
 
 // unpinFiles unpins the blobs that pinFiles pinned for a change that was rejected, if the task does
-// not exist. The blobs of an existing task are kept: it may hold the same ones. If another process
-// creates the task in the meantime, it gets them back.
+// not exist. The blobs of an existing task remain pinned, because the task may refer to them. If
+// another process creates the task in the meantime, unpinFiles pins them again.
 func (s *settings) unpinFiles(ctx context.Context, key store.Key, pinned []string) {
 	if len(pinned) == 0 {
 		return
@@ -162,9 +162,9 @@ func (f *turnFiles) store(parts []a2a.Part) (stored []a2a.Part, err error) {
 	return stored, f.stores.hide(err)
 }
 
-// load replaces references in messages by the content of the files, as far as the task may
-// have that much content, and the memory of one owner suffices. Damaged files remain references.
-// The memory is held until the handler returns.
+// load replaces references in messages by the content of the files, while the content fits the
+// limit of a task and the memory of one owner. Damaged files remain references. The memory is held
+// until the handler returns.
 func (f *turnFiles) load(ctx context.Context, messages []a2a.Message) error {
 	for i := range messages {
 		m := &messages[i]
@@ -259,7 +259,7 @@ func (t *Turn) ReadFile(ctx context.Context, f a2a.File) ([]byte, error) {
 }
 
 // OpenFile returns a reader of the content of a reference; see [IsReference]. The caller closes it.
-// The reader fails instead of returning all of a damaged file.
+// If the file is damaged, the reader returns an error before the end of the file.
 func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) {
 	ref, ok := fileref.Of(f)
 	if !ok {
@@ -271,12 +271,11 @@ func (t *Turn) OpenFile(ctx context.Context, f a2a.File) (io.ReadCloser, error) 
 	return t.r.stores.openContent(ctx, "files.open", func() (io.ReadCloser, error) { return t.r.e.files.Open(ctx, t.Owner(), ref) })
 }
 
-// WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is
-// streamed to the store of blobs in constant memory. Without such a store, or if the handler's
-// attempt repeats it, the rules of [ArtifactWriter.WriteParts] apply: each attempt reads r, and equal
-// content is stored once. While the store does not answer, WriteFile waits if r is an io.Seeker or nothing was read yet.
-// Otherwise it returns the error; a handler that returns it starts again, and the attempt is not counted.
-// name and mimeType may be "".
+// WriteFile appends the content of r as a file, which it reads to the end. Content above 64 KiB is streamed to the
+// store of blobs in constant memory. Without such a store, WriteFile reads r into memory, up to [Limits.ArtifactBytes].
+// Each attempt reads r, and equal content is stored once, as by [ArtifactWriter.WriteParts]. While the store does not
+// answer, WriteFile waits if r is an io.Seeker or nothing was read yet. Otherwise it returns the error; if the handler
+// returns that error, the turn runs again, and the attempt is not counted. name and mimeType may be "".
 func (w *ArtifactWriter) WriteFile(ctx context.Context, name, mimeType string, r io.Reader) error {
 	if err := w.t.usable(); err != nil {
 		return err

@@ -26,7 +26,8 @@ type ForgetParams struct {
 	Engine *Engine
 	// Owner is the principal. Required.
 	Owner string
-	// Cancel cancels tasks that are queued or run. Without it they are an error.
+	// Cancel cancels tasks that are queued or run. If it is not set, Forget returns conflict for
+	// them.
 	Cancel bool
 	// Now is the clock. Default: the clock of the store, else time.Now.
 	Now func() time.Time
@@ -61,11 +62,10 @@ const (
 )
 
 // Forget removes all data of a principal: contexts with their tasks, feedback, webhooks and
-// idempotency records, records such as session states and boards, transcripts, facts, documents of
-// store/vector, graphs and blobs.
-// Unless params.Cancel is set, it removes nothing and returns conflict while a task is queued or
-// runs. Revoke the access of the principal first: Forget also removes what is written while it
-// runs, and returns conflict if that does not end.
+// idempotency records, records such as session states and boards, transcripts, facts, documents,
+// graphs and blobs. Unless params.Cancel is set, it removes nothing and returns conflict while a
+// task is queued or runs. Revoke the access of the principal first: Forget also removes what is
+// written while it runs, and returns conflict if that does not end.
 //
 // If it fails, the report counts what has been removed, and another call removes the rest.
 // Servers may use the store at the same time. They remove the contents of the blobs after the
@@ -167,8 +167,8 @@ func (f *forgetting) contracts(ctx context.Context) error {
 	return nil
 }
 
-// removesContent reports whether Forget removes all that removed tasks leave. Otherwise the removals
-// of tasks remain for a server that has the stores.
+// removesContent reports whether Forget removes all data that removed tasks leave in stores of
+// contracts. Otherwise the removals of tasks remain for a server that has these stores.
 func (f *forgetting) removesContent() bool {
 	for _, kind := range f.Contracts.kinds() {
 		if kind.LeftByTasks && !f.cleared[kind] {
@@ -195,7 +195,7 @@ func (f *forgetting) removals(ctx context.Context) error {
 	}
 }
 
-// checkActive returns an error if a task is queued or runs, unless these are canceled.
+// checkActive returns an error if a task is queued or runs and Cancel is not set.
 func (f *forgetting) checkActive(ctx context.Context) error {
 	if f.Cancel {
 		return nil

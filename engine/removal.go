@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/contract"
 )
 
-// removals removes what removed tasks left in the stores of [Contracts], such as the pins of their blobs.
-// A task's removal is stored until that is done.
+// removals removes the data that removed tasks left in the stores of [Contracts], such as the pins of their blobs. A
+// task's removal is stored until that is done.
 type removals struct {
 	*settings
 	wake runtime.Signal // there may be removals
@@ -23,13 +23,15 @@ const (
 	removalWorkers = 8
 	// removalBatch is the number of removals that one pass reads at once.
 	removalBatch = 200
-	// removalTimeout limits a removal, so that a few that do not end leave time for others.
+	// removalTimeout limits a removal, so that a few removals that do not end leave time for
+	// others.
 	removalTimeout = contractTimeout / 4
 )
 
 // completeBatch completes a batch of removals after a position and returns the number of completed
-// ones. next is the position at which to continue, nil after the last removal. A removal that fails
-// does not affect others. When ctx is done, the next batch continues with those that were not tried.
+// removals. next is the position at which to continue, nil after the last removal. A removal that
+// fails does not affect others. When ctx is done, the next batch continues with the removals that
+// were not tried.
 func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n int, next *store.Removal, err error) {
 	found, err := r.cfg.Store.Removals(ctx, after, removalBatch)
 	if err != nil || len(found) == 0 {
@@ -71,7 +73,7 @@ func (r *removals) completeBatch(ctx context.Context, after store.Removal) (n in
 	return len(done), next, errors.Join(err, r.forget(ctx, done))
 }
 
-// forget forgets completed removals, also when the time for completing them is over.
+// forget removes completed removals from the store, also if ctx is done.
 func (r *removals) forget(ctx context.Context, done []store.Removal) error {
 	if len(done) == 0 {
 		return nil
@@ -81,8 +83,9 @@ func (r *removals) forget(ctx context.Context, done []store.Removal) error {
 	return r.cfg.Store.ForgetRemovals(ctx, done)
 }
 
-// complete removes what a removed task left. A task that has been created with the same key
-// inherits it, except data of the context if it is in another one.
+// complete removes the data that a removed task left in stores of contracts. If a task with the
+// same key exists again, that task keeps the data, except the data of the context if it is in
+// another context.
 func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
 	defer cancel()
@@ -101,7 +104,7 @@ func (r *removals) complete(ctx context.Context, removal *store.Removal) error {
 	default:
 		return err
 	}
-	// At once, so that a store which does not answer leaves time for others.
+	// Concurrently, so that a store which does not answer leaves time for others.
 	return r.cfg.Contracts.each(func(s contract.Store) error {
 		if remover, ok := s.(contract.Remover); ok {
 			return remover.RemoveTask(ctx, &p)

@@ -16,8 +16,8 @@ type earlierAttempts struct {
 	steps map[string]*doneStep
 	// calls has the recorded calls on records, by scope.
 	calls map[string][]callRecord
-	// artifacts has the artifacts that they wrote, by id. ids lists the ids in the order of the
-	// first writes.
+	// artifacts has the artifacts that earlier attempts wrote, by id. ids lists the ids in the
+	// order of the first writes.
 	artifacts map[string]*earlierArtifact
 	ids       []string
 	// replaced is content that recorded steps refer to and that has since been replaced.
@@ -44,7 +44,7 @@ type generation struct {
 
 // earlierArtifact is an artifact that earlier attempts wrote.
 type earlierArtifact struct {
-	artifact   *a2a.Artifact // nil if they removed it again
+	artifact   *a2a.Artifact // nil if earlier attempts removed it again
 	complete   bool          // its last chunk has been committed
 	generation int
 	atStart    *a2a.Artifact // at the start of the turn; nil if it did not exist
@@ -123,8 +123,8 @@ func (e *earlierAttempts) add(event *store.Event) {
 	earlier.complete = earlier.complete || event.LastChunk
 }
 
-// readStart reads the metadata and the artifacts that earlier attempts changed as they were before
-// the turn. Metadata of messages of the turn counts as before it.
+// readStart reads the metadata and the artifacts that earlier attempts changed, in their state
+// before the turn. The metadata of the turn's messages counts as set before the turn.
 func (r *earlierReader) readStart(ctx context.Context) error {
 	e := r.found
 	if len(e.artifacts) == 0 && !e.metadataChanged {

@@ -19,7 +19,7 @@ type stepScope struct {
 	steps  []string         // names of nested steps
 }
 
-// turnSteps are the steps of this attempt of a turn. Turn.mu guards it: callers of its methods hold it.
+// turnSteps are the steps of this attempt of a turn. Callers of the methods hold Turn.mu, which guards the fields.
 type turnSteps struct {
 	running []*stepScope   // in start order
 	uses    map[string]int // number of uses of each name
@@ -145,8 +145,8 @@ type writeRecord struct {
 	Starts bool  `json:"starts,omitempty"`
 	Ends   bool  `json:"ends,omitempty"`
 	Head   *head `json:"head,omitempty"`
-	// Generation is the number of events of the turn that replaced the artifact. From and To
-	// are positions (parts, text) in the content written since the last of them.
+	// Generation is the number of events of the turn that replaced the artifact. From and To are
+	// positions (parts, text) in the content written since the last of these events.
 	Generation int   `json:"gen,omitempty"`
 	From       []int `json:"from,omitempty"`
 	To         []int `json:"to,omitempty"`

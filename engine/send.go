@@ -323,8 +323,8 @@ func (h *hub) wait(ctx context.Context, l *live, seq int64) (*store.Task, error)
 	}
 }
 
-// AwaitGeneration waits until a task of the principal has a later generation than the given one: the
-// number of its newest event. It also returns when the task has finished or ctx is done. Errors:
+// AwaitGeneration waits until the generation of a task of the principal, the number of its newest
+// event, is above the given one. It also returns when the task has finished or ctx is done. Errors:
 // task_not_found.
 func (e *Engine) AwaitGeneration(ctx context.Context, p a2a.Principal, id string, generation int64) error {
 	if a2a.CheckID("id", id) != nil {

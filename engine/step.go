@@ -64,8 +64,9 @@ func checkStepName(name string) error {
 	return nil
 }
 
-// count counts a use of a step name and returns the number of uses. It counts it also for the steps
-// around it: a later attempt that reads their records counts it without running it.
+// count counts a use of a step name and returns the number of uses. It also adds the name to the
+// steps around it: a later attempt that reads the records of these steps counts the use without
+// running the step.
 func (t *turnSteps) count(in *stepScope, name string) int {
 	for ; in != nil; in = in.parent {
 		in.steps = append(in.steps, name)

@@ -23,8 +23,8 @@ type storeCalls struct {
 	log       func() *slog.Logger
 }
 
-// waitOut repeats do while its error is temporary and the run has not ended. again prepares a repetition; it reports false if do
-// cannot be repeated. nil means that it always can.
+// waitOut repeats do while its error is temporary and the run has not ended. again prepares a repetition, and reports
+// false if do cannot be repeated. If again is nil, do can always be repeated.
 func (c *storeCalls) waitOut(ctx context.Context, call string, again func() bool, do func() error) error {
 	for pause := minCommitRetry; ; pause = min(2*pause, maxCommitRetry) {
 		err := do()
@@ -42,9 +42,8 @@ func (c *storeCalls) waitOut(ctx context.Context, call string, again func() bool
 	}
 }
 
-// waitOutRead is waitOut for a read of tasks, which needs memory: it returns errNoMemory if there is not
-// enough, because another run may wait for memory that this one holds. It returns ctx's cause if ctx
-// is done.
+// waitOutRead is waitOut for a read of tasks, which needs memory: it returns errNoMemory if there is not enough,
+// because another run may wait for memory that this run holds. It returns ctx's cause if ctx is done.
 func (c *storeCalls) waitOutRead(ctx context.Context, call string, read func() error) error {
 	err := c.waitOut(ctx, call, nil, func() error {
 		err := read()
@@ -132,7 +131,7 @@ type content struct {
 	op    string
 	open  func() (io.ReadCloser, error)
 	in    io.ReadCloser
-	read  int64 // bytes that the caller has
+	read  int64 // bytes that the caller has received
 }
 
 // openContent opens content. open is called again after a failed read.

@@ -13,8 +13,8 @@ import (
 // contractTimeout limits a call to a store of [Contracts], which may be another system.
 const contractTimeout = 10 * time.Second
 
-// sweep is the sweep of one kind of data in a store of [Contracts], or of removed tasks. It has a loop of its
-// own, so that a store which fails or does not answer delays no other kind.
+// sweep is the sweep of one kind of data in a store of [Contracts], or of removed tasks. Each sweep has its own loop,
+// so that a store which fails or does not answer delays no other kind.
 type sweep struct {
 	*settings
 	runs *runs

@@ -8,15 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// DeleteTask removes a finished task of the principal with all its data: events, steps,
-// feedback, idempotency records, webhooks, delivery attempts and dead letters. If webhook
-// events are undelivered it returns conflict; Force drops them. When DeleteTask returns, no
-// read finds the task and its id is free; the janitor removes the rest of a large log. Readers
-// that follow the task end with task_not_found, on other replicas within Poll. The messages of the
-// task's run are removed from the transcript, and the pins of its blobs are released, later if
-// their stores fail. A repeated call
-// returns task_not_found. Errors: task_not_found, conflict naming the state of an unfinished
-// task, invalid_params.
+// DeleteTask removes a finished task of the principal with all its data: events, steps, feedback,
+// idempotency records, webhooks, delivery attempts and dead letters. If webhook events are
+// undelivered it returns conflict; Force drops them. When DeleteTask returns, no read finds the
+// task and its id is free; the janitor removes the rest of a large log. Readers that follow the
+// task end with task_not_found, on other replicas within Poll. DeleteTask also removes the task's
+// messages from the transcript and releases the pins of its blobs; if their stores fail, a sweep
+// does it later. A repeated call returns task_not_found. Errors: task_not_found, conflict naming
+// the state of an unfinished task, invalid_params.
 func (e *Engine) DeleteTask(ctx context.Context, p a2a.Principal, params a2a.DeleteTaskParams) error {
 	id := params.ID
 	if a2a.CheckID("id", id) != nil {

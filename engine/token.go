@@ -37,8 +37,8 @@ func (t pageToken) encode(filter []byte) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// next encodes t, the token of the next page. token is the one that requested the current page,
-// nil for the first page; only then next computes the hash of the list.
+// next encodes t, the token of the next page. token requested the current page and is nil for the
+// first page. Only for the first page next computes the hash of the list.
 func (t pageToken) next(token *pageToken, hash func() []byte) string {
 	if token != nil {
 		return t.encode(token.Filter)

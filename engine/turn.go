@@ -124,8 +124,8 @@ func (t *Turn) TaskHistory() []a2a.Message {
 	return earlier
 }
 
-// Artifacts returns the task's artifacts at the start of the turn. It returns the same in every
-// attempt, without artifacts of interrupted attempts. They must not be modified.
+// Artifacts returns the task's artifacts at the start of the turn. Every attempt gets the same
+// artifacts, without artifacts of interrupted attempts. They must not be modified.
 func (t *Turn) Artifacts() []a2a.Artifact {
 	if t.earlier != nil {
 		return t.earlier.startArtifacts

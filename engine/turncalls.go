@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// callNumbers numbers the calls of a turn on records and contracts within their scope: the name of a
-// step, or "" outside of steps. Turn.mu guards it: callers of its methods hold it.
+// callNumbers numbers the calls of a turn on records and contracts within their scope: the name of
+// a step, or "" outside of steps. Callers of the methods hold Turn.mu, which guards the fields.
 type callNumbers struct {
 	next   map[string]int   // by scope
 	newIDs map[idSeries]int // number of ids in each series
-	// direct has the writes without a result that are made at once, by scope.
+	// direct has the writes that are made at once and have no recorded result, by scope.
 	direct map[string]*directWrite
 }
 
@@ -93,7 +93,7 @@ func (u *turnRecords) recorded(ctx context.Context, same func(*callRecord) bool)
 	return c, nil
 }
 
-// add adds a call to the next commit. do is called with the run's mutex held.
+// add adds a call to the next commit. do is called with output.mu held.
 func (u *turnRecords) add(ctx context.Context, c *recordCall, do func(*pendingRecords)) error {
 	t := u.t
 	t.mu.Lock()
@@ -142,8 +142,8 @@ func (u *turnRecords) read(ctx context.Context, key store.RecordKey) (store.Reco
 	return r, nil
 }
 
-// base returns the record that a change is based on. It may be outdated, but not if it is the
-// reason to reject the change. change is the result of the update, nil if it was not called.
+// base returns the record that a change is based on. The record may be outdated, unless update
+// fails for it or changes nothing. change is the result of update, nil if base has not called it.
 func (u *turnRecords) base(ctx context.Context, key store.RecordKey, update store.RecordUpdate) (r store.Record, change *store.RecordChange, err error) {
 	u.t.r.out.mu.Lock()
 	known := u.t.r.out.records.known
@@ -207,9 +207,9 @@ func (u *turnRecords) commit(ctx context.Context) error {
 	return u.commitIf(ctx, func(p *pendingRecords) bool { return p.changed() })
 }
 
-// commitReads commits the results of reads, so that a later attempt gets the same ones. A write that
-// is made at once is preceded by it: otherwise a later attempt could decide differently, and make
-// another call under the key of the write.
+// commitReads commits the results of reads, so that a later attempt gets the same results. It is
+// called before each write that is made at once: otherwise a later attempt could decide differently
+// and make another call under the key of the write.
 func (u *turnRecords) commitReads(ctx context.Context) error {
 	return u.commitIf(ctx, func(p *pendingRecords) bool {
 		p.written = p.written || p.reads > 0

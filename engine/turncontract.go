@@ -105,7 +105,7 @@ func (c contractTurn) NewID(ctx context.Context, kind string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// callKey returns a key of the nth use of a kind in a scope. Each attempt of the turn gets the same one.
+// callKey returns the key of the nth use of a kind in a scope, which is the same in each attempt of the turn.
 func callKey(t *Turn, kind, scope string, n int) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q %d", t.TaskID(), t.task.CreatedAt.UnixNano(), t.Number(), kind, scope, n))
 }
@@ -217,7 +217,7 @@ func (c *recordCall) do(ctx context.Context, call *contract.Call, once string) e
 	return err
 }
 
-// onceKey returns a key of the next call. Each attempt of the turn gets the same one.
+// onceKey returns the key of the next call, which is the same in each attempt of the turn.
 func (u *turnRecords) onceKey(ctx context.Context) string {
 	t, scope := u.t, u.t.scopeOf(ctx).scopeName()
 	t.mu.Lock()

@@ -9,7 +9,8 @@ import (
 )
 
 // directWrite is a write that is made at once, from its start until its result is recorded. Its key
-// is the number of the next call in its scope. Until then, another call would get the same key.
+// is the number of the next call in its scope. Until the result is recorded, another call would get
+// the same key.
 type directWrite struct {
 	scope    string
 	op       string
@@ -33,8 +34,8 @@ func argsDigest(args []any) string {
 	return string(sum[:])
 }
 
-// refuses returns the error for another call in the scope of d. next is the write that the call
-// makes at once, nil if it makes none. d may be nil.
+// refuses returns the error for another call in the scope of d, or nil if the call may be made.
+// next is the write that the call makes at once, nil for other calls. d may be nil.
 func (d *directWrite) refuses(next *directWrite) error {
 	switch {
 	case d == nil:
@@ -52,7 +53,7 @@ func (d *directWrite) refuses(next *directWrite) error {
 	return &storeError{text, d.failure}
 }
 
-// reserve reserves the number of the next call in a scope for the write of u, if it makes one. The
+// reserve reserves the number of the next call in a scope for the write of u, if u has a write. The
 // caller holds t.mu.
 func (u *turnRecords) reserve(scope string) {
 	if u.write == nil {
@@ -60,7 +61,7 @@ func (u *turnRecords) reserve(scope string) {
 	}
 	n := &u.t.calls
 	if d := n.direct[scope]; d != nil {
-		u.write = d // it is repeated
+		u.write = d // the call repeats d
 	}
 	u.write.scope, u.write.inFlight = scope, true
 	if n.direct == nil {
@@ -69,8 +70,8 @@ func (u *turnRecords) reserve(scope string) {
 	n.direct[scope] = u.write
 }
 
-// release ends the reservation for the write of u, unless it may have been made and has no recorded
-// result.
+// release ends the reservation for the write of u, unless the store may have made the write and its
+// result is not recorded.
 func (u *turnRecords) release() {
 	u.t.mu.Lock()
 	defer u.t.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 )
 
 // Changes of records by a handler are part of the commits of its turn, like its writes to other
-// contracts (see turncontract.go). Calls are numbered in the order in which the handler makes
-// them, within each step and outside of steps. A commit that changes something also stores a step
-// with the results of these calls and of those before them. A later attempt returns the stored
-// results instead of repeating the calls.
+// contracts (see turncontract.go). Calls are numbered in the order in which the handler makes them,
+// within each step and outside of steps. A commit that changes something also stores a step with
+// the results of these calls and of earlier ones. A later attempt returns the stored results
+// instead of repeating the calls.
 
 const (
 	// callsPrefix is the start of the name of a step that records calls. Steps of handlers have
@@ -100,7 +100,7 @@ func (v *recordValue) record(owner string) store.Record {
 // callsRow is the content of a step that records calls.
 type callsRow struct {
 	Scope string       `json:"scope,omitempty"`
-	First int          `json:"first,omitempty"` // index of the first call
+	First int          `json:"first,omitempty"` // index of the first call in the scope
 	Calls []callRecord `json:"calls" wire:"required"`
 }
 
@@ -117,15 +117,16 @@ func (e *earlierAttempts) addCalls(s *store.Step) error {
 	return nil
 }
 
-// pendingRecords are the calls on records since the last commit. The run's mutex guards it.
+// pendingRecords are the calls on records and contracts since the last commit. output.mu guards the
+// fields.
 type pendingRecords struct {
 	calls []*recordCall
 	byKey map[store.RecordKey]*pendingRecord
 	bytes int // of results
 	// effects is the number of effects of the calls, and size their bytes. reads is the number of
-	// calls of which the handler has got data or an error. written reports that the calls are to be
-	// stored without a change, because one has written to a store outside of the agent's database or
-	// is about to.
+	// calls that returned data or an error to the handler. written requires a commit of the calls
+	// even without a change, because a call has written to a store outside of the agent's database,
+	// or a call is about to.
 	effects, size, reads int
 	written              bool
 	// known is the record that the turn has read or changed last, as it was in the store. A
@@ -146,7 +147,7 @@ type pendingRecord struct {
 	writes        []*recordCall
 }
 
-// recordCommit is a commit of the first calls.
+// recordCommit is a commit of the oldest pending calls.
 type recordCommit struct {
 	calls   int
 	changes []store.RecordChange
@@ -229,8 +230,8 @@ func (p *pendingRecords) rebase(key store.RecordKey, base store.Record, writes [
 	}
 }
 
-// commit returns the changes to commit, none if no record was changed. last reports that the
-// turn ends with the commit, so that no later attempt reads the calls.
+// commit returns the changes, effects and steps to commit, nothing if they can wait. last reports
+// that the turn ends with the commit, so that no later attempt reads the calls.
 func (p *pendingRecords) commit(last bool) (out recordCommit, err error) {
 	if p.failed != nil || !p.changed() && (last || !p.due()) {
 		return out, p.failed

@@ -257,7 +257,6 @@ func (r *Runner) Boards(contextID string) []board.Board {
 	return all
 }
 
-// contracts returns the stores of contracts.
 func (r *Runner) contracts() []contract.Store { return r.cfg.Contracts.WithParts(r.store, nil).Stores }
 
 // Transcript returns the messages of a context's transcript, the oldest first; see

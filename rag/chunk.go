@@ -17,8 +17,8 @@ type Chunk struct {
 
 // Chunks splits a text into chunks of up to size bytes. A chunk ends with a sentence, and with a
 // paragraph if one ends in its second half; a sentence longer than size is split between words. A
-// chunk starts with the last sentences of the one before, as far as these fit overlap bytes. The
-// result depends on the arguments only. size must be at least [MinChunk], overlap at most size/2.
+// chunk repeats the last sentences of the previous chunk that fit into overlap bytes. The result
+// depends on the arguments only. size must be at least [MinChunk], overlap at most size/2.
 func Chunks(text string, size, overlap int) (all []Chunk) {
 	ends := sentenceEnds(text, size)
 	done := 0 // sentences that chunks have

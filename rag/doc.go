@@ -20,8 +20,8 @@
 // # Guarantees
 //
 //   - Add is one write: a search finds all chunks of one version of a document, or none.
-//   - Ids of chunks follow from the id of the document and their number. So a document that is added
-//     again replaces the one before, without chunks left of it.
+//   - Ids of chunks follow from the id of the document and their number. So a document that is
+//     added again replaces the previous version, and no chunk of it remains.
 //   - A document that has not changed is not embedded again.
 //
 // # Errors

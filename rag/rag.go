@@ -25,7 +25,7 @@ const (
 	MinChunk = 100
 	// MaxChunk is the largest [Config].ChunkSize, in bytes.
 	MaxChunk = 32 << 10
-	// MaxChunks is the number of chunks of a document.
+	// MaxChunks is the maximum number of chunks of a document.
 	MaxChunks = vector.MaxWrite
 	// MaxID limits ids of documents, in bytes.
 	MaxID = vector.MaxName - 8
@@ -40,7 +40,7 @@ const (
 // DefaultChunk is the default of [Config].ChunkSize, in bytes.
 const DefaultChunk = 1000
 
-// sourceMember is the member of the metadata of a chunk that says where it is from.
+// sourceMember is the member of a chunk's metadata that has its [source].
 const sourceMember = "source"
 
 // Collection is a collection of documents. Turn.Documents of a handler returns one, and so does [In].
@@ -79,9 +79,9 @@ func (c *collection) Search(ctx context.Context, p vector.SearchParams) ([]vecto
 // Config configures an index. The zero value is valid.
 type Config struct {
 	// ChunkSize is the maximum size of a chunk in bytes, from [MinChunk] to [MaxChunk]. 0 means
-	// [DefaultChunk]. Models of embeddings accept up to about 2,000 bytes, many of them more.
+	// [DefaultChunk]. Embedding models accept at least about 2,000 bytes, many of them more.
 	ChunkSize int
-	// Overlap is the number of bytes that a chunk may repeat of the one before, up to half of
+	// Overlap is the number of bytes of the previous chunk that a chunk may repeat, up to half of
 	// ChunkSize. 0 means a sixth of ChunkSize, a negative value none.
 	Overlap int
 }
@@ -98,8 +98,8 @@ func invalid(format string, args ...any) error {
 }
 
 // New returns an index of the documents in a collection, or an error with code invalid_params. All
-// indexes of a collection should have the same config: a document that is added with another one is
-// split and embedded again.
+// indexes of a collection should have the same config: adding a document with another config splits
+// and embeds it again.
 func New(c Collection, cfg Config) (*Index, error) {
 	if cfg.ChunkSize == 0 {
 		cfg.ChunkSize = DefaultChunk
@@ -127,7 +127,7 @@ type Document struct {
 	Title, URL string
 	// Text is the content: UTF-8 without NUL, of at most [MaxChunks] chunks.
 	Text string
-	// Metadata is a JSON object for filters, of which each chunk has a copy. It has no member "source".
+	// Metadata is a JSON object for filters. Each chunk has a copy of it. It must not have a member "source".
 	Metadata map[string]any
 }
 
@@ -154,7 +154,7 @@ func (d *Document) check() error {
 	return nil
 }
 
-// source is where a chunk is from.
+// source is the origin of a chunk: its document and its place in the document's text.
 type source struct {
 	Document string `json:"document"`
 	Title    string `json:"title,omitempty"`
@@ -162,14 +162,14 @@ type source struct {
 	Chunk    int    `json:"chunk"`
 	Start    int    `json:"start"`
 	End      int    `json:"end"`
-	// Digest identifies the document and the config of its first chunk.
+	// Digest identifies the content of the document and the config. Only the first chunk has it.
 	Digest string `json:"digest,omitempty"`
 }
 
-// ChunkID returns the id of a chunk of a document, which are numbered from 0.
+// ChunkID returns the id of chunk n of a document, from 0.
 func ChunkID(document string, n int) string { return document + "#" + strconv.Itoa(n) }
 
-// chunkIDs returns the ids of the chunks of a document from one on.
+// chunkIDs returns the ids of all chunks that a document may have, starting with chunk first.
 func chunkIDs(document string, first int) []string {
 	ids := make([]string, 0, MaxChunks-first)
 	for n := first; n < MaxChunks; n++ {
@@ -179,7 +179,8 @@ func chunkIDs(document string, first int) []string {
 }
 
 // Add indexes a document in place of the one with the same id, in one write, and returns the number
-// of its chunks. It does nothing if the document is indexed as it is.
+// of its chunks. It writes nothing if the document is already indexed unchanged with the same
+// config.
 func (x *Index) Add(ctx context.Context, d Document) (chunks int, err error) {
 	if err := d.check(); err != nil {
 		return 0, err
@@ -242,7 +243,7 @@ func sourceOf(metadata map[string]any) (s source) {
 	return s
 }
 
-// Remove removes a document. One that does not exist is no error.
+// Remove removes a document. It returns no error if the document does not exist.
 func (x *Index) Remove(ctx context.Context, id string) error {
 	if err := (&Document{ID: id, Text: "-"}).check(); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (x *Index) Remove(ctx context.Context, id string) error {
 	return err
 }
 
-// SearchParams select citations. The zero value selects the best [vector.DefaultLimit] ones.
+// SearchParams select citations. The zero value selects the best [vector.DefaultLimit] citations.
 type SearchParams struct {
 	// Mode is the way in which passages are ranked. "" means [vector.ModeHybrid], which is by words and by
 	// meaning if the store has an embedder, otherwise by words.
@@ -297,14 +298,15 @@ type Citation struct {
 type Found struct {
 	// Mode states how citations were found.
 	Mode vector.Mode `json:"mode"`
-	// Fallback is the error of the embedder if the search is by words because of it, otherwise "".
+	// Fallback is the error of the embedder if the search is by words because the embedder failed,
+	// otherwise "".
 	Fallback string `json:"fallback,omitempty"`
 	// Citations are by falling score.
 	Citations []Citation `json:"citations"`
 }
 
-// Search returns the passages that answer a question best. A collection that does not exist has none. A search by
-// words alone ignores words such as "the", unless the question has no others.
+// Search returns the passages that answer a question best, none if the collection does not exist. A search by words
+// alone ignores words such as "the", unless the question has no others.
 func (x *Index) Search(ctx context.Context, question string, p SearchParams) (Found, error) {
 	switch {
 	case strings.TrimSpace(question) == "":

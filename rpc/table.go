@@ -98,7 +98,7 @@ type Handler func(ctx context.Context, c *Call) (any, error)
 // concern the method. [NewTable] calls it once for each method.
 type Interceptor func(m *a2a.Method, next Handler) Handler
 
-// prepared executes a method with its params.
+// prepared executes a method with decoded params.
 type prepared func(ctx context.Context) (any, error)
 
 // Binding connects a method name to its implementation.
@@ -207,7 +207,7 @@ func NewTable(cfg Config, bindings ...Binding) (*Table, error) {
 	return t, errors.Join(errs...)
 }
 
-// Call returns a call without a method. version is the one that the client announces; it
+// Call returns a call without a method. version is the version that the client announces; it
 // determines the codec.
 func (t *Table) Call(version string) Call {
 	c := Call{Version: version, Minor: minor(version), Codec: t.codecFor(version)}
@@ -224,10 +224,10 @@ func (t *Table) Lookup(c *Call, r *Request) error {
 	return t.Select(c, r.Method)
 }
 
-// Select sets the codec and the method of the call by the name that a codec gives the method,
-// for transports without ids of requests. It returns method_not_found; version_not_supported, if
-// no codec has the announced version; or the error of a method that is off. It does not find a
-// method of an older version than the announced one, but it finds a method of a newer version.
+// Select sets the codec and the method of the call by the name that a codec gives the method, for
+// transports without ids of requests. It returns method_not_found; version_not_supported, if no
+// codec has the announced version; or the error of a method that is off. A client finds methods of
+// the version that it announces and of newer versions, but not of older ones.
 func (t *Table) Select(c *Call, name string) error {
 	found, ok := t.rows[name]
 	if !ok {
@@ -253,8 +253,8 @@ func (t *Table) Params(name string) reflect.Type {
 	return nil
 }
 
-// Prepare decodes the params of a call for which Lookup returned no error. The text is not
-// needed afterwards.
+// Prepare decodes the params of a call for which Lookup or Select returned no error. The caller may
+// reuse params afterwards.
 func (c *Call) Prepare(params []byte) (err error) {
 	c.prepared, err = c.row.prepare(c, params)
 	return err

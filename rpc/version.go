@@ -20,8 +20,9 @@ func (t *Table) codecFor(announced string) Codec {
 	return nil
 }
 
-// checkVersion checks the version that the client announces against the codec of the call. An
-// older version is accepted, because clients announce it by default.
+// checkVersion checks the version that the client announces against the codec of the call. The
+// announced version may be older than the codec's, because clients announce old versions by
+// default.
 func (t *Table) checkVersion(c *Call, name string) error {
 	if c.Version == "" {
 		return nil

@@ -58,12 +58,12 @@ func (s *Server) serveFile(x *exchange.Exchange) {
 	http.ServeContent(fileWriter{x}, x.Request, "", time.Time{}, content)
 	if content.err != nil {
 		x.Log.Error("file cannot be sent", "request", x.ID, "blob", ref, "error", content.err)
-		panic(http.ErrAbortHandler) // the client must not take the response for complete
+		panic(http.ErrAbortHandler) // shows the client that the response is incomplete
 	}
 }
 
-// partial reports whether a request is for a part of a file, or has a condition under which it gets no content. A request for
-// several parts gets the whole file, as HTTP permits.
+// partial reports whether the response may lack content: the request is for a part of a file, or has a condition. A
+// request for several parts gets the whole file, as HTTP permits.
 func partial(r *http.Request) bool {
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range")

@@ -59,10 +59,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Drain starts the shutdown: the server reports that it is not ready, its streams end, it
-// accepts no new ones, and blocking requests return when StopGrace has ended. Serve calls it.
-// A program that mounts the server in its own http.Server calls it before shutting that
-// down. Drain is idempotent.
+// Drain starts the shutdown: the server reports that it is not ready, its streams end, it accepts
+// no new streams, and blocking requests return when StopGrace has ended. Serve calls it. A program
+// that mounts the server in its own http.Server calls Drain before it shuts down the http.Server.
+// Drain is idempotent.
 func (s *Server) Drain() {
 	if s.stopping.Err() != nil {
 		return

@@ -168,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case m.Value.rest:
-		matched := m // only requests of these routes allocate it
+		matched := m // only requests of these routes allocate a copy
 		x.PathValue = matched.Var
 		m.Value.serve(x)
 	case m.Value.serve != nil:

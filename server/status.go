@@ -80,7 +80,7 @@ type healthInfo struct {
 	Files       filesInfo            `json:"files"`
 	// ReadCache describes the cache of encoded finished tasks.
 	ReadCache methods.CacheInfo `json:"readCache"`
-	// Expired counts what retention has deleted since the start of the process.
+	// Expired counts the data that retention has deleted since the start of the process.
 	Expired expiredInfo `json:"expired"`
 	// Memory is the budget for large data; nil if it has no limit.
 	Memory *memoryInfo `json:"memory,omitempty"`
@@ -95,8 +95,8 @@ type queueInfo struct {
 	RefusedPerOwner int64 `json:"refusedPerOwner"`
 }
 
-// turnsInfo has the number of reserved turns, and of owners that run too many turns to get one
-// while only reserved ones are free.
+// turnsInfo has the number of reserved turns, and the number of owners that run too many turns to
+// get another one while only reserved turns are free.
 type turnsInfo struct {
 	Reserved      int `json:"reserved"`
 	OwnersAtLimit int `json:"ownersAtLimit"`
@@ -108,7 +108,7 @@ type filesInfo struct {
 	Waiting  int   `json:"waiting"`
 }
 
-// expiredInfo counts what retention has deleted since the start of the process.
+// expiredInfo counts the data that retention has deleted since the start of the process.
 type expiredInfo struct {
 	Tasks              int64 `json:"tasks"`
 	Contexts           int64 `json:"contexts"`

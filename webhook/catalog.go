@@ -125,7 +125,7 @@ func (c catalog) find(ctx context.Context, task store.Key, id string) (*webhook,
 }
 
 // resendFrom returns the cursor at which a replay of a webhook starts: before the event with
-// sequence from or, if that is 0, before the first dead letter. found is false if there is none.
+// sequence from or, if from is 0, before the first dead letter. found is false if there is none.
 func (c catalog) resendFrom(ctx context.Context, w *store.Webhook, from int64) (at store.WebhookCursor, found bool, err error) {
 	if from <= 0 {
 		first, err := c.firstDeadLetter(ctx, w.Task, w.ID)

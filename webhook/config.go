@@ -44,8 +44,9 @@ type Config struct {
 	// charged to the owner of the task. A lane waits while no memory is free. An event that
 	// needs more than the share of one owner becomes a dead letter. Default: 256 MiB.
 	Memory *memory.Budget
-	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Both
-	// are also removed with their webhook. Default 30 days; negative disables expiry.
+	// KeepAttempts and KeepDead are the retention of delivery attempts and dead letters. Attempts
+	// and dead letters are also removed with their webhook. Default 30 days; negative disables
+	// expiry.
 	KeepAttempts time.Duration `default:"720h"`
 	KeepDead     time.Duration `default:"720h"`
 	// Files has the files of tasks that are stored as blobs. It may be nil if there are none.
@@ -104,8 +105,8 @@ type Settings struct {
 	// Poll is the interval at which the service checks for due lanes that no notification
 	// announced. Default 1 s.
 	Poll time.Duration `default:"1s" min:"1ns"`
-	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is
-	// applied. After the last one the lane is parked. Default: 20 attempts over three days.
+	// Schedule lists the backoff after each failed attempt, to which a jitter of 20 % is applied.
+	// After the last attempt the lane is parked. Default: 20 attempts over three days.
 	Schedule []time.Duration
 }
 

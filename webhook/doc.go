@@ -10,7 +10,7 @@
 // # Path of an event
 //
 // A commit of the engine makes a lane due, and the store notifies the service. The event then
-// passes through these files, once each:
+// passes through these stages:
 //
 //  1. claimer.go claims the lane with a lease.
 //  2. endpoints.go and limits.go admit it: the endpoint, its owner and the process have free
@@ -22,6 +22,6 @@
 //  6. acknowledger.go stores the results and releases the lane.
 //
 // Outside this path, endpoint_records.go saves the state of endpoints and wakes their lanes,
-// register.go, request.go and replay.go serve the owners of tasks, and janitor.go removes
+// register.go, request.go, list.go and replay.go serve the owners of tasks, and janitor.go removes
 // expired data.
 package webhook

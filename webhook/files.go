@@ -26,7 +26,7 @@ func (c *common) files(owner string, hold *memoryHold) *fileref.View {
 	}})
 }
 
-// view replaces the files of the event by those that the receiver gets.
+// view replaces the files of the event by the files that the receiver gets.
 func (u *update) view(ctx context.Context, v *fileref.View) error {
 	e, err := fileref.MapEvent(*u.event, func(parts []a2a.Part) ([]a2a.Part, error) { return v.Parts(ctx, parts) })
 	u.event = &e

@@ -29,8 +29,8 @@ func (reg *registrar) Replay(ctx context.Context, p a2a.Principal, r a2a.ReplayP
 	return reg.replay(ctx, &found.Lane, r.FromSequence)
 }
 
-// replay revokes the lease of the lane before it cancels an attempt: the other way round the lane could be claimed in
-// between, and the event of the attempt would be sent once more before the replay.
+// replay revokes the lease of the lane before it cancels an attempt. In the reverse order, the lane could be claimed in
+// between, and the attempt's event would be sent once more before the replay.
 func (reg *registrar) replay(ctx context.Context, lane *store.Lane, from int64) (*a2a.ReplayResult, error) {
 	w := &lane.Webhook
 	at, exists, err := reg.resendFrom(ctx, w, from)

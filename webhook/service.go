@@ -154,8 +154,8 @@ func (s *Service) Drain(ctx context.Context) {
 	}
 }
 
-// CancelStale cancels attempts in progress for tasks of a context, if their webhooks were
-// deleted or changed by another process. The heartbeat does the same with a delay.
+// CancelStale cancels attempts in progress for tasks of a context, if their webhooks were deleted
+// or changed by another process. The heartbeat also cancels them, later.
 func (s *Service) CancelStale(ctx context.Context, owner, contextID string) {
 	s.claims.renewLeases(ctx, func(l *lane) bool { return l.lease.Task.Owner == owner && l.ContextID == contextID })
 }

@@ -83,10 +83,10 @@ func (c Codec) append(dst []byte, v any) ([]byte, error) {
 	return results.Append(dst, v)
 }
 
-// AppendError appends the JSON-RPC error object of e to dst. If requestID is not empty, the
-// object contains it so that the caller can report it to the operator. Clients that announce
-// the version 0.3 also know A2A 1.0, and decode data only in its form: as an array, here of one
-// google.rpc.ErrorInfo. For others it is an object.
+// AppendError appends the JSON-RPC error object of e to dst. If requestID is not empty, the object
+// contains it so that the caller can report it to the operator. Clients that announce the version
+// 0.3 also know A2A 1.0 and decode data only as A2A 1.0 has it: for them data is an array of one
+// google.rpc.ErrorInfo. For other clients data is an object.
 func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID, announced string) []byte {
 	number := e.Code.JSONRPC()
 	if c.Bindu && e.Code == a2a.CodePushNotSupported {

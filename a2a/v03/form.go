@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// MetadataData is the member of a part's metadata that names the member of its data which has the
-// original data.
+// MetadataData is a key in the metadata of a part. Its value is the name of the member of the
+// part's data that has the original data.
 const MetadataData = "holdfast.data"
 
-// wrapped is the member that has data which is not an object.
+// wrapped is the member with the original data if that is not an object.
 const wrapped = "value"
 
 // The forms of the specification, for params and for results. Only params reject data that
@@ -48,8 +48,8 @@ func newForm(check func(any) error) *wire.Form {
 	return f
 }
 
-// WrapData replaces data that is not an object by an object that has it, and marks this in the
-// part's metadata, which it does not change in place.
+// WrapData replaces data that is not an object by an object with the data as a member, and sets
+// [MetadataData] in a copy of the part's metadata.
 func WrapData(p *a2a.DataPart) {
 	if isObject(p.Data) {
 		return
@@ -72,7 +72,7 @@ func UnwrapData(p *a2a.DataPart) {
 	}
 }
 
-// encodeMessage shows a message of the system as one of the user.
+// encodeMessage shows a message with the system role as a message with the user role.
 func encodeMessage(m, w *a2a.Message) {
 	*w = *m
 	v10.EncodeRole(&w.Role, &w.Metadata)
@@ -85,8 +85,8 @@ func decodeMessage(w, m *a2a.Message) error {
 	return nil
 }
 
-// tasksPage is a page of tasks with the names of two sets of clients. The specification does not
-// define tasks/list, and the official Go client reads the names of A2A 1.0 in snake_case.
+// tasksPage is a page of tasks with some members under two names. The specification does not define
+// tasks/list, and the official Go client reads the names of A2A 1.0 in snake_case.
 type tasksPage struct {
 	a2a.TasksPage[json.RawMessage] `wire:"inline"`
 

@@ -15,16 +15,16 @@ import (
 // the specification's Protocol Buffers. Input may also be in the JSON of [Codec]. Codecs are
 // comparable.
 //
-// A history length of 0 means no limit, as in the Protocol Buffers. Values that these lack are
-// shown as by package v10, with the original in the metadata; data that is no object is shown as by
-// Codec.
+// A history length of 0 means no limit, as in the Protocol Buffers. States and roles that the
+// Protocol Buffers lack are replaced as in package v10, with the original in the metadata. Data
+// that is not an object is wrapped as by [WrapData].
 type ProtoCodec struct {
-	// Extensions adds the members of extensions to results. They always are in params and are
-	// always accepted.
+	// Extensions adds the members of extensions to results. Encoded params always have these
+	// members, and they are always accepted.
 	Extensions bool
-	// BareWebhooks encodes the params that register a webhook as the specification has the body: a
-	// TaskPushNotificationConfig. Else they are the request that has it as a member, which most
-	// servers require.
+	// BareWebhooks encodes the params that register a webhook as a TaskPushNotificationConfig,
+	// which is the body in the specification. Without it they are a request with the config as a
+	// member, which most servers require.
 	BareWebhooks bool
 }
 
@@ -60,7 +60,7 @@ func (ProtoCodec) DecodeParams(raw []byte, v any) error {
 	return a2a.ParamsError(err)
 }
 
-// protoFieldNames changes the path of a member in the model to that in ProtoJSON.
+// protoFieldNames changes the path of a member in the model to its path in ProtoJSON.
 var protoFieldNames = strings.NewReplacer(
 	"message.parts", "message.content", "configuration.pushNotificationConfig", "configuration.pushNotification",
 	".file.bytes", ".file.fileWithBytes", ".file.uri", ".file.fileWithUri",
@@ -150,7 +150,8 @@ func (c ProtoCodec) EncodeParams(params any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The specification has the config as the body, most official servers a request with it.
+	// In the specification the body is the config; most official servers require a request with the
+	// config.
 	return wire.Marshal(&protoSetRequest{TaskID: p.TaskID, Parent: "tasks/" + p.TaskID, ConfigID: p.Config.ID, Config: config})
 }
 

@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// newProtoForm returns a form. The tags v03 of the model have most differences to the JSON of
-// [Codec]; the conversions here have the others.
+// newProtoForm returns a form. The tags v03 of the model describe most differences from the JSON of
+// [Codec]; the conversions here implement the others.
 func newProtoForm(extended bool, check func(any) error) *wire.Form {
 	f := wire.NewProtoForm("v03", extended)
 	wire.EnumIn(f, protoStateNames, protoStates, a2a.TaskState("").EnumValues()...)
@@ -190,7 +190,7 @@ func convertProtoParams(f *wire.Form) {
 		m.HistoryLength = noLimit(m.HistoryLength)
 		return nil
 	})
-	// A filter by a state of the Protocol Buffers selects all states that are shown as it.
+	// A filter by a state of the Protocol Buffers selects all states that are mapped to it.
 	wire.Convert(f, func(m, w *a2a.ListTasksParams) {
 		*w = *m
 		w.States = nil

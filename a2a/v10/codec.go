@@ -15,8 +15,8 @@ import (
 // Codec encodes and decodes A2A 1.0. The zero value follows the specification. Codecs are
 // comparable.
 type Codec struct {
-	// Extensions adds the members of extensions to results. They always are in params and are
-	// always accepted.
+	// Extensions adds the members of extensions to results. Encoded params always have these
+	// members, and they are always accepted.
 	Extensions bool
 	// Tenant is sent in params, and declared on agent cards for the interface of the codec.
 	Tenant string
@@ -63,9 +63,9 @@ func (Codec) DecodeParams(raw []byte, v any) error {
 	return CheckParams(v, extended.UnmarshalStrict(raw, v))
 }
 
-// CheckParams sets what A2A 1.0 requires of a method in decoded params, to which v points, and
-// validates them. err is the error of decoding them. The result is the error of DecodeParams. Other
-// encodings of A2A 1.0 use it too.
+// CheckParams sets the members of decoded params that A2A 1.0 requires, and validates the params. v
+// points to the params, and err is the error of decoding them. It returns the same errors as
+// [Codec.DecodeParams]. Other encodings of A2A 1.0 use it too.
 func CheckParams(v any, err error) error {
 	applyRules(v)
 	if p, ok := v.(interface{ Validate() error }); ok && err == nil {
@@ -87,7 +87,7 @@ func CheckParams(v any, err error) error {
 	return a2a.ParamsError(err)
 }
 
-// applyRules sets what A2A 1.0 requires of a method in its params.
+// applyRules sets the members of params that A2A 1.0 requires.
 func applyRules(v any) {
 	switch p := v.(type) {
 	case *a2a.MessageSendParams:
@@ -102,7 +102,7 @@ func applyRules(v any) {
 	}
 }
 
-// fieldNames changes the path of a member in the model to that in A2A 1.0.
+// fieldNames changes the path of a member in the model to its path in A2A 1.0.
 var fieldNames = strings.NewReplacer(
 	"configuration.pushNotificationConfig", "configuration.taskPushNotificationConfig",
 	"pushNotificationConfigId", "id", "pushNotificationConfig.", "", "authentication.schemes[0]", "authentication.scheme",

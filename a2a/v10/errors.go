@@ -49,7 +49,7 @@ type violation struct {
 	Description string `json:"description"`
 }
 
-// The JSON-RPC numbers that A2A 1.1 has for another error than 0.3.
+// The JSON-RPC numbers of errors that have other numbers in A2A 0.3.
 const (
 	generationMismatch = -32010
 	unauthenticated    = -32054
@@ -58,7 +58,7 @@ const (
 // number returns the JSON-RPC number of a code.
 func number(code a2a.Code) int {
 	switch code {
-	case a2a.CodePushConfigNotFound: // A2A 1.0 has one error for it and for tasks
+	case a2a.CodePushConfigNotFound: // A2A 1.0 has one error for tasks and configs
 		return a2a.CodeTaskNotFound.JSONRPC()
 	case a2a.CodeUnauthenticated:
 		return unauthenticated
@@ -170,8 +170,8 @@ func details(e *a2a.Error, requestID string) (message string, all []detail) {
 	return message, all
 }
 
-// violations returns the fields that data lists with their rules, which the message has, and
-// the message with the names of A2A 1.0.
+// violations returns the fields that data lists with their rules from the message, and the message
+// with the names of A2A 1.0.
 func violations(message string, data map[string]any) (renamed string, all []violation) {
 	fields, ok := data["fields"].([]any)
 	if field, one := data["field"].(string); one && !ok {
@@ -192,9 +192,10 @@ func violations(message string, data map[string]any) (renamed string, all []viol
 	return strings.Join(rules, "; "), all
 }
 
-// DecodeError decodes a JSON-RPC error object. The result has the code that its details name,
-// or that for its number. Data has the metadata of the ErrorInfo, and the members field, fields
-// and requestId. Other data becomes the member "data", an unknown number the member "jsonrpc".
+// DecodeError decodes a JSON-RPC error object. The code of the result is the code that the details
+// name, otherwise the code of the number. Data has the metadata of the ErrorInfo, and the members
+// field, fields and requestId. Other data becomes the member "data", an unknown number the member
+// "jsonrpc".
 func (Codec) DecodeError(raw []byte) (*a2a.Error, error) {
 	var in struct {
 		Code    int             `json:"code"`
@@ -212,9 +213,9 @@ func (Codec) DecodeError(raw []byte) (*a2a.Error, error) {
 	return out, nil
 }
 
-// DecodeHTTPError decodes the body of an error response over HTTP+JSON. The result has the code
-// that its details name, or that for its status, or [a2a.CodeInternal]. Data is as for
-// DecodeError. It returns an error if the body is not of that form.
+// DecodeHTTPError decodes the body of an error response over HTTP+JSON. The code of the result is
+// the code that the details name, otherwise the code of the status, otherwise [a2a.CodeInternal].
+// Data is as in DecodeError. It returns an error if the body has no member error.
 func (Codec) DecodeHTTPError(raw []byte) (*a2a.Error, error) {
 	var in struct {
 		Error *struct {

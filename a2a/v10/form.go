@@ -11,8 +11,8 @@ import (
 // decode them.
 var strict, extended = newForm(false), newForm(true)
 
-// newForm returns a form. The tags v10 of the model have most differences to A2A 0.3; the
-// conversions here have the others.
+// newForm returns a form. The tags v10 of the model describe most differences from A2A 0.3; the
+// conversions here implement the others.
 func newForm(extended bool) *wire.Form {
 	f := wire.NewProtoForm("v10", extended)
 	wire.EnumIn(f, stateNames, states)
@@ -136,7 +136,7 @@ func decodePart(w *part, m *a2a.Part) error {
 }
 
 func convertParams(f *wire.Form) {
-	// A2A 1.0 waits unless returnImmediately is set; the model does not wait unless Blocking is.
+	// A2A 1.0 waits unless returnImmediately is set; the model waits only if Blocking is set.
 	wire.Convert(f, func(m, w *a2a.MessageSendParams) {
 		*w = *m
 		if w.Configuration == nil {
@@ -157,7 +157,7 @@ func convertParams(f *wire.Form) {
 		inverse(w, m)
 		return nil
 	})
-	// A filter by a state selects all states that are shown as it. A2A 1.0 requires the total.
+	// A filter by a state selects all states that are mapped to it. A2A 1.0 requires the total.
 	wire.Convert(f, func(m, w *a2a.ListTasksParams) {
 		*w = *m
 		w.States = nil

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/a2a"
 )
 
-// The members of metadata with a state or a role that A2A 1.0 lacks, as in package a2a.
+// Keys in metadata. MetadataState and MetadataRole have a state or a role of package a2a that A2A
+// 1.0 lacks.
 const (
 	MetadataState = "holdfast.state"
 	MetadataRole  = "holdfast.role"
@@ -74,8 +75,8 @@ func EncodeState(s *a2a.TaskState, metadata *map[string]any) {
 	*s = Standard(*s)
 }
 
-// DecodeState is the reverse of EncodeState. It uses the state in the metadata only if that maps
-// to s, so that metadata cannot contradict it.
+// DecodeState is the reverse of EncodeState. It uses the state in the metadata only if that state
+// maps to s, so that metadata cannot contradict s.
 func DecodeState(s *a2a.TaskState, metadata *map[string]any) {
 	original, _ := (*metadata)[MetadataState].(string)
 	if mapped, ok := standard[a2a.TaskState(original)]; ok && mapped == *s {

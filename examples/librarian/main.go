@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/rag"
 )
 
-// answer answers a message that ends with a question mark, and keeps any other as a document. The
-// first line of a document is its title; a document with the same title is replaced.
+// answer answers a message that ends with a question mark, and keeps any other message as a
+// document. The first line of a document is its title; a document with the same title is replaced.
 func answer(ctx context.Context, t *holdfast.Turn) error {
 	index, err := rag.New(t.Documents("library"), rag.Config{})
 	if err != nil {

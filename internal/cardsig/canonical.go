@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// payloads returns the texts that signatures of a card may cover: the canonical form of the
-// card, and that without empty values if it differs.
+// payloads returns the texts that signatures of a card may cover: the canonical form of the card,
+// and the canonical form without empty values if it differs.
 func payloads(card []byte) ([][]byte, error) {
 	var members map[string]any
 	if err := wire.UnmarshalStrict(card, &members); err != nil {

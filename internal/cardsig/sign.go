@@ -19,8 +19,8 @@ type Signer struct {
 	public Keys
 }
 
-// NewSigner returns a signer that signs with the first of several private keys, at least one.
-// The others stay in its key set, so that cards that they signed remain valid.
+// NewSigner returns a signer that signs with the first of several private keys, at least one. The
+// other keys stay in its key set, so that cards that they signed remain valid.
 func NewSigner(keys []crypto.Signer) (*Signer, error) {
 	s := &Signer{key: keys[0]}
 	for i, key := range keys {
@@ -45,9 +45,9 @@ type header struct {
 	Crit []string `json:"crit,omitempty"`
 }
 
-// Sign returns the signatures over a card: one over its canonical form, and one over that without
-// empty values if it differs. jku is the URL of the key set; it may be "". Signatures of the
-// same card by the same private key of crypto/ed25519, crypto/ecdsa or crypto/rsa are equal.
+// Sign returns the signatures over a card: one over its canonical form, and one over the canonical
+// form without empty values if it differs. jku is the URL of the key set; it may be "". Signatures
+// of the same card by the same private key of crypto/ed25519, crypto/ecdsa or crypto/rsa are equal.
 func (s *Signer) Sign(card []byte, jku string) ([]a2a.AgentCardSignature, error) {
 	texts, err := payloads(card)
 	if err != nil {

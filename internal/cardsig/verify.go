@@ -93,8 +93,8 @@ func (keys Keys) verify(s a2a.AgentCardSignature, texts [][]byte) (*Signature, e
 	return nil, fmt.Errorf("%w by the key %s", ErrMismatch, a2a.Quote(head.Kid))
 }
 
-// valid reports whether a signature of input in the format of RFC 7518 is valid. algorithm is one
-// that the key verifies.
+// valid reports whether a signature of input in the format of RFC 7518 is valid. The key must
+// verify algorithm.
 func (k *Key) valid(algorithm string, input, signature []byte) bool {
 	switch public := k.public.(type) {
 	case ed25519.PublicKey:

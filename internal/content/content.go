@@ -25,7 +25,7 @@ type Value struct {
 	JSON string
 }
 
-// The kinds of references. Those in artifacts are not resolved if artifacts are omitted.
+// The kinds of references. References in artifacts are not resolved if artifacts are omitted.
 const (
 	inMessage  = 'M'
 	inArtifact = 'A'

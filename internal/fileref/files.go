@@ -28,7 +28,7 @@ type Config struct {
 	// Records keeps the secret of links. Required.
 	Records Records
 	// Inline is the maximum size in bytes of a file that clients get within a response. Larger
-	// ones are links. Negative means that all are links.
+	// files are links. Negative means that all files are links.
 	Inline int64
 	// LinkTTL is how long a link is valid. Required.
 	LinkTTL time.Duration
@@ -86,7 +86,7 @@ func (f *Files) put(ctx context.Context, task store.Key, content a2a.FileWithByt
 	return Ref{Blob: info.Ref, Size: info.Size, Digest: info.Digest}, err
 }
 
-// Upload reads all of r and returns it as a file. A large one is a reference to an unpinned blob,
+// Upload reads all of r and returns it as a file. A large file is a reference to an unpinned blob,
 // which is stored once like the files of StoreParts.
 func (f *Files) Upload(ctx context.Context, task store.Key, name, mimeType string, r io.Reader) (a2a.File, error) {
 	head, err := io.ReadAll(io.LimitReader(r, Threshold+1))

@@ -35,9 +35,9 @@ const (
 	staleAge   = time.Second
 )
 
-// Link returns a link to a blob that is valid on all replicas for LinkTTL, or up to a minute longer,
-// so that a response that is repeated soon is the same. base is the address of the agent. If it is
-// "", the link is relative to that address.
+// Link returns a link to a blob that is valid on all replicas for LinkTTL, or up to a minute
+// longer, so that a response that is repeated soon has the same link. base is the address of the
+// agent. If it is "", the link is relative to that address.
 func (f *Files) Link(ctx context.Context, base, owner, ref string) (string, error) {
 	all, err := f.loadSecrets(ctx, secretsAge, true)
 	if err != nil {
@@ -146,9 +146,9 @@ func readSecrets(ctx context.Context, records Records) (store.Record, error) {
 	return r, err
 }
 
-// RotateSecret adds a secret that signs links from now on. Links of the secrets before stay valid for
-// their time, up to three rotations later. With revoke, and if the record is damaged, no link made
-// before is valid any more. Replicas use the new secrets within a minute.
+// RotateSecret adds a secret that signs links from now on. Links of the previous three secrets stay
+// valid for their time. With revoke, and if the record is damaged, all earlier links become
+// invalid. Replicas use the new secrets within a minute.
 func RotateSecret(ctx context.Context, records Records, revoke bool) error {
 	for {
 		r, err := records.Record(ctx, secretKey)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// verifier is a reader of a whole blob that checks its digest. The read that would return the last
-// bytes of damaged content fails instead, so a reader never gets all of it.
+// verifier is a reader of a whole blob that checks its digest. If the content is damaged, the read
+// that would return its last bytes fails instead.
 type verifier struct {
 	r    io.ReadCloser
 	rest int64

@@ -32,7 +32,7 @@ type ViewParams struct {
 }
 
 // View returns values for clients: each reference becomes the content of the file or a link. It
-// modifies no value that it gets, and returns those without references unchanged.
+// modifies no value that it gets, and returns values without references unchanged.
 type View struct {
 	f    *Files
 	p    ViewParams

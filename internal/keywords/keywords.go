@@ -1,4 +1,4 @@
-// Package keywords finds the words of a text that bear its content, and the language of the text, by lists of stop words.
+// Package keywords finds the significant words of a text, and the language of the text, by lists of stop words.
 package keywords
 
 import (

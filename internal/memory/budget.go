@@ -109,7 +109,7 @@ func (h *Hold) Bytes() int64 { return h.bytes }
 // Grow adds bytes to the hold. Call it before you allocate the memory. If the bytes are not free,
 // Grow waits for up to [Wait] or until ctx is done; then it returns an error with code
 // [a2a.CodeExhausted] and leaves h unchanged. It returns that error earlier if all memory is held
-// by holders that wait, and this one holds least of them. If the holder would exceed the share of
+// by holders that wait, and h's holder holds least of them. If the holder would exceed the share of
 // one owner, Grow returns an error with code [a2a.CodeTooLarge] at once.
 func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	if h.b == nil || bytes <= 0 {
@@ -122,8 +122,8 @@ func (h *Hold) Grow(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// TryGrow adds bytes if they are free, and reports whether it did. It does not add them if the
-// owner has a waiting request, or if another waiting owner is below its share.
+// TryGrow adds bytes if they are free, and reports whether it added them. It adds none if the owner
+// has a waiting request, or if another waiting owner is below its share.
 func (h *Hold) TryGrow(bytes int64) bool {
 	if h.b == nil || bytes <= 0 {
 		return true

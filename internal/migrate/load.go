@@ -35,7 +35,7 @@ func (m Migration) String() string { return m.Version + "_" + m.Name }
 // ErrNewer reports that a newer program has migrated the database.
 var ErrNewer = errors.New("schema is newer than this program")
 
-// ErrChanged reports that an applied migration differs from the one of this program.
+// ErrChanged reports that an applied migration differs from this program's migration.
 var ErrChanged = errors.New("applied migration was changed")
 
 var (

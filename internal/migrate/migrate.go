@@ -26,9 +26,9 @@ type Params struct {
 	// the lock: a statement that waits keeps its snapshot, and the other process may wait for
 	// that snapshot to build an index.
 	Lock string
-	// Statement runs one statement of a migration without transaction, while a transaction of
-	// Apply holds the lock. Apply runs an interrupted statement again; Statement must repair
-	// what the interrupted one left. If nil, Apply rejects such migrations.
+	// Statement runs one statement of a migration without transaction, while a transaction of Apply
+	// holds the lock. Apply runs an interrupted statement again; Statement must repair what the
+	// interrupted statement left. If nil, Apply rejects such migrations.
 	Statement func(ctx context.Context, text string) error
 	// Retry is called after a failed migration was rolled back. It waits and reports whether
 	// to try the migration again. nil means no retry.

@@ -12,7 +12,7 @@ import (
 // Step is a migration and whether a database has it.
 type Step struct {
 	Migration
-	// Applied is when it was applied; zero when it was not.
+	// Applied is when the migration was applied, zero if it was not applied.
 	Applied time.Time
 }
 

@@ -16,7 +16,7 @@ const (
 	versionsVariable  = "HOLDFAST_TEST_VERSIONS"
 )
 
-// T is what is needed of a test.
+// T is the part of a test that this package uses.
 type T interface {
 	Helper()
 	Cleanup(f func())
@@ -24,7 +24,7 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// URL returns a server's URL. All tests share it; each takes a schema of its own.
+// URL returns a server's URL. All tests share the server; each test uses its own schema.
 func URL(t T) string {
 	t.Helper()
 	return variable(t, URLVariable)

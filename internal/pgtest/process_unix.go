@@ -21,7 +21,7 @@ import (
 // process is a server program under a watchdog, which ends it with this process.
 type process struct {
 	watchdog *exec.Cmd
-	leash    io.Closer // what the watchdog waits at
+	leash    io.Closer // the pipe that the watchdog reads; closing it ends the program
 	pid      int
 }
 
@@ -35,8 +35,8 @@ wait $pid`
 // logFile is where the program of a directory writes its log.
 func logFile(dir string) string { return filepath.Join(dir, "server.log") }
 
-// run starts a program in a directory, which is removed with it if this process dies. as says as which user, and in
-// which file system.
+// run starts a program in a directory, which is removed with it if this process dies. as determines the user and the
+// file system of the program.
 func (p *process) run(dir string, as *syscall.SysProcAttr, args ...string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *process) run(dir string, as *syscall.SysProcAttr, args ...string) error
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LOG="+logFile(dir), "REMOVE="+dir)
 	cmd.ExtraFiles = []*os.File{r}
-	// A group of its own: an interrupt at the keyboard is not for the server.
+	// The server has its own process group, so that an interrupt at the keyboard does not end it.
 	as.Setpgid = true
 	cmd.SysProcAttr = as
 	out, err := cmd.StdoutPipe()
@@ -88,7 +88,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	}
 	err := syscall.Kill(p.pid, sig)
 	_ = p.watchdog.Wait() // reports the exit status of a program that was stopped on purpose
-	// The rest of the watchdog's group only waits at the leash.
+	// The rest of the watchdog's group only reads the pipe.
 	_ = syscall.Kill(-p.watchdog.Process.Pid, syscall.SIGKILL)
 	err = errors.Join(err, p.leash.Close())
 	p.watchdog = nil

@@ -22,13 +22,13 @@ type Proxy struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// While armed, all connections are cut when remaining more bytes of answers were
-	// forwarded. The server still receives everything that the clients have sent.
+	// While the proxy is armed, it cuts all connections after it has forwarded remaining more bytes
+	// of answers. The server still receives everything that the clients have sent.
 	remaining int
 	armed     bool
 	conns     map[net.Conn]chan struct{} // closed when the server is done with the connection
 	cuts      int
-	heldUntil chan struct{}    // if set, data to the server is held until it is closed
+	heldUntil chan struct{}    // if set, data to the server is held until the channel is closed
 	heldText  []byte           // if set, only the next data that contains it is held
 	heldBytes []byte           // the held data
 	refused   bool             // refuse new connections

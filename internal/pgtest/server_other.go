@@ -4,7 +4,7 @@ package pgtest
 
 import "errors"
 
-// Config says what kind of server to start.
+// Config is the configuration of a server.
 type Config struct {
 	Fsync, Extensions bool
 	Dir               string

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testport"
 )
 
-// Config says what kind of server to start.
+// Config is the configuration of a server.
 type Config struct {
 	// Fsync makes commits survive an immediate stop; without it they are faster.
 	Fsync bool
@@ -52,9 +52,8 @@ func Start(cfg Config) (*Server, error) {
 	return start(cfg, "initdb", "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 }
 
-// Standby starts a server with a copy of the data of s, from which it then streams
-// every change. It has the settings of s. A commit of s waits for it where
-// synchronous_standby_names of s is "*".
+// Standby starts a server with a copy of the data and the settings of s, which then receives every
+// change of s. A commit of s waits for it where synchronous_standby_names of s is "*".
 func (s *Server) Standby() (*Server, error) {
 	return start(s.cfg, "pg_basebackup", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", superuser, "-R", "-X", "stream", "-c", "fast", "--no-sync")
 }
@@ -96,7 +95,6 @@ func privateDir(parent, root string) (dir string, cred *syscall.Credential, err 
 	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid)) // ids fit
 }
 
-// make runs a program of PostgreSQL that fills the data directory.
 // postgresUser returns the ids of the user postgres and of its group in a file system, "" for this system.
 func postgresUser(root string) (id, group string, err error) {
 	if root == "" {
@@ -118,6 +116,7 @@ func postgresUser(root string) (id, group string, err error) {
 	return "", "", errors.New("there is no user postgres in " + root)
 }
 
+// make runs a program of PostgreSQL that fills the data directory.
 func (s *Server) make(program string, args ...string) error {
 	//nolint:noctx // the programs of the server
 	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"-D", s.data()}, args...)...)
@@ -129,7 +128,7 @@ func (s *Server) make(program string, args ...string) error {
 	return nil
 }
 
-// find finds the folder of the newest PostgreSQL there is, and its file system.
+// find finds the folder and the file system of the newest PostgreSQL.
 func (s *Server) find() error {
 	if s.bin = newest(""); s.bin == "" {
 		if p, err := exec.LookPath("initdb"); err == nil {

@@ -24,7 +24,7 @@ type Exchange struct {
 	Status int
 	// ContentType is the content type of the response.
 	ContentType string
-	// Response is the body of the response. Of a webhook it is empty.
+	// Response is the body of the response. It is empty for a webhook.
 	Response []byte
 
 	// Webhook reports that the agent sent the request.

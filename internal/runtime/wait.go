@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d. If ctx is done before, it returns ctx's cause.
+// Sleep waits for d. If ctx is done earlier, Sleep returns ctx's cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if err := context.Cause(ctx); err != nil || d <= 0 {
 		return err

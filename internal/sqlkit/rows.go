@@ -18,7 +18,8 @@ func QueryOne(q Querier, text string, each func(r Row), args ...any) (found bool
 // NoBound is the time in a column without an upper bound.
 const NoBound = math.MaxInt64
 
-// LowerBound and UpperBound return a time as a column, in milliseconds. The zero time is no bound.
+// LowerBound returns a time as a column with a lower bound, in milliseconds. The zero time is no
+// bound.
 func LowerBound(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MinInt64

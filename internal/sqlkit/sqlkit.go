@@ -55,7 +55,7 @@ type Caches struct {
 	byKey sync.Map
 }
 
-// Get returns the cache with a key. The first call makes it.
+// Get returns the cache with a key. The first call for the key makes the cache.
 func (c *Caches) Get(key any, make func(bytes int64) any) any {
 	if cache, ok := c.byKey.Load(key); ok {
 		return cache
@@ -64,7 +64,7 @@ func (c *Caches) Get(key any, make func(bytes int64) any) any {
 	return cache
 }
 
-// SnapshotReader is a DB that can give all statements of a read the same snapshot.
+// SnapshotReader is a DB that can run all statements of a read on one snapshot.
 type SnapshotReader interface {
 	// ReadSnapshot is Read with one snapshot.
 	ReadSnapshot(ctx context.Context, f func(q Querier) error) error

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// A process owns blocks of ports. It listens on the first port of each block until it ends, so that no other takes it.
+// A process owns blocks of ports. It listens on the first port of each block until it ends, so that no other process
+// uses the block.
 const (
 	first     = 10_000
 	blockSize = 100

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// Form is a JSON form of typed objects. The zero value is for tags and unions that do not come
-// from the types themselves, so that the form does not change with the types. Declare its types
-// and unions with [Retag] and [UnionIn] before the first use, except struct types of the
-// package that declares it. Others cannot be encoded. That form accepts values outside of
-// enums. See [NewForm] and [NewProtoForm] for the other kinds.
+// Form is a JSON form of typed objects. The zero value is a form with its own tags and unions, so
+// that the form does not change with the types. Declare its types and unions with [Retag] and
+// [UnionIn] before the first use. Only declared types and struct types of the package that declares
+// the form can be encoded. The form accepts values outside of enums. See [NewForm] and
+// [NewProtoForm] for forms that follow the tags of the types.
 type Form struct {
 	snake  bool
 	codecs sync.Map // reflect.Type -> *codec
-	pkg    string   // that declares the form, "" for forms that follow the tags of the types
+	pkg    string   // the package that declares the form, "" for forms that follow the tags of the types
 	tags   map[reflect.Type]reflect.Type
 	unions map[reflect.Type]*union
 
 	special map[reflect.Type]func() *codec // of forms by NewForm and NewProtoForm
 
-	// The following are of forms by NewProtoForm.
+	// The following fields are set by NewProtoForm.
 
 	key      string // of the tags that modify the tags of the types
 	extended bool   // encode members tagged ext

@@ -56,7 +56,7 @@ type field struct {
 	constant string
 	number   bool // the constant is a number
 	bit      uint64
-	kind     reflect.Kind // of the value, or of the one that a pointer refers to
+	kind     reflect.Kind // of the value, or of the value that a pointer refers to
 	codec    *codec
 	key      []byte // `"name":`
 }
@@ -92,8 +92,8 @@ type union struct {
 	fallback      reflect.Type // if the discriminator is absent; may be nil
 }
 
-// tagged is the form that follows the tags of the types themselves, snake the same with the
-// names of members in snake_case.
+// tagged is the form that follows the tags of the types. snake differs only in the names of
+// members, which are in snake_case.
 var tagged, snake = new(Form), &Form{snake: true}
 
 var unions sync.Map // reflect.Type -> *union

@@ -25,7 +25,8 @@ const (
 	maxReceives = 512
 	// smallMessage is the maximum size of a message that needs no memory of the budget.
 	smallMessage = 4 << 10
-	// maxPending is the amount of data that a call may have handed over without its being sent.
+	// maxPending is the maximum amount of data that a call has passed to package grpc and that is
+	// not sent yet.
 	maxPending = 64 << 10
 )
 

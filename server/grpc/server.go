@@ -38,7 +38,7 @@ const (
 	// handshakeTimeout is the maximum time until a new connection can be used.
 	handshakeTimeout = 10 * time.Second
 	// pingInterval is the time without data after which a connection is checked, and pingTimeout
-	// the time after which one that does not answer is closed.
+	// the time after which a connection that does not answer is closed.
 	pingInterval, pingTimeout = 30 * time.Second, 20 * time.Second
 	// minPingInterval is the minimum time between checks by a client.
 	minPingInterval = 10 * time.Second

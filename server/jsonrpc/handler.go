@@ -107,8 +107,8 @@ func (h *Handler) newCall(x *exchange.Exchange) *call {
 	return c
 }
 
-// prepare parses a request, looks up its method and decodes its params. Of the request's text
-// only the id is needed afterwards.
+// prepare parses a request, looks up its method and decodes its params. Afterwards only the id in
+// the request's text is needed.
 func (c *call) prepare(text []byte) error {
 	req, err := rpc.Parse(text)
 	c.ID = req.ID
@@ -124,8 +124,9 @@ func (c *call) prepare(text []byte) error {
 	return err
 }
 
-// notification reports whether the request has no id, so that its result gets no response, even if it is an error (JSON-RPC 2.0
-// section 4.1). One that cannot be executed gets its error, which the official kit of A2A 0.3 wants.
+// notification reports whether the request has no id. A notification that is executed gets no response, even if it
+// fails (JSON-RPC 2.0 section 4.1). A notification that cannot be executed gets an error, as the official kit of A2A
+// 0.3 requires.
 func (c *call) notification() bool { return len(c.ID) == 0 }
 
 // notify executes a notification. A read has no effect.
@@ -169,9 +170,10 @@ func (c *call) appendError(dst []byte, err error) []byte {
 	return c.AppendError(dst, c.x.PublicError(err), c.x.ID)
 }
 
-// wantsEvents reports whether the client reads an error only as an event. For a streaming method
-// it does if its Accept header names event streams before JSON, or beside wildcards only, which
-// clients add by default. For others it must accept nothing else.
+// wantsEvents reports whether the client reads an error only as an event. For a streaming method,
+// this is a client with an Accept header that names event streams, and not JSON before them;
+// wildcards do not count, because clients add them by default. For other methods, it is a client
+// that accepts nothing else.
 func (c *call) wantsEvents() bool {
 	var events, object, objectFirst, wildcard bool
 	for _, header := range c.x.Request.Header["Accept"] {

@@ -38,7 +38,8 @@ type Handler struct {
 	// Base is a second path under which all routes are served, such as "/rest". It is "" if there is
 	// none.
 	Base string
-	// Tenants means that every path may follow a tenant. Its name has no effect, as in params.
+	// Tenants means that every path may follow the name of a tenant. The name has no effect, as in
+	// params.
 	Tenants bool
 	Bodies  *exchange.Bodies
 	Replies *exchange.Replies
@@ -48,8 +49,8 @@ type Handler struct {
 	roots []string // the first segments of the routes
 }
 
-// authorize returns an error for an anonymous request of the extended agent card. An authenticator
-// may accept requests without credentials otherwise.
+// authorize returns an error for an anonymous request of the extended agent card. For other
+// methods, an authenticator may accept requests without credentials.
 func (h *Handler) authorize(x *exchange.Exchange, m *a2a.Method) error {
 	if m.Name != a2a.MethodExtendedCard || x.Principal.ID != a2a.Anonymous || h.Challenge == nil {
 		return nil

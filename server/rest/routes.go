@@ -29,10 +29,9 @@ type endpoint struct {
 	query map[string]reflect.Kind
 }
 
-// Routes returns the routes of all methods, each also under Base, and with a tenant if the handler
-// has Tenants.
-// Streams that only read can be requested with GET too. It returns an error if a variable of a path is not a param
-// of the method.
+// Routes returns the routes of all methods, each also under Base, and with a tenant if the handler has Tenants. Streams
+// that only read can be requested with GET too. Routes returns an error if a variable of a path is not a param of the
+// method.
 func (h *Handler) Routes(methods []a2a.Method) (routes []Route, err error) {
 	for i := range methods {
 		m := &methods[i]
@@ -76,8 +75,8 @@ func (h *Handler) addRoot(path string) {
 	}
 }
 
-// Owns reports whether a path is under one of the binding, with or without a tenant, or under
-// Base.
+// Owns reports whether a path starts like a route of the binding, with or without a tenant, or is
+// under Base.
 func (h *Handler) Owns(path string) bool {
 	if h.Base != "" && strings.HasPrefix(path+"/", h.Base+"/") {
 		return true

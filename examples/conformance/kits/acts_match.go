@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// operators returns the matchers of ACTS. The name of one is also the name of a member if its value
-// has not the type of the matcher; then ok is false.
+// operators returns the matchers of ACTS. A matcher returns ok false if want does not have the type
+// that it expects: then its name is the name of a member.
 func operators() map[string]func(want, got any) (problem string, ok bool) {
 	return map[string]func(want, got any) (string, bool){
 		"type": func(want, got any) (string, bool) {
@@ -110,7 +110,7 @@ func items(want, got any) (string, bool) {
 	return "", true
 }
 
-// match returns how got differs from what a matcher wants, or "".
+// match returns how got differs from the matcher want, or "".
 func match(want, got any) string {
 	members, ok := want.(map[string]any)
 	if !ok {

@@ -235,7 +235,8 @@ func normalize(params map[string]any) map[string]any {
 	return out
 }
 
-// send sends a request. Of the response to an operation it unwraps the result or error.
+// send sends a request. With unwrap, the response has only the result or the error of the
+// operation.
 func (r *actsRun) send(verb, path string, header http.Header, body []byte, unwrap bool) (*actsResponse, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
@@ -290,7 +291,8 @@ func (a *actsResponse) unwrap(text []byte, rest bool) (err error) {
 	return err
 }
 
-// readEvents returns the data of server-sent events, of JSON-RPC responses only the results.
+// readEvents returns the data of server-sent events. With unwrap, it returns the results of the
+// JSON-RPC responses in them.
 func readEvents(in io.Reader, unwrap bool) (events []any, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)

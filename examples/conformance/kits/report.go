@@ -47,7 +47,7 @@ func (r *report) add(name, profile string, tests []test, reasons map[string]stri
 	r.scores = append(r.scores, s)
 }
 
-// known returns what the table of failures shows.
+// known returns the rows of the table of failures.
 func (r *report) known() (rows [][3]string) {
 	for _, f := range r.remaining {
 		rows = append(rows, [3]string{f.id, f.profile, f.reason})

@@ -175,7 +175,7 @@ func (c *Cards) encode(f form, content a2a.AgentCard, url string) (out []byte, e
 }
 
 // sign returns a card with its signatures. Clients that know only some members of the card verify
-// the signatures of parts, which have those members.
+// the signatures of the parts with these members.
 func (c *Cards) sign(url string, card []byte, parts ...[]byte) ([]byte, error) {
 	if c.cfg.Signer == nil {
 		return card, nil

@@ -2,7 +2,7 @@ package conversation
 
 import "github.com/holdfast-dev/holdfast/a2a"
 
-// page is what the versions share of a page of tasks. Tokens are opaque.
+// page has the members of a page of tasks that the versions share. Tokens are opaque.
 type page struct {
 	Tasks []a2a.Task
 	More  bool
@@ -10,8 +10,8 @@ type page struct {
 	Total int
 }
 
-// webhook is what the versions share of a webhook. The default format differs, and A2A 1.0 has no
-// signing secret.
+// webhook has the members of a webhook that the versions share. The default format differs, and A2A
+// 1.0 has no signing secret.
 type webhook struct {
 	TaskID, ID, URL, Token string
 	Authentication         a2a.PushAuthentication

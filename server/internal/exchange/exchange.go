@@ -90,8 +90,8 @@ func (x *Exchange) Respond(status int, body []byte) {
 }
 
 // RespondCacheable writes a complete JSON response that the given caches, "public" or "private",
-// may keep for five minutes, or that it has not changed if the request is conditional. modified may
-// be zero.
+// may keep for five minutes. It responds 304 to a conditional request if the response has not
+// changed. modified may be zero.
 func (x *Exchange) RespondCacheable(caches string, modified time.Time, body []byte) {
 	h := x.Header()
 	if len(h["Content-Type"]) == 0 {
@@ -144,16 +144,16 @@ func (x *Exchange) LogPanic(p any) {
 // Version returns the protocol version that the client announces in the header A2A-Version or
 // the query parameter of the same name; "" if it announces none.
 func (x *Exchange) Version() string {
-	version := strings.Join(slices.Compact(slices.Clone(x.Request.Header["A2a-Version"])), ", ") // several are no version
+	version := strings.Join(slices.Compact(slices.Clone(x.Request.Header["A2a-Version"])), ", ") // several different headers are not a valid version
 	if version == "" && strings.Contains(x.Request.URL.RawQuery, "A2A-Version") {
 		version = x.Request.URL.Query().Get("A2A-Version")
 	}
 	return strings.TrimSpace(version)
 }
 
-// Prepare sets the properties of a call that the headers of the request determine, and decodes
-// its params. name is the method's name in the codec of the call. params must be empty, valid JSON,
-// or as an [rpc.BinaryCodec] requires, and are not needed afterwards.
+// Prepare sets the properties of a call that the headers of the request determine, and decodes its
+// params. name is the method's name in the codec of the call. params must be empty, valid JSON, or
+// in the form of an [rpc.BinaryCodec]. The caller may reuse params afterwards.
 func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
 	h := x.Request.Header
 	c.Extensions = x.Extensions
@@ -172,8 +172,8 @@ func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
 	return c.Prepare(params)
 }
 
-// requestHash identifies the content of a request with an idempotency key: its method and
-// params without what has no meaning, such as white space.
+// requestHash identifies the content of a request with an idempotency key: its method and params,
+// without differences that have no meaning, such as white space.
 func requestHash(codec rpc.Codec, name string, params []byte) [32]byte {
 	text := bytes.NewBuffer(make([]byte, 0, len(name)+1+len(params)))
 	text.WriteString(name)

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// convertTask converts a task to A2A with its newest historyLength messages, or all if that is
-// nil. The history is not nil, even if empty, when the client requested a length.
+// convertTask converts a task to A2A with its newest historyLength messages, or all messages if
+// historyLength is nil. If the client requested a length, the history is not nil, even if it is
+// empty.
 func convertTask(c *rpc.Call, t *store.Task, historyLength *int) *a2a.Task {
 	entries := t.History
 	if historyLength != nil && len(entries) > *historyLength {

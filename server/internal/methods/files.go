@@ -15,13 +15,13 @@ func (m *Methods) view(c *rpc.Call) *fileref.View {
 	return m.cfg.Engine.Files().View(fileref.ViewParams{Owner: c.Principal.ID, Base: m.base(c), Links: c.FileLinks, Reserve: c.ReserveMemory})
 }
 
-// linksView returns the files of results as links, for results with a limited size.
+// linksView shows files as links, for results of limited size.
 func (m *Methods) linksView(c *rpc.Call) *fileref.View {
 	return m.cfg.Engine.Files().View(fileref.ViewParams{Owner: c.Principal.ID, Base: m.base(c), Links: true})
 }
 
-// base returns the address of the agent for links. For a gRPC request only the configured
-// address is known, because its host belongs to another listener.
+// base returns the address of the agent for links. For a gRPC request only the configured address
+// is known, because the request's host belongs to another listener.
 func (m *Methods) base(c *rpc.Call) string {
 	if _, other := c.Codec.(rpc.BinaryCodec); other {
 		return m.cfg.URL

@@ -85,8 +85,8 @@ func (c *readCache) get(key cacheKey) *cachedTask {
 	return e.Value.(*cachedTask)
 }
 
-// cacheable reports whether a task can be cached: it is finished, so it does not change anymore,
-// takes a small part of the cache, and has no files with links that expire.
+// cacheable reports whether a task can be cached: it is finished and therefore does not change, it
+// takes a small part of the cache, and it has no files with links that expire.
 func (c *readCache) cacheable(t *store.Task) bool {
 	return t.Status.State.Terminal() && int64(t.Size()) <= c.limit/cacheEntryShare && !fileref.TaskContains(t)
 }

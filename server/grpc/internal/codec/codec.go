@@ -47,10 +47,11 @@ type version struct {
 	methods map[string]string
 	// messageField is the field of a message in a stream response, statusField in a status, requestField in a request.
 	messageField, statusField, requestField protoreflect.Name
-	// config is the request that registers a webhook. configs is how the messages of a list of webhooks start.
+	// config is the request that registers a webhook. configs is the start of the names of the messages that list
+	// webhooks.
 	config, configs protoreflect.Name
 	files           fileNames
-	contents        string // the contents of a part, for people
+	contents        string // the alternatives for the content of a part, for error messages
 }
 
 // fileNames are the fields of a file.
@@ -179,13 +180,14 @@ func (c Codec) AppendResult(dst []byte, m *a2a.Method, result any) ([]byte, erro
 	return dst, fmt.Errorf("result of %s has type %T", m.Name, result)
 }
 
-// AppendItem appends an encoded task as an item of a list, in which it has the number 1, to dst.
+// AppendItem appends an encoded task to dst as an item of a list, where tasks have the field number
+// 1.
 func (Codec) AppendItem(dst, task []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, 1, protowire.BytesType), task)
 }
 
-// Canonical returns an encoding of the request of a method, by its full name, that does not depend on the order in
-// which the client encoded it.
+// Canonical returns an encoding of a request that does not depend on the order in which the client encoded its fields.
+// method is the full name of the method.
 func (c Codec) Canonical(method string, raw []byte) []byte {
 	m := c.service.Methods().ByName(protoreflect.Name(method[strings.LastIndexByte(method, '/')+1:]))
 	if m == nil {
@@ -220,8 +222,8 @@ func (c Codec) AppendEvent(dst []byte, e a2a.Event) ([]byte, error) {
 }
 
 // AppendError appends the google.rpc.Status of an error to dst. Clients of A2A 0.3 and 1.0.0 read UNIMPLEMENTED where
-// A2A 1.0.1 has FAILED_PRECONDITION for what the agent does not support. Clients of A2A 0.3 that announce a later
-// version read the latter.
+// A2A 1.0.1 has FAILED_PRECONDITION for what the agent does not support. Clients of A2A 0.3 that also know A2A 1.0 read
+// FAILED_PRECONDITION.
 func (c Codec) AppendError(dst []byte, e *a2a.Error, requestID, announced string) []byte {
 	code := codes.OK // means the code of A2A 1.0.1
 	switch e.Code {

@@ -53,7 +53,7 @@ func (v *version) decodeParams(raw []byte, params any) error {
 	return nil // the method without params
 }
 
-// requestOf returns the request with params. The requests that resubscribe have the fields of the requests that cancel.
+// requestOf returns the name of the request with params. Resubscribe requests have the same fields as cancel requests.
 func (v *version) requestOf(params any) protoreflect.Name {
 	switch params.(type) {
 	case *a2a.MessageSendParams:
@@ -90,8 +90,7 @@ func taskName(field, name string) (id string, err error) {
 	return id, nil
 }
 
-// configName returns the ids in the resource name of a webhook. If the name has no id of a webhook, it means the
-// task's only webhook.
+// configName returns the ids in the resource name of a webhook. config is "" if the name is the name of a task.
 func configName(name string) (task, config string, err error) {
 	if i := strings.LastIndex(name, configsMiddle); i >= 0 {
 		name, config = name[:i], name[i+len(configsMiddle):]
@@ -276,7 +275,7 @@ func (v *version) decodePart(o object) (a2a.Part, error) {
 	}
 }
 
-// decodeData03 decodes the data of a part, which A2A 0.3 has as an object.
+// decodeData03 decodes the data of a part of A2A 0.3, which is an object.
 func decodeData03(o object, metadata map[string]any) (a2a.Part, error) {
 	data, err := o.object("data").members("data")
 	if err != nil {

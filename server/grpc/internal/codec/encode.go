@@ -50,7 +50,8 @@ func (v *version) task(t *a2a.Task) func(writer) error {
 	}
 }
 
-// encodeStatus writes a status with the metadata of its owner, which show a state that A2A lacks.
+// encodeStatus writes a status and the metadata of its task or event. If A2A lacks the state, the
+// metadata has it.
 func (v *version) encodeStatus(w writer, s a2a.TaskStatus, metadata map[string]any) error {
 	jsonv10.EncodeState(&s.State, &metadata)
 	if err := w.members("metadata", metadata); err != nil {

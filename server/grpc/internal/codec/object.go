@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
 
-// recursionLimit is the maximum nesting of messages. A level of a JSON value has up to three, and
-// value checks its depth.
+// recursionLimit is the maximum nesting of messages. A level of a JSON value has up to three
+// messages, and value checks the depth of the value.
 const recursionLimit = 3*wire.MaxDepth + 32
 
 // unmarshal decodes the params of a method. Unknown fields are kept for [object.later]. The error is an
@@ -86,7 +86,7 @@ func (o object) content() protoreflect.FieldDescriptor {
 	return o.WhichOneof(o.Descriptor().Oneofs().Get(0))
 }
 
-// members returns a JSON object, nil if it is absent or empty. Errors have its name.
+// members returns a JSON object, nil if it is absent or empty. Errors start with the field's name.
 func (o object) members(name protoreflect.Name) (map[string]any, error) {
 	if !o.has(name) {
 		return nil, nil

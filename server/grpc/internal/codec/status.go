@@ -28,7 +28,7 @@ func appendStatus(dst []byte, code codes.Code, e *a2a.Error, requestID string) [
 	if err == nil {
 		err = errors.Join(json.Unmarshal(body.Error, &name), protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body.Error, &status))
 	}
-	if err != nil { // not possible: it has that form
+	if err != nil { // not possible: AppendHTTPError writes this form
 		name.Status, status.Message = codes.Internal, e.Message
 	}
 	switch {

@@ -88,7 +88,7 @@ func (w writer) later(number protowire.Number, n int64) {
 	}
 }
 
-// message appends a message that do writes: to a list, or as the only one.
+// message appends a message that do writes, as the value of a field or as an item of a list.
 func (w writer) message(name protoreflect.Name, do func(w writer) error) error {
 	if !w.tag(name, protowire.BytesType) {
 		return nil
