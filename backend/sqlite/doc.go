@@ -20,7 +20,7 @@
 // owner. A claim moves due lanes from the first index to the second and reads no others.
 // Delivery attempts that were acknowledged together share a row.
 //
-// Store is made of parts, as is the writer. A part implements one concern with its own
+// Store and the writer are made of parts. A part implements one concern with its own
 // state and names the parts below it. Statements stand next to the methods that run them.
 //
 // # Guarantees
