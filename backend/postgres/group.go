@@ -21,9 +21,9 @@ const (
 )
 
 // callGroups commits the calls of concurrent callers in common transactions: for many callers, the
-// commits cost more than the statements. Guards make the calls of a request depend on nothing else.
-// If a transaction fails, each of its callers commits its calls alone, so no request can fail
-// because of another, and a lock delays others by shortLockTimeout.
+// commits cost more than the statements. A request has its own guards and depends on no other request.
+// If a transaction fails, each of its callers commits its calls alone. So no request can fail because
+// of another, and a lock delays other requests by at most shortLockTimeout.
 type callGroups struct {
 	db *database
 
@@ -32,8 +32,8 @@ type callGroups struct {
 	running int // transactions
 }
 
-// callRequest is calls that are committed together. They lock one row first, which order names.
-// Transactions lock rows in this order. A request without an order is committed alone.
+// callRequest is calls that are committed together. The first row that they lock has the name order, and
+// transactions lock rows in the order of these names. A request without an order is committed alone.
 type callRequest struct {
 	calls []*call
 	order string
@@ -141,8 +141,9 @@ func (g *callGroups) commitWaiting() {
 	}
 }
 
-// commitGroup commits the calls of requests with a short lock timeout. errAlone means that it was
-// rolled back, any other error except errAnswerLost that the outcome is unknown.
+// commitGroup commits the calls of requests with a short lock timeout. errAlone means that the
+// transaction was rolled back, errAnswerLost that it was committed, and any other error that the
+// outcome is unknown.
 func (g *callGroups) commitGroup(ctx context.Context, op string, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
 	calls := []*call{lockTimeoutCall(min(shortLockTimeout, g.db.cfg.lockTimeout()))}
