@@ -31,7 +31,7 @@ type fromItem interface {
 	width() int
 }
 
-// paramRowsOf returns rows with the columns of T. Their parameters follow those of behind.
+// paramRowsOf returns rows with the columns of T. Their parameters follow the parameters of behind.
 func paramRowsOf[T any](alias string, behind ...fromItem) *paramRows[T] {
 	p := &paramRows[T]{Columns: sqlrow.Of[T](), alias: alias}
 	for _, other := range behind {
