@@ -62,7 +62,7 @@ func encodeAttribute(v any) string {
 // sqlFilter translates a filter to conditions on the column attributes of d. Conditions are true or
 // false, never null.
 type sqlFilter struct {
-	args []any // also those before the filter
+	args []any // also the arguments before the filter
 }
 
 // errFilter reports an operator that cannot be translated: ignoring it would disclose documents.
