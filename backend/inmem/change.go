@@ -99,7 +99,7 @@ func (s *taskStore) apply(c *store.Change, events []store.Event, lanesDue *bool)
 	return store.Result{Seq: t.fold.Seq}
 }
 
-// seen returns what decides about changes and the deletion of the task, nil if it does not exist.
+// seen returns what package rules checks before a change or the deletion of the task, nil if t is nil.
 func (t *task) seen() *rules.Task {
 	if t == nil {
 		return nil

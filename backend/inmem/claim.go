@@ -13,8 +13,8 @@ import (
 //
 // A task is in pending until a claim finds that it is due. The claim then moves it to
 // the ready lists of its owner and, if it is queued, of its context. So claims read
-// only due tasks. A queued task in a ready list stays due. A leased one can be there before
-// its lease has ended, after a takeover, so each claim checks the lease.
+// only due tasks. A queued task in a ready list stays due. After a takeover, a ready list may have
+// leased tasks before their leases have ended, so each claim checks the lease.
 type queue struct {
 	pending        index[*task]
 	owners         index[*owner] // owners with ready tasks, by name
@@ -87,7 +87,7 @@ func (q *queue) remove(t *task) {
 func (q *queue) makeReady(t *task) {
 	t.queuePos.state = queueReady
 	if t.fold.Queue.Phase == store.PhaseQueued {
-		t.queuePos.at = max(t.queuePos.at, millis(t.fold.CreatedAt)) // a task that was never delayed is due from then on
+		t.queuePos.at = max(t.queuePos.at, millis(t.fold.CreatedAt)) // a task that was never delayed: its creation
 	}
 	if !t.owner.hasReady() {
 		q.owners.add(0, t.owner)

@@ -126,8 +126,8 @@ func (s *contextStore) save(ctx context.Context, change *store.ContextChange, re
 	return c.view(0), nil
 }
 
-// seen returns what decides about changes and the deletion of the context, which is nil if it
-// does not exist.
+// seen returns what package rules checks before a change or the deletion of the context. c is nil if
+// the context does not exist.
 func (c *contextEntry) seen() *rules.Context {
 	if c == nil {
 		return new(rules.Context)
@@ -137,7 +137,7 @@ func (c *contextEntry) seen() *rules.Context {
 	}
 }
 
-// seenBySave returns what decides about a context change.
+// seenBySave returns what package rules checks before a change of a context is saved.
 func (s *contextStore) seenBySave(c *contextEntry, change *store.ContextChange) *rules.Context {
 	seen := c.seen()
 	r, o := change.Idempotency, s.owners[change.Context.Key.Owner]

@@ -32,8 +32,8 @@ type contextSets struct {
 	tags     map[string]*contextSet
 }
 
-// partition divides contexts by an attribute of which each has one value. While all
-// contexts have the same value, as for most owners, it keeps no sets of its own.
+// partition divides contexts by an attribute, such as the status. While all contexts
+// have the same value, as for most owners, it keeps no sets of its own.
 type partition[V comparable] struct {
 	single V
 	sets   map[V]*contextSet // nil while all contexts have the value single

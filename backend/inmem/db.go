@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// database holds the data of all owners, and the lock of all data of the store.
+// database holds the data of all owners except the data of contracts, and the lock of this data.
 type database struct {
 	mu           sync.RWMutex
 	closed       bool

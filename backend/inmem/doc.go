@@ -19,8 +19,8 @@
 //     entries of the owner or the task.
 //   - Changes of a task with many webhooks: they update each lane.
 //
-// The data that agents keep besides tasks is in a SQLite database in memory, with the code that a database in a file has.
-// The first change of it opens the database, in about 0.1 ms; an agent that keeps no such data never does.
+// The data that agents keep besides tasks is in a SQLite database in memory, with the code of a database in a file. The
+// first change of this data opens the database, in about 0.1 ms.
 //
 // An offset costs one step for each entry that it skips.
 //
@@ -28,5 +28,5 @@
 //
 // All methods are safe for concurrent use. One lock guards all tasks. Stored values are
 // never modified, so the lock is held only to move pointers; results are copied after
-// it is released.
+// it is released. The database in memory has one connection with a lock of its own.
 package inmem

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// taskStore implements [store.Tasks], [store.Records], and what [store.Maintenance] has for tasks.
+// taskStore implements [store.Tasks], [store.Records], and the methods of [store.Maintenance] for tasks.
 type taskStore struct {
 	*database
 	feedbacks *feedbackStore

@@ -29,8 +29,7 @@ func (s *taskStore) ExpireTasks(ctx context.Context, p store.TaskExpiry) (remove
 	return removed, next, nil
 }
 
-// expiryCandidates returns the next tasks to check, and the cursor if
-// more may follow.
+// expiryCandidates returns the next tasks to check, and the cursor if more may follow.
 func (s *taskStore) expiryCandidates(p store.TaskExpiry, after store.ExpiryCursor) (old []*task, next *store.ExpiryCursor) {
 	owners := s.ownersByName.iterate(true, func(e entry[*owner]) bool { return e.rec.name < after.Owner })
 	for ; !owners.done; owners.next() {

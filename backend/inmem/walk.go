@@ -15,7 +15,7 @@ type walk[R ordered[R]] struct {
 	// skip returns true for the entries before the start of the walk and false for all
 	// later ones. Nil skips none.
 	skip func(entry[R]) bool
-	// Only entries with after <= number < before are part of the walk.
+	// Only entries with after <= at < before are part of the walk.
 	after, before int64
 	// match filters records. Nil matches all.
 	match func(R) bool

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// webhookState has the indexes over the webhooks of all owners. A task has its own lanes, and
-// an owner indexes of its delivery attempts and dead letters.
+// webhookState has the indexes over the webhooks of all owners. A task has its own lanes, and an
+// owner has indexes of its delivery attempts and dead letters.
 type webhookState struct {
 	lanes   map[store.LaneState]*index[*lane] // by owner, task and webhook
 	pending int

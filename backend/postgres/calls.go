@@ -107,8 +107,8 @@ func (c *committer) keys(accepted []*change) *call {
 	return k
 }
 
-// contexts returns the call that creates or updates the contexts of new tasks and of tasks
-// that receive messages. The former are named by the context, the latter by the task.
+// contexts returns the call that creates or updates the contexts of new tasks and of tasks that
+// receive messages. Its rows name contexts of new tasks by the context, others by the task.
 func (c *committer) contexts(creates, touches []*change) *call {
 	at := make(map[store.Key]int, len(creates))
 	of := make(map[store.Key]int, len(creates)) // index into all, by task

@@ -115,7 +115,7 @@ func walkOwners(table, name, from, after string, first int) string {
 		name, step(from), step(after), first)
 }
 
-// readySince is when a ready task became due: a task that was never delayed, when it was created.
+// readySince is when a ready task became due. A task that was never delayed is due since its creation.
 const readySince = "greatest(due_at, created_at)"
 
 // dueOwnerTasks selects up to @per_owner due tasks of the owner o, the longest due first.

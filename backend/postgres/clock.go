@@ -86,8 +86,8 @@ func (c *clock) check(ctx context.Context, conn *pgconn.PgConn) {
 
 // Now implements [store.Clock]. It returns an estimate of the database clock, which all
 // processes on the database share, with an error of at most half a round trip. The store
-// reads the clock when it opens, every ten seconds, and on each new connection. Now goes back
-// only if the database clock was set back by more than a second.
+// reads the clock when it opens, every ten seconds and, unless it is behind a pooler, on each
+// new connection. Now goes back only if the database clock was set back by a second or more.
 func (s *database) Now() time.Time { return s.clock.now() }
 
 // readClock adopts the sample with the shortest round trip.

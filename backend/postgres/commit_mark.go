@@ -41,8 +41,8 @@ const (
 
 var stmtMark = newStatement("holdfast_mark", "mark", sqlMark)
 
-// marked returns the calls of a transaction that also insert its mark. The statement of a single
-// call does so itself if it starts with WITH, after everything else.
+// marked returns the calls of a transaction, extended to insert its mark. If the only call starts
+// with WITH, its own statement inserts the mark, after everything else.
 func (s *database) marked(calls []*call, mark int64) []*call {
 	if len(calls) > 1 || !strings.HasPrefix(calls[0].text, "WITH ") {
 		return append(slices.Clone(calls), markCall(mark))
@@ -67,8 +67,8 @@ func (s *database) newMark() int64 {
 	return s.Now().UnixMilli()<<markRandomBits | rand.Int64N(1<<markRandomBits) //nolint:gosec // need not be secret
 }
 
-// resolveOutcome returns whether the transaction of a mark was committed and replicated. If
-// it was not, it never will be. cause is the failure that made the outcome indeterminate.
+// resolveOutcome returns whether the transaction of a mark was committed and replicated. If not,
+// it will never be committed. cause is the failure that made the outcome indeterminate.
 // resolveOutcome ignores cancellation of the caller and retries for up to CommandTimeout. An
 // error means that the outcome is still unknown.
 func (s *database) resolveOutcome(mark int64, cause error) (committed bool, err error) {

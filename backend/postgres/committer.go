@@ -18,8 +18,8 @@ const (
 	// queueLength is the number of requests that may wait without blocking their callers.
 	queueLength = 1024
 	// maxGroupAttempts is the number of times that a group with failed guards is retried
-	// before its requests are applied one by one. maxSoloAttempts is that number for a
-	// single request.
+	// before its requests are applied one by one. maxSoloAttempts is the number of retries
+	// of a single request before it fails.
 	maxGroupAttempts = 3
 	maxSoloAttempts  = 20
 )
@@ -152,7 +152,7 @@ func (c *committer) run(group []*request) {
 	}
 	for i, r := range group {
 		switch {
-		case err == nil || r.ungrouped || r.applied(): // perhaps by an earlier transaction than the one that failed
+		case err == nil || r.ungrouped || r.applied(): // perhaps by a transaction before the failed one
 			c.finish(r, nil)
 		case final:
 			c.finish(r, err)
@@ -260,8 +260,9 @@ func (c *committer) apply(group []*request) error {
 	}
 }
 
-// hasChangeOf reports whether any of the changes is of a task. A task that is created after
-// a change of it needs a guard snapshot, because the statements create tasks first.
+// hasChangeOf reports whether any of the changes is of the task with the key. If a change creates
+// a task after another change of it, a guard snapshot is needed, because the statements create tasks
+// first.
 func hasChangeOf(changes []change, key store.Key) bool {
 	return slices.ContainsFunc(changes, func(ch change) bool { return ch.Key == key })
 }

@@ -189,8 +189,8 @@ func sumStatuses(q *store.ContextQuery, counts map[string]int) (total int) {
 }
 
 // contextTotal returns the number of contexts that a query finds, from the counters or by
-// counting. rarest is the number of contexts with its rarest label. If that is low, they are
-// found by the index of labels.
+// counting. rarest is the number of contexts with the query's rarest label. If it is low, the
+// index of labels finds the contexts.
 func (s *contextStore) contextTotal(ctx context.Context, c *pgx.Conn, q store.ContextQuery, rarest int) (total int, capped bool, err error) {
 	limit, labels := q.CountLimit(), len(queryLabels(&q))
 	bounded := !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()

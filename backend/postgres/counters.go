@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A count is the sum of rows in a counter table. Transactions only add rows, so that none waits
-// for another to release a counter. Maintenance merges the rows from time to time.
+// A count is the sum of rows in a counter table. Transactions only add rows, so that no transaction
+// waits for another to release a counter. Maintenance merges the rows from time to time.
 
 // sqlMergeCounters and sqlMergeLabelCounters merge rows. They skip rows that another process
 // merges.

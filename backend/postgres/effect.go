@@ -28,8 +28,8 @@ type effectCalls struct {
 	calls []*call
 }
 
-// commitInGroup submits a request with the statements of its effects. It returns errUngrouped if an effect has
-// none, or if a guard of one fails. Effects that are planned are planned again then.
+// commitInGroup submits a request with the statements of its effects. It returns errUngrouped if an effect has no
+// statements, or if the guard of one fails. If effects are planned, it plans them up to sqlkit.MostPlans times.
 func (s *changeWriter) commitInGroup(ctx context.Context, r *request) error {
 	planned := r.plannedRows()
 	if len(planned) > 0 && len(r.changes) > 1 {
@@ -122,8 +122,8 @@ func effects(accepted []*change) (calls []*call) {
 	return calls
 }
 
-// ungroup marks the request of a group that has the failed call of an effect, with all every request that has
-// effects. It returns the pending changes of the other requests.
+// ungroup marks the request of a group that has the failed call of an effect or, if all is set, every request that
+// has effects. It returns the pending changes of the other requests.
 func ungroup(group []*request, failed *call, all bool, pending []*change) []*change {
 	out := make(map[*change]bool)
 	for _, r := range group {

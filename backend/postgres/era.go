@@ -20,8 +20,8 @@ const (
 	eraClaimsPerMove = 2
 	// eraBatch is the maximum number of entries of a table and a phase that one transaction moves.
 	eraBatch = 2048
-	// An ended era is checked for late entries after firstEraCheck, 10 and 100 times that, and then each
-	// eraCheckInterval, recentEras times. Each allErasEvery-th of these checks reads all eras.
+	// An ended era is checked for late entries after firstEraCheck, after 10 and 100 times firstEraCheck, and then
+	// recentEras times at intervals of eraCheckInterval. Each allErasEvery-th interval, a check reads all eras.
 	firstEraCheck    = 20 * time.Millisecond
 	eraCheckInterval = 15 * time.Second
 	recentEras       = 5
@@ -90,7 +90,7 @@ func (s *changeWriter) runEras(ctx context.Context) {
 	first := time.NewTimer(0) // moves what a killed process left
 	defer first.Stop()
 	var era, ended int64    // the newest, and the one before it
-	var delay time.Duration // of the check of ended after the last one
+	var delay time.Duration // pause before the latest check of ended
 	var recent []int64      // the newest at each of the last ticks
 	for n := 1; ; {
 		since, start, ticked := ended, false, false

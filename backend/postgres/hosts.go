@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// hangAfter is how long a server may leave a request without an answer, while it answers no other one, until it is
-	// probed. A server that does not answer a probe within probeTimeout hangs. It is probed again every probeInterval.
+	// A server is probed if a request has had no answer for hangAfter and the server answered no other request in this
+	// time. A server that does not answer a probe within probeTimeout hangs. It is probed again every probeInterval.
 	hangAfter     = 3 * time.Second
 	probeTimeout  = 2 * time.Second
 	probeInterval = time.Second
@@ -96,7 +96,7 @@ func fallbacks(cc *pgx.ConnConfig) []*pgconn.FallbackConfig {
 	return append([]*pgconn.FallbackConfig{{Host: cc.Host, Port: cc.Port, TLSConfig: cc.TLSConfig}}, cc.Fallbacks...)
 }
 
-// now returns the time since the start, from a clock that is not set.
+// now returns the time since the start, from a monotonic clock. It is never 0.
 func (h *hosts) now() int64 { return int64(time.Since(h.started)) + 1 }
 
 func (h *hosts) serverOf(f *pgconn.FallbackConfig) *server {

@@ -15,7 +15,7 @@ import (
 // server may still read and commit such a transaction. Reads of a task, and changes under its lease,
 // therefore resolve its marks first. Other transactions need no entry. Transactions of transact hold
 // locks until the server reads the commit, and other changes wait for these locks. Transactions of
-// commitGrouped check their versions, fences and idempotency keys when the server reads them.
+// callGroups check their versions, fences and idempotency keys when the server reads them.
 type indeterminateCommits struct {
 	mu    sync.Mutex
 	marks map[store.Key][]int64
@@ -75,7 +75,7 @@ func (s *changeWriter) resolveMarks(ctx context.Context, c *pgx.Conn, marks []in
 	return committed, nil
 }
 
-// readTask is readCall for the data of a task. It first resolves indeterminate commits of it.
+// readTask is readCall for the data of a task. It first resolves the task's indeterminate commits.
 func (s *changeWriter) readTask(ctx context.Context, op string, key store.Key, f func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.readCall(ctx, op, func(ctx context.Context, c *pgx.Conn) error {
 		if _, err := s.resolveMarks(ctx, c, s.indeterminate.of(key)); err != nil {

@@ -15,7 +15,7 @@ import (
 // kit is the sqlkit.DB of a store.
 type kit struct {
 	*database
-	inner bool // its short reads are the server's own: they do not wait for calls of clients
+	inner bool // for short reads of the server itself, which do not wait for calls of clients
 }
 
 // errKitRejected ends a transaction after its function has returned an error of its own.

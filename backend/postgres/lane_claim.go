@@ -95,7 +95,7 @@ var stmtClaimLanes = &statement{
 		LEFT JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "l.cursor_seq", "$10::bigint", "$11::bigint") + `) g ON true`,
 }
 
-// laneReadParams is a claimed lane of which to read up to N events after a sequence.
+// laneReadParams selects up to N events of a claimed lane after a sequence.
 type laneReadParams struct {
 	Task  store.Key `col:"owner,task_id"`
 	ID    string    `col:"id"`
@@ -107,7 +107,7 @@ type laneReadParams struct {
 var laneReadRows = paramRowsOf[laneReadParams]("u")
 
 // sqlReadLanes reads the webhooks and the next log rows of claimed lanes. It does not find a
-// webhook that was saved after the claim: that revoked the lease.
+// webhook that was saved after the claim, because saving it revoked the lease.
 var sqlReadLanes = newStatement("", "largest", `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
 	FROM {u ord}
 	JOIN {s}.webhooks c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND c.rev = u.rev
@@ -214,8 +214,8 @@ func (s *webhookStore) ClaimLanes(ctx context.Context, p store.LaneClaim) (claim
 	return claimed, nil
 }
 
-// withoutReclaimed returns lanes without those that a later round claimed again, after their
-// leases were revoked.
+// withoutReclaimed returns lanes without the ones in reclaimed: a later round claimed them again,
+// after their leases were revoked.
 func withoutReclaimed(lanes, reclaimed []*laneClaim) []*laneClaim {
 	return slices.DeleteFunc(lanes, func(l *laneClaim) bool {
 		return slices.ContainsFunc(reclaimed, func(m *laneClaim) bool {

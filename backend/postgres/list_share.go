@@ -20,7 +20,7 @@ type listRead struct {
 	done   chan struct{}
 
 	// These belong to listReads.mu.
-	callers int       // at 0 the read is canceled
+	callers int       // the read is canceled at 0
 	next    *listRead // the read after this one, of the same page
 
 	// These are complete when done is closed. Callers do not change them.
@@ -36,7 +36,7 @@ type listRows struct {
 	capped bool
 }
 
-// do calls read, or waits for a call of it by another caller with the same key.
+// do calls read, or waits for another caller's call of read with the same key.
 func (l *listReads) do(ctx context.Context, key string, read func(ctx context.Context) (listRows, error)) (listRows, error) {
 	r := l.join(ctx, key, read)
 	select {

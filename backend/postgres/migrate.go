@@ -152,7 +152,7 @@ func (m *migrator) retry(ctx context.Context, err error) bool {
 	return runtime.Sleep(ctx, delay) == nil
 }
 
-// index is a CREATE INDEX CONCURRENTLY.
+// index is a statement CREATE INDEX CONCURRENTLY.
 type index struct {
 	unique, name, table, definition string
 }
@@ -171,7 +171,7 @@ func (x index) create(how, table string) string {
 	return fmt.Sprintf("CREATE %sINDEX %s %s ON %s %s", x.unique, how, x.name, table, x.definition)
 }
 
-// createIndex runs a CREATE INDEX CONCURRENTLY of a migration, unless the index exists.
+// createIndex runs a statement CREATE INDEX CONCURRENTLY, unless the index exists.
 func (m *migrator) createIndex(ctx context.Context, text string) (err error) {
 	x, err := parseIndex(text)
 	if err != nil {

@@ -31,7 +31,7 @@ type fromItem interface {
 	width() int
 }
 
-// paramRowsOf returns rows with the columns of T, behind others of the same statement.
+// paramRowsOf returns rows with the columns of T. Their parameters follow the parameters of behind.
 func paramRowsOf[T any](alias string, behind ...fromItem) *paramRows[T] {
 	p := &paramRows[T]{Columns: sqlrow.Of[T](), alias: alias}
 	for _, other := range behind {
@@ -80,7 +80,7 @@ func (p *paramRows[T]) add(k *call, row *T) {
 }
 
 // args returns the arguments of a statement that is not part of a call: an array for each column,
-// without null, then more.
+// then more. No field may be null.
 func (p *paramRows[T]) args(rows []T, more ...any) []any {
 	args := make([]any, p.Len(), p.Len()+len(more))
 	for i := range args {

@@ -150,7 +150,7 @@ func (k *call) recordChanges(changes []ownedChange) {
 	}
 }
 
-// readRecordVersions reads the versions of records. Those that do not exist are not in the result.
+// readRecordVersions reads the versions of records. It omits records that do not exist.
 func (s *changeWriter) readRecordVersions(ctx context.Context, on querier, keys []store.RecordKey) (map[store.RecordKey]int64, error) {
 	versions := make(map[store.RecordKey]int64, len(keys))
 	if len(keys) == 0 {

@@ -108,8 +108,9 @@ var stmtCreate = newStatement("holdfast_create", "mark", `WITH u AS MATERIALIZED
 		)
 		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, @mark, seq, snapshot, events, large FROM u`, createRows)
 
-// updateParams is a change of a task. Nil fields and N do not change its row, and 0 does not
-// guard it. It has many fields because each is a column of the parameters of stmtUpdate.
+// updateParams is a change of a task. A nil field changes no column. A Version or Seen of 0 and a
+// nil HeldFence are no guards. It has many fields because each is a column of the parameters of
+// stmtUpdate.
 type updateParams struct {
 	Key         store.Key     `col:"owner,id"`
 	Version     int64         `col:"version"`

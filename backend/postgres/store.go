@@ -20,7 +20,7 @@ var (
 	_ store.Watcher = (*Store)(nil)
 )
 
-// These parts are written once for all databases.
+// These parts are written once for SQLite and PostgreSQL.
 type (
 	endpointStore = sqltask.EndpointStore
 	feedbackStore = sqltask.FeedbackStore
@@ -73,14 +73,15 @@ func newStore(cfg Config) *Store {
 // SQL implements sqlkit.Source. The transactions of the database are also a [RawTx].
 func (s *Store) SQL() sqlkit.DB { return &kit{database: s.database} }
 
-// pingTimeout bounds a Ping if its context has no deadline.
+// pingTimeout is the maximum duration of a Ping.
 const pingTimeout = 5 * time.Second
 
 const (
 	sqlHeartbeat = `UPDATE {s}.heartbeat SET beats = beats + 1 WHERE pk = 1`
 	sqlBacklog   = `SELECT (SELECT count(*) FROM {s}.task_rows WHERE phase = {ready} AND era = {era}) + (SELECT count(*) FROM {s}.task_rows WHERE phase = {waiting}),
 		(SELECT count(*) FROM {s}.task_rows WHERE phase = {leased} AND era = {era})`
-	// sqlQueued counts queued tasks of an owner: ready ones, and among all waiting ones.
+	// sqlQueued counts the queued tasks of an owner. To find the waiting ones, it reads the waiting
+	// tasks of all owners.
 	sqlQueued = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {ready} AND era = {era} AND owner = $1::text COLLATE "ucs_basic" ORDER BY ` + readySince + `, id LIMIT $2::bigint) x) +
 		(SELECT count(*) FROM (SELECT 1 FROM {s}.task_rows WHERE phase = {waiting} AND due_at > -4611686018427387904 AND owner || '' = $1::text COLLATE "C" LIMIT $2::bigint) x)`
 )

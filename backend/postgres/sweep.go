@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sweepBound is the time from which on a sweep looks for entries to remove. So it does not walk the index entries of
-// removed rows, which PostgreSQL keeps while a session holds a snapshot.
+// sweepBound is the time from which a sweep searches entries to remove. So the sweep does not walk the index entries
+// of removed rows, which PostgreSQL keeps while a session holds a snapshot.
 type sweepBound struct{ from atomic.Int64 }
 
 // batch calls remove with a time in milliseconds. remove removes up to limit entries from this time on, the oldest

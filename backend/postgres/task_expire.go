@@ -95,7 +95,7 @@ func (s *taskStore) oldTasks(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry
 	return old, err
 }
 
-// lockCandidates locks the expired candidates and their contexts. It skips those that are locked.
+// lockCandidates locks the expired candidates and their contexts. It skips locked ones.
 func (s *taskStore) lockCandidates(ctx context.Context, tx pgx.Tx, p *store.TaskExpiry, old []candidate) (tasks []removal, err error) {
 	var owners, ids, contexts []string
 	var places []int

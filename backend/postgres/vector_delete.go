@@ -97,9 +97,9 @@ func (s *vectorStore) removeDeleted(ctx context.Context, owner string) error {
 	return err
 }
 
-// continueDeletions removes the documents of deleted collections of all owners: the process that deleted
-// these ended before, or is about to do it. Like other work of vectorIndexes it has its own connection, so it
-// repeats the loop of sqlkit.RemoveDeleted.
+// continueDeletions removes the documents of deleted collections of all owners, because a process may have
+// ended between deleting a collection and removing its documents. Like other work of vectorIndexes it has
+// its own connection, so it repeats the loop of vectorsql.RemoveDeleted.
 func (x *vectorIndexes) continueDeletions(ctx context.Context) (err error) {
 	db := (&migrations{database: x.database}).connect(x.pool.Config().ConnConfig)
 	defer func() { err = errors.Join(err, db.Close()) }()

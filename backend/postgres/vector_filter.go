@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store/filter"
 )
 
-// lowCharacters replaces NUL, which jsonb cannot store, and two more characters by sequences that
-// consist of the other two. The sequences have the order of the characters, and none occurs across
-// others. So texts have the same order, prefixes and parts as before.
+// lowCharacters replaces NUL, which jsonb cannot store, and the characters 1 and 2 by sequences of the
+// characters 1 and 2. The sequences sort like the characters that they replace, and no sequence occurs
+// across the border of two others. So texts keep their order, prefixes and parts.
 var lowCharacters = strings.NewReplacer("\x00", "\x01\x01\x01\x02", "\x01", "\x01\x01\x02\x02", "\x02", "\x01\x02\x02\x02")
 
 // attribute returns a value of metadata as the column attributes has it.
@@ -62,7 +62,7 @@ func encodeAttribute(v any) string {
 // sqlFilter translates a filter to conditions on the column attributes of d. Conditions are true or
 // false, never null.
 type sqlFilter struct {
-	args []any // also those before the filter
+	args []any // also the arguments before the filter
 }
 
 // errFilter reports an operator that cannot be translated: ignoring it would disclose documents.

@@ -27,7 +27,7 @@ const (
 	kindHalf = "halfvec"
 	// minBuildMemory and maxBuildMemory limit the memory that the server uses for a build, in kB.
 	minBuildMemory, maxBuildMemory = 64 << 10, 1 << 20
-	// secondPass is when indexes are built for transactions that were not committed before.
+	// secondPass is the pause before a repeated pass, which finds what was not committed at the first pass.
 	secondPass = 10 * time.Second
 )
 
@@ -35,8 +35,8 @@ const (
 	sqlUnindexed = `SELECT owner, name, id, metric, dimension, documents FROM {s}.vector_collections
 		WHERE indexed = '' AND documents >= $1 AND dimension BETWEEN 1 AND $2 ORDER BY owner, name`
 	sqlSetIndexed = `UPDATE {s}.vector_collections SET indexed = $3 WHERE owner = $1 AND id = $2`
-	// sqlIndexNames returns the indexes of collections on the table, not those on partitions, which
-	// belong to them.
+	// sqlIndexNames returns the indexes of collections on the table, without the indexes on partitions
+	// that belong to them.
 	sqlIndexNames = `SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE i.indrelid = '{s}.vector_documents'::regclass AND c.relname ~ '^vector_(hnsw|attributes)_[0-9]+$'`
 	sqlCollectionIDs = `SELECT id FROM {s}.vector_collections`
@@ -65,14 +65,14 @@ func (x *vectorIndexes) notify() {
 	}
 }
 
-// run removes the documents of deletions that were interrupted, then builds and drops indexes until ctx
-// is done. It uses no connection of the pool: Close waits for it.
+// run removes the documents of interrupted deletions, then builds and drops indexes until ctx is done. It
+// uses no connection of the pool, and Close waits for it.
 func (x *vectorIndexes) run(ctx context.Context) {
 	if err := x.continueDeletions(ctx); err != nil && ctx.Err() == nil {
 		x.log.Warn("documents of deleted collections are left; the next start removes them", "schema", x.cfg.Schema, "error", x.cfg.maskPassword(err))
 	}
 	x.notify()
-	var again <-chan time.Time // for a transaction that had not ended
+	var again <-chan time.Time // starts a repeated pass
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,8 +94,8 @@ func (x *vectorIndexes) run(ctx context.Context) {
 }
 
 // IndexVectors builds the indexes that large collections of documents lack, and drops the indexes of
-// deleted collections. Its connection must belong to the owner of the tables. Calls and other replicas
-// continue meanwhile. A build that was interrupted is repeated by the next call.
+// deleted collections. The user of the store must own the tables. Calls and other replicas continue
+// meanwhile. If a build was interrupted, the next call repeats it. Without Config.Vectors it does nothing.
 func (s *Store) IndexVectors(ctx context.Context) error {
 	if !s.cfg.Vectors {
 		return nil
@@ -106,7 +106,8 @@ func (s *Store) IndexVectors(ctx context.Context) error {
 	return wrapError(ctx, s.vectors.pass(ctx), "index documents")
 }
 
-// pass builds and drops indexes. It does not retry a collection that has failed before.
+// pass builds and drops indexes. It does not retry a collection that failed before, unless the cause was
+// a lock.
 func (x *vectorIndexes) pass(ctx context.Context) (err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,8 +191,8 @@ func (x *vectorIndexes) builder(c unindexedRow) (*migrator, error) {
 	return &migrator{s: s, db: s.connect(p.ConnConfig)}, nil
 }
 
-// builtElsewhere reports whether an index was not built because another process builds it, which
-// then sets indexed.
+// builtElsewhere reports whether an index was not built because another process builds it. That
+// process then sets indexed.
 func builtElsewhere(err error) bool {
 	state := sqlState(err)
 	return errors.Is(err, errBuilding) || state == stateDuplicateTable || state == stateUniqueViolation

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// minCandidates is the number of documents that a search ranks at least. Their scores are computed
+	// minCandidates is the minimum number of documents that a search ranks. Their scores are computed
 	// anew, so that they do not depend on the index.
 	minCandidates = 64
 	// scanFactor and maxScan limit the documents that a walk reads to find candidates that match a
 	// filter. If it finds too few, all documents that match are compared.
 	scanFactor, maxScan = 200, 40_000
-	// maxEqual is the number of documents of a group that are read if pgvector does not distinguish their
-	// distances from the least one of the group.
+	// maxEqual is the maximum number of documents of a group that are read because pgvector does not
+	// distinguish their distances from the least distance in the group.
 	maxEqual = 16
 	// maxListSize is the limit of pgvector for hnsw.ef_search.
 	maxListSize = 1000
@@ -111,8 +111,8 @@ func (s *vectorSearch) run(ctx context.Context) error {
 	return nil
 }
 
-// plan chooses to compare all documents that match the filter if these are few. Then the index of
-// attributes finds them; a walk would read many documents that do not match.
+// plan sets exact if few documents match the filter. The index of attributes then finds these, and all of
+// them are compared; a walk would read many documents that do not match.
 func (s *vectorSearch) plan(ctx context.Context) error {
 	part := indexed(&s.p.Filter)
 	if s.exact || part == nil || len(s.pending) == 0 {
@@ -134,7 +134,7 @@ func (s *vectorSearch) plan(ctx context.Context) error {
 }
 
 // few returns the number of documents that can be compared in the time of a walk through a collection of
-// n documents. The walk looks for this number of candidates among the documents that match.
+// n documents. The walk searches the given number of candidates among the documents that match.
 func few(n int64, candidates int) int64 {
 	return int64(2 * math.Sqrt(float64(n)*float64(candidates)))
 }
@@ -167,7 +167,7 @@ func (s *vectorSearch) pass(ctx context.Context) error {
 	return nil
 }
 
-// text returns the statement of a query. The values of the subquery are not detoasted.
+// text returns the statement of a query. Its subquery passes on large values without detoasting them.
 func (s *vectorSearch) text(q *vectorQuery) (text string, args []any, err error) {
 	b := s.filter()
 	operand := b.arg(encodeEmbedding(q.embedding)) + "::text::{v}."
@@ -196,7 +196,8 @@ func (s *vectorSearch) text(q *vectorQuery) (text string, args []any, err error)
 	return `SELECT` + vectorsql.Columns(sentEmbedding) + ` FROM (` + text + `) d`, b.args, nil
 }
 
-// tolerance returns the difference of two distances of pgvector, which computes with float32, that can be equal.
+// tolerance returns the largest difference, as SQL, between distances that count as equal. They may differ because
+// pgvector computes with float32.
 func tolerance(m vector.Metric, query string) string {
 	switch m {
 	case vector.Dot:

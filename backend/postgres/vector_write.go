@@ -108,7 +108,7 @@ func (w *documentWrite) apply(tx sqlkit.Tx) error {
 		if _, err := w.store(tx, sqlUpdateDocuments, c, &rows); err != nil {
 			return err
 		}
-		// Documents that remain were removed meanwhile.
+		// The documents that remain in rows were removed by others meanwhile: insert them.
 	}
 	w.large, err = w.indexes.count(tx, w.Key, added)
 	return err
@@ -135,7 +135,7 @@ func (w *documentWrite) collection(tx sqlkit.Tx) (*collectionRow, error) {
 	}
 }
 
-// fits returns an error if the index of a collection, which may be nil, cannot have an embedding.
+// fits returns an error if an embedding is too large for the index of the collection c, which may be nil.
 func (w *documentWrite) fits(c *collectionRow) error {
 	for i := 0; i < len(w.Rows) && c.half(); i++ {
 		if v := w.Rows[i].Embedding; !fitsHalf(v) {

@@ -25,9 +25,9 @@ const (
 // Vectors returns the documents of the store, which needs Config.Vectors: otherwise calls return an
 // error with code unsupported_operation. The stores that it returns share their documents.
 //
-// Searches of a small collection compare all documents. A large one gets an index of its own (HNSW):
-// the store builds it in the background if its user owns the tables, else [Store.IndexVectors] and
-// "holdfast migrate up" do.
+// Searches of a small collection compare all documents. A large collection gets its own index (HNSW).
+// The store builds this index in the background if the user of the database owns the tables. Otherwise
+// [Store.IndexVectors] and "holdfast migrate up" build it.
 func (s *Store) Vectors(cfg vector.Config) vector.Store {
 	v := &vectorStore{kit: &kit{database: s.database}, indexes: s.vectors, cfg: cfg}
 	v.Documents = vectorsql.NewDocuments(v.kit, sentEmbedding, decodeEmbedding, v.enabled)

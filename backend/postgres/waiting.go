@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// Claims find a waiting entry late if the clocks of two replicas differ, or its commit takes longer, by more
-	// than waitingSlack, and then within waitingCheckInterval.
+	// A claim may miss a due waiting entry if the clocks of two replicas differ by more than waitingSlack, or if the
+	// entry's commit took longer than waitingSlack. A later claim finds it within waitingCheckInterval.
 	waitingSlack         = time.Minute
 	waitingCheckInterval = 15 * time.Second
 )
 
-// waitingBound is the due time from which on claims read the waiting entries of a queue. So they do not walk index
-// entries of earlier ones, which PostgreSQL keeps while a session holds a snapshot.
+// waitingBound is the due time from which claims read the waiting entries of a queue. So they do not walk the index
+// entries of earlier waiting entries, which PostgreSQL keeps while a session holds a snapshot.
 type waitingBound struct {
 	mu    sync.Mutex
 	from  int64     // entries due before were made ready
@@ -22,7 +22,7 @@ type waitingBound struct {
 	early int       // number of entries that were added before from
 }
 
-// start returns the due time from which on the next claim reads entries, and what it passes to promoted.
+// start returns the due time from which the next claim reads entries, and the value early for promoted.
 func (b *waitingBound) start() (from int64, early int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

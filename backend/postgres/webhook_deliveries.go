@@ -35,8 +35,8 @@ func deliveryFilter(w *walk, q *store.WebhookQuery) (within string) {
 	return "task"
 }
 
-// attemptRows returns the statement that reads rows of attempts, the latest first, after the
-// row with the time last and the number id.
+// attemptRows returns the statement that reads rows of attempts, the latest first, after the row
+// with the end time last and the number id.
 func attemptRows(q *store.WebhookQuery, place *sqltask.DeliveryKey, last, id int64, limit int) (string, []any) {
 	var w walk
 	deliveryFilter(&w, q)

@@ -55,7 +55,7 @@ const (
 		)
 		SELECT count(*), coalesce(max(at), 0) FROM removed`
 
-	// sqlDoneLanes locks old lanes that are done and before them their tasks. It skips locked rows.
+	// sqlDoneLanes locks the tasks of old lanes that are done, and then these lanes. It skips locked rows.
 	sqlDoneLanes = `WITH old AS MATERIALIZED (
 			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
 			WHERE l.phase = {done} AND l.long_running = $1::boolean AND l.updated_at < $2::bigint AND l.updated_at >= $4::bigint
@@ -68,9 +68,9 @@ const (
 			SELECT l.owner, l.task_id, l.id, l.updated_at FROM {s}.webhook_lanes l
 			WHERE ` + sqlLaneKey + ` AND l.phase + 0 = {done} AND l.updated_at = u.updated_at FOR UPDATE SKIP LOCKED) l`
 
-	// sqlExpireLanes deletes the locked lanes of terminal tasks without dead letters. The others
-	// become idle, and no pass reads them: they cannot expire before another statement changes
-	// their phase.
+	// sqlExpireLanes deletes the locked lanes of terminal tasks without dead letters. The other
+	// locked lanes become idle. No pass reads idle lanes: they cannot expire before another
+	// statement changes their phase.
 	sqlExpireLanes = `WITH c AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS c(owner, task_id, id)),
 		u AS MATERIALIZED (
 			SELECT c.* FROM c JOIN {s}.task_rows t ON t.owner = c.owner COLLATE "POSIX" AND t.id = c.task_id COLLATE "POSIX"
@@ -91,7 +91,7 @@ const (
 		)
 		SELECT count(*) FROM removed`
 
-	// maxLaneBatches is the maximum number of batches of idle lanes that a call checks.
+	// maxLaneBatches is the maximum number of batches of done lanes that a call checks.
 	maxLaneBatches = 10
 )
 
@@ -181,7 +181,8 @@ func (s *webhookStore) expireAttempts(ctx context.Context, before time.Time, lim
 	})
 }
 
-// expireAttemptsFrom removes attempts of rows that end at or after a time. It returns this time of the last row.
+// expireAttemptsFrom removes attempts of rows that end at or after from. It returns their number and the end of the
+// last row.
 func (s *webhookStore) expireAttemptsFrom(ctx context.Context, from, cut int64, limit int) (removed int, last int64, err error) {
 	err = s.transact(ctx, "expire attempts", func(ctx context.Context, tx pgx.Tx) error {
 		removed = 0

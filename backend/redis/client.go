@@ -31,7 +31,7 @@ const (
 	maxBackoff = 250 * time.Millisecond
 )
 
-// limit returns a context that ends after the time of a request, with errNoAnswer as the cause.
+// limit returns a context that ends after Config.Timeout, with errNoAnswer as the cause.
 func (c *client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
 }
@@ -49,7 +49,7 @@ func ended(ctx context.Context, last error) error {
 }
 
 // run sends commands for the slot of a key in this order and returns their replies; a nil reply is
-// nil. build returns the commands of an attempt, which is 0 first.
+// nil. build returns the commands of an attempt; the first attempt is 0.
 func (c *client) run(ctx context.Context, key string, build func(attempt int) []command) ([]any, error) {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
@@ -90,7 +90,7 @@ func retryable(err error) bool {
 	}
 	var reply goredis.Error
 	if !errors.As(err, &reply) {
-		return true // of the network
+		return true // an error of the network
 	}
 	for _, prefix := range []string{"LOADING", "BUSY ", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "max number of clients"} {
 		if goredis.HasErrorPrefix(err, prefix) {
@@ -257,7 +257,7 @@ func (n *node) gather(last int) {
 	}
 }
 
-// next returns the calls of the next pipeline, or nil after it has counted the goroutine off.
+// next returns the calls of the next pipeline. If no call waits, it reduces running and returns nil.
 func (n *node) next() []*batch {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -28,7 +28,7 @@
 //
 // # Errors
 //
-// A lost or stopped server is an error with code unavailable after [Config.Timeout]. The outcome
-// of a change is then unknown: repeat it with an idempotency key. A server without free memory is an
-// error with code exhausted; nothing was changed then.
+// If the server does not answer, a call fails with code unavailable after [Config.Timeout]. The
+// outcome of a change is then unknown: repeat it with an idempotency key. If the server has no free
+// memory, a change fails with code resource_exhausted and has no effect.
 package redis

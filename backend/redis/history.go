@@ -27,8 +27,8 @@ var (
 	_ history.SessionLister = (*History)(nil)
 )
 
-// grace is the time between the expiry of a session and the removal of its keys by the server.
-// Results of changes are kept as long after a session was cleared.
+// grace is the time between the expiry of a session and the removal of its keys by the server. The
+// server keeps the results of changes for this time after a session was cleared.
 const grace = 10 * time.Minute
 
 func (h *History) now() int64 { return h.s.cfg.Now().UnixMilli() }

@@ -37,7 +37,8 @@ func (h *History) Prune(ctx context.Context, k history.Key, p history.Policy) (r
 	}
 }
 
-// pruneBatch removes the oldest messages once, unless others were removed since it read them.
+// pruneBatch removes one batch of the oldest messages. It returns errRevised if messages were
+// removed after it has read the batch.
 func (h *History) pruneBatch(ctx context.Context, k history.Key, p history.Policy) (batch history.Pruned, err error) {
 	t, oldest, seqs, err := h.oldest(ctx, k)
 	if err != nil || len(oldest) == 0 {
@@ -85,8 +86,8 @@ func (h *History) oldest(ctx context.Context, k history.Key) (t totals, oldest [
 	return t, oldest, seqs, nil
 }
 
-// Fork implements [history.Editor]. It first copies the messages to keys of their own, and then
-// renames these in one step. The server removes the keys of an interrupted call after a while.
+// Fork implements [history.Editor]. It first copies the messages to temporary keys, and then renames
+// these keys in one step. The server removes the temporary keys of an interrupted call after grace.
 func (h *History) Fork(ctx context.Context, p history.ForkParams) (copied int64, err error) {
 	if err := historydriver.CheckFork(&p); err != nil {
 		return 0, err
@@ -100,7 +101,8 @@ func (h *History) Fork(ctx context.Context, p history.ForkParams) (copied int64,
 	return copied, wrapError(err, "fork")
 }
 
-// fork copies a session once, unless messages of it are removed meanwhile.
+// fork makes one attempt to copy a session. It returns errRevised if messages of the session are
+// removed meanwhile.
 func (h *History) fork(ctx context.Context, p *history.ForkParams) (int64, error) {
 	if _, _, exists, err := h.readTotals(ctx, p.To); exists || err != nil {
 		if err == nil {

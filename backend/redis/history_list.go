@@ -24,8 +24,8 @@ func (h *History) index(ctx context.Context, k history.Key, now int64) error {
 	return err
 }
 
-// load returns the sessions of entries that exist, of one agent unless it is "". It corrects old
-// entries that are wrong. A session that is damaged has the time of its entry.
+// load returns the sessions that exist for entries, only those of agent unless agent is "". It
+// corrects old entries that are wrong. A damaged session has the time of its entry.
 func (h *History) load(ctx context.Context, owner, agent string, entries []entry) (sessions []history.Session, err error) {
 	now := h.now()
 	var mu sync.Mutex
@@ -38,7 +38,7 @@ func (h *History) load(ctx context.Context, owner, agent string, entries []entry
 		wg.Go(func() {
 			t, _, found, failed := h.readTotals(ctx, k)
 			switch {
-			case errors.Is(failed, errTotals): // it can be cleared
+			case errors.Is(failed, errTotals): // listed, so that it can be cleared
 				t.Session = history.Session{Key: k, CreatedAt: fromMillis(e.at), UpdatedAt: fromMillis(e.at)}
 				failed, found = nil, true
 			case failed != nil || !e.old(now):
@@ -83,7 +83,7 @@ func (h *History) Sessions(ctx context.Context, q history.SessionQuery) (page hi
 	return page, nil
 }
 
-// compareSessions orders sessions as a page has them.
+// compareSessions orders sessions as in a page: the latest change first.
 func compareSessions(a, b history.Session) int {
 	return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.Key.Agent, a.Key.Agent), strings.Compare(b.Key.Session, a.Key.Session))
 }
@@ -92,7 +92,7 @@ func compareSessions(a, b history.Session) int {
 type sessionList struct {
 	h     *History
 	q     history.SessionQuery
-	found map[history.Key]history.Session // that belong after the cursor
+	found map[history.Key]history.Session // sessions after the cursor
 }
 
 // scan reads the entries with times from newest down to oldest. It ends when no further entry can
@@ -136,7 +136,7 @@ func (l *sessionList) scan(ctx context.Context, newest, oldest int64) error {
 	}
 }
 
-// complete reports whether the page is complete, although there are entries with a time up to at.
+// complete reports whether the page is complete while only entries with times up to at are unread.
 func (l *sessionList) complete(at int64) bool {
 	certain := 0
 	for _, s := range l.found {

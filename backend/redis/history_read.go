@@ -109,8 +109,9 @@ func (h *History) Messages(ctx context.Context, k history.Key, limit, offset int
 	return messages, wrapError(err, "messages")
 }
 
-// readRange reads messages once. If no message between the first and the last one was removed, it
-// skips none of them, since the offset determines the sequence.
+// readRange makes one attempt to read messages, and returns errRevised if messages are removed
+// meanwhile. If the sequences of the session have no gaps, it computes the first sequence from the
+// offset instead of reading the messages before it.
 func (h *History) readRange(ctx context.Context, k history.Key, limit, offset int) (messages []history.Message, err error) {
 	if limit == 0 {
 		limit = math.MaxInt
@@ -190,7 +191,7 @@ type pageReader struct {
 	ended    bool
 }
 
-// page reads a page once.
+// page makes one attempt to read a page. It returns errRevised if messages are removed meanwhile.
 func (r *pageReader) page(ctx context.Context) (page history.Page, err error) {
 	for r.more(r.q.Limit+1) && len(r.fitting) == len(r.outlines) && err == nil {
 		err = r.read(ctx, r.q.Limit+1)

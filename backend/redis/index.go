@@ -10,11 +10,11 @@ import (
 )
 
 // index has the names of the sessions of each owner, in a sorted set with the time in milliseconds
-// when an entry was last written. An entry is written before its session: by a change of a store that
-// has not written it for indexWindow. So a session that exists has an entry, and its last change is
-// earlier than that time plus indexWindow. Readers check the sessions themselves. They remove entries
-// without a session and correct times that are too late, but only those older than indexGrace,
-// when no change can be in progress that relies on them.
+// when an entry was last written. Before a store changes a session, it writes the session's entry,
+// unless it wrote the entry less than indexWindow ago. So a session that exists has an entry, and its
+// last change is earlier than the time of the entry plus indexWindow. Readers check the sessions
+// themselves. They remove entries without a session and correct times that are too late, but only in
+// entries older than indexGrace, because no change in progress relies on these.
 type index struct {
 	s    *Store
 	kind string

@@ -102,8 +102,8 @@ func (r *stateRecords) UpdateRecord(ctx context.Context, k store.RecordKey, upda
 	return rec, wrapError(err, "change state")
 }
 
-// update changes a record. Changes by this store are made one after another. A conflict with another
-// store is resolved with the record that it has written.
+// update changes a record. This store makes its changes of a record one after another. After a
+// conflict with another store, it decides again with the record that the other store has written.
 func (r *stateRecords) update(ctx context.Context, k store.RecordKey, update store.RecordUpdate) (store.Record, error) {
 	ctx, cancel := r.s.client.limit(ctx)
 	defer cancel()

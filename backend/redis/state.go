@@ -24,7 +24,7 @@ var (
 // versions are not used again.
 const stateGrace = 2 * time.Hour
 
-// onceAge is how long idempotency keys of states are stored at least.
+// onceAge is the minimum time for which idempotency keys of states are stored.
 const onceAge = 24 * time.Hour
 
 // ShortTerm returns the states of sessions. The field Records of cfg is ignored.

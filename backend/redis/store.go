@@ -65,8 +65,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// openError returns an error with the addresses of the servers. err has a code, or is one of the
-// server or the context.
+// openError returns an error with the addresses of the servers. err has a code, or is an error of the
+// server or of the context.
 func openError(err error, o *goredis.UniversalOptions) error {
 	at := strings.Join(o.Addrs, ",")
 	var coded *a2a.Error
@@ -165,8 +165,8 @@ func (s *Store) Close() error {
 // History returns the transcripts. They implement all interfaces of package history.
 func (s *Store) History() history.Provider { return s.history }
 
-// change runs a script that changes the data of a key, after earlier changes of it by this store.
-// args follow the arguments of common.lua.
+// change runs a script that changes the data of the first key, after this store's earlier changes of
+// that key. args follow the arguments of common.lua.
 func (s *Store) change(ctx context.Context, sc *script, keys []string, args ...any) (any, error) {
 	ctx, cancel := s.client.limit(ctx)
 	defer cancel()

@@ -55,7 +55,7 @@ func (c *Contents) put(ctx context.Context, o blob.Object, data []byte) error {
 	return c.wrap(ctx, err, "put object")
 }
 
-// createInParts uploads an object after its first part was read.
+// createInParts uploads an object in parts. part has the first one, which was read before.
 func (c *Contents) createInParts(ctx context.Context, o blob.Object, r io.Reader, part []byte) (err error) {
 	id, err := c.core.NewMultipartUpload(ctx, c.cfg.Bucket, c.key(o), uploadOptions)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Contents) createInParts(ctx context.Context, o blob.Object, r io.Reader
 	return c.wrap(ctx, err, "complete upload")
 }
 
-// abort removes the parts of an upload that failed. List returns the upload if this fails too.
+// abort removes the parts of an upload that failed. If this fails too, List returns the upload.
 func (c *Contents) abort(ctx context.Context, o blob.Object, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -32,8 +32,8 @@ func (k dueKind) prefix() string {
 // A marker is an empty object with a time and an owner in its key. It makes owners with due rows cheap
 // to find. If an owner has rows of a kind, its root names a marker with a time that is not after the
 // first of these rows. The marker is written before the root that names it, under a name that is never
-// used again. A marker that its root does not name is removed after a commit of the root, so a commit
-// that has written the marker but was not made yet fails.
+// used again. Before the removal of a marker that no root names, the root is committed again. So another
+// commit that has written this marker, and not yet its root, fails.
 
 // markerName returns the name of a new marker.
 func markerName(at, part string) string { return at + "-" + part + "-" + strings.ToLower(rand.Text()) }
@@ -74,11 +74,11 @@ func (r *refs) mark(ctx context.Context, s *state) (written []string, err error)
 	return written, nil
 }
 
-// dueRow is a row that is due: the ref or the digest that it names.
+// dueRow is a row that is due. name is a ref or a digest.
 type dueRow struct{ owner, name string }
 
-// due returns up to limit rows that are due at a time, the owners in the order of their first ones. One
-// call at a time in a process: others would commit the same roots.
+// due returns up to limit rows that are due at a time, ordered by the owner's first row, then by time. A
+// process executes one call at a time, because concurrent calls would commit the same roots.
 func (r *refs) due(ctx context.Context, k dueKind, at time.Time, limit int) (found []dueRow, err error) {
 	unlock, err := r.locks.Lock(ctx, k.prefix())
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *refs) due(ctx context.Context, k dueKind, at time.Time, limit int) (fou
 	return found, ctx.Err()
 }
 
-// dueOf returns the due rows of the owner of a marker. It replaces or removes a marker without due rows.
+// dueOf returns the due rows of a marker's owner. If there are none, it replaces or removes the marker.
 func (r *refs) dueOf(ctx context.Context, k dueKind, marker, last string, limit int) (found []dueRow, err error) {
 	owner := listed + markerPart(marker)
 	err = r.view(ctx, owner, func(s *state) error {
@@ -131,7 +131,7 @@ func (r *refs) dueOf(ctx context.Context, k dueKind, marker, last string, limit 
 	return nil, r.remove(ctx, k.prefix()+marker)
 }
 
-// remark has the commit of a state write a marker for its first row instead of an earlier one.
+// remark removes a marker from a state, so that the next commit writes one for the first row.
 func (s *state) remark(k dueKind, marker string) error {
 	if s.Due[k] != marker {
 		return nil
@@ -143,8 +143,7 @@ func (s *state) remark(k dueKind, marker string) error {
 	})
 }
 
-// Expired implements blobdriver.Refs. The refs of one owner are in the order of their times, and the owners in
-// the order of their first times.
+// Expired implements blobdriver.Refs. Refs are ordered by the owner's earliest expiry, then by expiry.
 func (r *refs) Expired(ctx context.Context, now time.Time, limit int) (keys []blobdriver.RefKey, err error) {
 	rows, err := r.due(ctx, dueExpiring, now, limit)
 	for _, row := range rows {
@@ -153,7 +152,7 @@ func (r *refs) Expired(ctx context.Context, now time.Time, limit int) (keys []bl
 	return keys, err
 }
 
-// Unreferenced implements blobdriver.Refs, in the same order as Expired.
+// Unreferenced implements blobdriver.Refs. Contents are ordered like the refs of Expired.
 func (r *refs) Unreferenced(ctx context.Context, freed time.Time, limit int) (keys []blobdriver.ContentKey, err error) {
 	rows, err := r.due(ctx, dueFreed, freed, limit)
 	for _, row := range rows {

@@ -20,13 +20,13 @@ import (
 
 // Blobs returns blobs with refs that are in the bucket too, below the prefix of c. They need no
 // database. The service must support conditional writes (If-None-Match and If-Match of PUT), as S3,
-// MinIO, R2 and versitygw do. All rules of blobs apply, also among several processes. Their refs cannot
-// change in the commit of a task, and cfg.Inline has no effect.
+// MinIO, R2 and versitygw do. All rules of blobs apply, also among several processes. The commit of a
+// task cannot change these refs, and cfg.Inline has no effect.
 //
-// A change costs a read and a conditional write of the root of the owner, an object with its rows. Above
-// 256 KiB, which are about 400 blobs, the rows are in pages of up to 64 KiB, and a change also reads and
-// writes about five of them. Changes of one owner are serialized; of several processes that change one owner at the
-// same time, all but one repeat their change.
+// A change costs a read and a conditional write of the owner's root, an object with the owner's rows.
+// Above 256 KiB, which are about 400 blobs, the rows are in pages of up to 64 KiB, and a change also reads
+// and writes about five pages. Changes of one owner are serialized: if several processes change one owner
+// at the same time, all but one repeat their change.
 func (c *Contents) Blobs(cfg blob.Config) *blobdriver.Blobs {
 	return newBlobs(c, cfg, limits{root: rootSize, page: pageSize})
 }
@@ -54,8 +54,8 @@ func rootKey(part string) string { return rootsPrefix + part }
 
 func pageKey(part, name string) string { return objectsPrefix + part + "/" + name }
 
-// listed is the start of the owner of objects that were listed: their keys have a digest of the owner.
-// An owner has no control characters.
+// listed marks the owner of a listed object. The key of the object has only a digest of the owner, so
+// listed and this digest stand for the owner. Real owners have no control characters.
 const listed = "\x1f"
 
 // partOf returns the part of keys that identifies an owner. An owner may be longer than a key.
@@ -74,10 +74,10 @@ type refs struct {
 	now     func() time.Time
 	id      string       // of this writer
 	commits atomic.Int64 // of this writer
-	// opaqueETags reports that the service has other ETags than the MD5 of the data, wrote that this is
-	// known.
+	// opaqueETags reports that the service's ETags are not the MD5 of the data. wrote reports that this
+	// process has written an object, so that opaqueETags is known.
 	opaqueETags, wrote atomic.Bool
-	// locks serialize the changes of an owner in this process, which would otherwise repeat them.
+	// locks serialize the changes of an owner in this process. Otherwise they would have to be repeated.
 	locks runtime.Locks[string]
 }
 
@@ -115,7 +115,7 @@ func (r *refs) attempt(ctx context.Context, owner string, f func(s *state) (done
 	return errContention
 }
 
-// pause waits after an attempt, for a random time that grows with their number.
+// pause waits after attempt n, for a random time that grows with n.
 func pause(ctx context.Context, n int) error {
 	timer := time.NewTimer(mathrand.N(min(shortBackoff<<min(n, 10), longBackoff))) //nolint:gosec // spreads load
 	defer timer.Stop()
@@ -135,8 +135,8 @@ func (r *refs) Update(ctx context.Context, owner string, f func(tx blobdriver.Tx
 	})
 }
 
-// update commits what f changes in the state of an owner. f may run more than once. It returns whether a
-// commit is needed.
+// update commits what f changes in the state of an owner. f may run more than once, and returns whether
+// a commit is needed.
 func (r *refs) update(ctx context.Context, owner string, f func(s *state) (bool, error)) error {
 	unlock, err := r.locks.Lock(ctx, partOf(owner))
 	if err != nil {

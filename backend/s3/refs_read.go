@@ -73,7 +73,7 @@ func (r *refs) Usage(ctx context.Context, owner string) (u blob.Usage, err error
 }
 
 // Known implements blobdriver.Refs. It knows contents and pages. Before it reports an object as unknown, it
-// changes the root: so a commit that was not made yet, and would refer to the object, fails.
+// commits the root, so that a commit in progress that would refer to the object fails.
 func (r *refs) Known(ctx context.Context, objects []blob.Object) ([]bool, error) {
 	known := make([]bool, len(objects))
 	byOwner := make(map[string][]int)

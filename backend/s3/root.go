@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobdriver"
 )
 
-// root is the object that has the rows of an owner, or names the pages that do. Each commit replaces
-// it under the condition that it is the one that the commit has read. So commits of an owner are
+// root is the object that has the rows of an owner, or names the pages with the rows. Each commit replaces
+// the root on the condition that it has not changed since the commit read it. So commits of an owner are
 // serialized, and each is complete or not made at all.
 type root struct {
 	// Owner is empty while there are no rows.
@@ -27,7 +27,7 @@ type root struct {
 	Usage blob.Usage `json:"usage"`
 	// Due are the names of the markers; see [refs.mark].
 	Due [dueKinds]string `json:"due"`
-	// Writers are those that committed last, the latest at the end.
+	// Writers are the last writers that committed, the latest at the end.
 	Writers []writer `json:"writers,omitempty"`
 	Pages   []*page  `json:"pages,omitempty"`
 }
@@ -39,7 +39,7 @@ type writer struct {
 	Commit int64  `json:"n"`
 }
 
-// maxWriters is the number of writers that a root has.
+// maxWriters is the maximum number of writers in a root.
 const maxWriters = 32
 
 // state is a root that was read, with the rows.
@@ -89,9 +89,9 @@ func (r *refs) read(ctx context.Context, key string) (data []byte, etag string, 
 	return data, info.ETag, r.wrap(ctx, err, "read object")
 }
 
-// readConsistently returns an object with its own ETag. Gateways to file systems, which have the two in
-// different files, may return the ETag of a new object with the data of the one before. A commit with that
-// ETag would undo the change. So the ETag must be the MD5 of the data, unless the service has other ones.
+// readConsistently returns an object with its own ETag. Gateways to file systems, which keep data and ETag
+// in different files, may return the new ETag with the previous data. A commit with that ETag would undo the
+// change. So the ETag must be the MD5 of the data, unless the service has other ETags.
 func (r *refs) readConsistently(ctx context.Context, key string) (data []byte, etag string, err error) {
 	for n := range maxAttempts {
 		before, beforeETag := data, etag
@@ -110,7 +110,7 @@ func (r *refs) readConsistently(ctx context.Context, key string) (data []byte, e
 	return nil, "", fmt.Errorf("%w: root has another ETag than its data", blob.ErrCorrupt)
 }
 
-// unknownReads is the number of times that a root is read before its ETag is taken for no MD5.
+// unknownReads is the number of reads of a root after which its ETag is assumed not to be an MD5.
 const unknownReads = 5
 
 func md5Of(data []byte) string {
@@ -122,7 +122,7 @@ func md5Of(data []byte) string {
 func (r *refs) write(ctx context.Context, key string, data []byte, opts minio.PutObjectOptions) error {
 	info, err := r.core.Client.PutObject(ctx, r.cfg.Bucket, r.cfg.Prefix+key, bytes.NewReader(data), int64(len(data)), opts)
 	if err == nil {
-		r.opaqueETags.Store(info.ETag != md5Of(data)) // as with encryption by a key of the customer
+		r.opaqueETags.Store(info.ETag != md5Of(data)) // such as with encryption by a key of the customer
 		r.wrote.Store(true)
 	}
 	return err
@@ -245,7 +245,7 @@ func each[V any](values []V, f func(v V) error) error {
 	return nil
 }
 
-// removePages removes pages that no root names. RemoveOrphans removes those for which this fails.
+// removePages removes pages that no root names. If this fails, RemoveOrphans removes them later.
 func (r *refs) removePages(ctx context.Context, part string, names []string) {
 	keys := make([]string, len(names))
 	for i, name := range names {

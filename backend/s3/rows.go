@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob"
 )
 
-// limits are sizes of rows in bytes: of those in the root of an owner, and of those in a page.
+// limits are the maximum sizes in bytes of the rows in an owner's root and of the rows in a page.
 type limits struct{ root, page int }
 
 const (
@@ -160,7 +160,8 @@ func (s *rows) scan(prefix, after string, f func(r row) (bool, error)) error {
 	return nil
 }
 
-// inRoot reports whether the root has the rows: it had them before or they have changed, and they fit.
+// inRoot reports whether the rows belong in the root: they fit, and the root has them already or they
+// have changed.
 func (s *rows) inRoot() bool {
 	return len(s.pages) == 0 || len(s.pages) == 1 && (s.pages[0].Name == "" || s.pages[0].dirty) && s.pages[0].size() <= s.limits.root
 }
@@ -190,7 +191,7 @@ func (s *rows) arrange() (replaced []string, err error) {
 				replaced = append(replaced, p.Name)
 			}
 		}
-		i -= len(merged) / 2 // the page after the merged ones
+		i -= len(merged) / 2 // i+1 is then the page after the merged ones
 	}
 	var arranged []*page
 	for _, p := range s.pages {
@@ -206,8 +207,8 @@ func (s *rows) arrange() (replaced []string, err error) {
 	return replaced, nil
 }
 
-// merge merges a small page that has changed with the one before or after it, and returns both. It
-// returns none if they are too large together.
+// merge merges page i with the page before or after it, and returns both. It merges nothing, and returns
+// none, if page i has not changed or is not small, or if both are too large together.
 func (s *rows) merge(i int) ([]*page, error) {
 	if p := s.pages[i]; !p.dirty || len(s.pages) == 1 || p.size() > s.limits.page/4 {
 		return nil, nil

@@ -15,8 +15,9 @@ const defaultEndpoint = "s3.amazonaws.com"
 
 // ParseURL returns the configuration of a URL such as s3://BUCKET/PREFIX?endpoint=HOST:PORT. All parts
 // except the bucket are optional. The parameters are endpoint (default s3.amazonaws.com), region,
-// insecure=true for HTTP, and refs=bucket for Config.RefsInBucket (default refs=database). Credentials are user and password of the URL, or those that [Config]
-// documents. Errors do not contain the URL, which may have a secret key.
+// insecure=true for HTTP, and refs=bucket for Config.RefsInBucket (default refs=database). Credentials are
+// the user and the password of the URL, or the ones that [Config] documents. Errors do not contain the URL,
+// which may have a secret key.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "s3" || u.Opaque != "" {

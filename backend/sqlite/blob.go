@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/blob/blobsql"
 )
 
-// BlobDir is the name of the directory of large blobs in the data directory. A backup needs it
-// together with the database, copied after it.
+// BlobDir is the name of the directory of large blobs in the data directory. A backup must contain the
+// database and this directory, and copy the database first.
 const BlobDir = "blobs"
 
 var _ blobsql.FileSource = (*kit)(nil)
@@ -45,8 +45,8 @@ func newBlobFiles(db *database) *blobFiles {
 // copyBuffer is the memory of a copy in bytes.
 const copyBuffer = 256 << 10
 
-// check returns an error if the store cannot be written. Close does not wait for calls that read
-// or write files: they may take long, and the database accepts no ref of their result.
+// check returns an error if the store is closed or read-only. Close does not wait for calls that read or
+// write files: they may take long, and the closed database accepts no ref to a file that they write.
 func (b *blobFiles) check(ctx context.Context) error {
 	if b.cfg.ReadOnly {
 		return errReadOnly
@@ -64,8 +64,8 @@ func (b *blobFiles) path(o blob.Object) (dir, file string) {
 	return dir, filepath.Join(dir, o.Name)
 }
 
-// Create implements blobdriver.Contents. It returns after file and directory were synced. The file is
-// not renamed: its name is new, and only a commit after this makes it reachable.
+// Create implements blobdriver.Contents. It returns after file and directory were synced. The file needs
+// no temporary name: its name is new, and only a later commit makes it reachable.
 func (b *blobFiles) Create(ctx context.Context, o blob.Object, r io.Reader, _ int64) error {
 	if err := b.check(ctx); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (b *blobFiles) List(ctx context.Context, after blob.Object, limit int) (fou
 	return found, fileError(err)
 }
 
-// objectNames returns the names of objects in a directory after one.
+// objectNames returns the names of the objects in a directory that sort after the given name.
 func objectNames(dir, after string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

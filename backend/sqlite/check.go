@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// checkBeforeUse is the maximum size of a file that Open checks completely.
+	// checkBeforeUse is the maximum size of a file that Open checks completely, in bytes.
 	checkBeforeUse = 16 << 20
 	// checkTimeout limits a check in the background.
 	checkTimeout = 2 * time.Minute

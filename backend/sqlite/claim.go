@@ -13,8 +13,8 @@ import (
 
 // The statements of a claim read partial indexes that contain only queued and leased
 // tasks. A queued task is ready or waits for its due time. Waiting tasks are in an index by
-// due time. A claim makes those ready that are due and reads no others. A ready task stays
-// ready, even if the clock is set back.
+// due time. A claim makes the due ones ready and reads no other waiting tasks. A ready task
+// stays ready, even if the clock is set back.
 const (
 	sqlQueuedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_queued WHERE phase = {ready} AND owner > ? ORDER BY owner LIMIT 1`
 	sqlLeasedOwner = `SELECT owner FROM task_rows INDEXED BY task_rows_leased WHERE phase = {leased} AND owner > ? ORDER BY owner LIMIT 1`

@@ -11,9 +11,9 @@ const (
 	// groupWeight bounds the changes of one transaction, groupBytes their size.
 	groupWeight = 256
 	groupBytes  = 8 << 20
-	// largeBytes is the size from which a request is large. At most largeQueued of
-	// these are queued or being applied, so that bulk writes of one caller delay small
-	// changes of others by no more than that.
+	// largeBytes is the size from which a request is large. At most largeQueued large
+	// requests are queued or being applied, so that bulk writes of one caller delay small
+	// changes of others by no more than these.
 	largeBytes  = 256 << 10
 	largeQueued = 2
 	// queueLength is the number of requests that can be queued without blocking their

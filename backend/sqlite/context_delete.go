@@ -40,7 +40,7 @@ const (
 const (
 	lookupByLog     int64 = iota // by the keys in the task's log rows
 	lookupByTask                 // by the index on task_id
-	lookupByContext              // as lookupByTask, but for a context
+	lookupByContext              // by the index on task_id, which then has the id of a context
 	// lookupRecent is not stored: the record is only in the log (see recentKeys).
 	lookupRecent
 )

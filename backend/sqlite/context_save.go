@@ -166,8 +166,8 @@ func (c *contextSave) addLabels(w *writer) error {
 	return add(roleLabel(c.Context.Role))
 }
 
-// removeLabels removes the labels of a context and subtracts it from the counters. It
-// does nothing if the context does not exist.
+// removeLabels removes the labels of a context and subtracts it from the counters. It does
+// nothing if the context does not exist or its deletion is pending.
 func (w *contextWriter) removeLabels(k store.ContextKey, c *contextHead) error {
 	if !c.live() {
 		return nil

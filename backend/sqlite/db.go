@@ -74,8 +74,8 @@ func (s *database) readList(ctx context.Context, f func(r *reader) error) error 
 	return s.read(ctx, f)
 }
 
-// readerPool has the connections that read and are not in use. Calls get the one that was used last, so
-// that few calls at a time fill the page caches of few connections.
+// readerPool has the reading connections that are not in use. A call gets the connection that was used
+// last, so that few concurrent calls fill the page caches of few connections.
 type readerPool struct {
 	idle chan struct{} // one token per idle connection
 

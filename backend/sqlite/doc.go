@@ -20,7 +20,7 @@
 // owner. A claim moves due lanes from the first index to the second and reads no others.
 // Delivery attempts that were acknowledged together share a row.
 //
-// Store is made of parts, as is the writer. A part implements one concern with its own
+// Store and the writer are made of parts. A part implements one concern with its own
 // state and names the parts below it. Statements stand next to the methods that run them.
 //
 // # Guarantees
@@ -28,7 +28,8 @@
 //   - With Synchronous "FULL", the default, an acknowledged change survives a power
 //     failure. With "NORMAL" it survives a crash of the process, but not always a power
 //     failure.
-//   - A change that returned an error was not applied.
+//   - A change that returned an error was not applied. Exception: if syncing the disk
+//     failed, the change may appear after a restart.
 //   - A failed request does not fail the other requests of its group.
 //   - Only one process can open the store for writing. Open of a second process fails
 //     with an error that names the first, unless Config.ReadOnly is set.

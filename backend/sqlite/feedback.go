@@ -21,7 +21,7 @@ var ratings = sqltask.Ratings{
 	Sum: sqlRatings,
 }
 
-// countRating adds to the number of ratings of an owner and of all owners.
+// countRating adds by to the number of ratings with a value, of an owner and of all owners.
 func (w *writer) countRating(owner string, rating, by int64) {
 	bucket := strconv.FormatInt(rating, 10)
 	w.addCount(owner, labelRating, bucket, by)

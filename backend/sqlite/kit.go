@@ -16,7 +16,7 @@ import (
 type kit struct {
 	*changeWriter
 	blobs *blobFiles
-	inner bool // its short reads are the server's own: they do not wait for lists
+	inner bool // for short reads of the server itself, which do not wait for lists
 }
 
 const (
@@ -58,11 +58,11 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	return result
 }
 
-// errKitRejected ends a transaction after its function has returned an error.
+// errKitRejected rolls a transaction back after its function has returned an error.
 var errKitRejected = errors.New("rejected")
 
-// inSavepoint calls f and undoes its statements unless they are to be kept. If f fails, the caller
-// rolls the transaction back.
+// inSavepoint calls f, and undoes its statements unless f returns keep. If f fails, the caller rolls
+// the transaction back.
 func (c *conn) inSavepoint(f func() (keep bool, err error)) error {
 	if _, err := c.exec(sqlKitSavepoint); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (k *kit) is(db sqlkit.DB) bool {
 // In implements sqlkit.EffectTx.
 func (t *kitTx) In(db sqlkit.DB) bool { return t.in(db) }
 
-// translated has the statements of kits for SQLite, by their text. Statements are constants, so it is bounded.
+// translated has the statements of kits for SQLite, by their text. It is bounded, because statements are constants.
 var translated sync.Map
 
 func translate(text string) string {

@@ -120,7 +120,7 @@ type taskList struct {
 	requested string
 	first     *firstTask // of the context, nil unless the list contains it
 	// sorted bounds the time by which the list is sorted: the status time or the creation
-	// time. other bounds the other one.
+	// time. other bounds the other of these times.
 	sorted, other span
 }
 

@@ -118,8 +118,8 @@ func (k taskWalk) scanAndSort() string {
 }
 
 // count returns a statement that counts the tasks of a state with a status time from ?3
-// to ?4. Filtered, it counts those created from ?8 to ?9. It reads at most ?2 index
-// entries and returns their number, too.
+// to ?4. A filtered walk counts only tasks created from ?8 to ?9. The statement reads at
+// most ?2 index entries and returns their number, too.
 func (k taskWalk) count() string {
 	match := "1"
 	if k.filtered {
@@ -128,8 +128,8 @@ func (k taskWalk) count() string {
 	return countOf(match, k.from(false)+" AND state_at >= ?3 AND state_at < ?4")
 }
 
-// countCreated returns a statement that counts the tasks created from ?8 to ?9.
-// Filtered, it counts those in the states ?6.
+// countCreated returns a statement that counts the tasks created from ?8 to ?9. A
+// filtered walk counts only tasks in the states ?6.
 func (k taskWalk) countCreated() string {
 	match := "1"
 	if k.filtered {

@@ -17,14 +17,16 @@ import (
 	"github.com/holdfast-dev/holdfast/store/vector"
 )
 
-// Memory stores the data that agents keep besides tasks in a database in memory. It is a part of package inmem. The
-// first change opens it. It has one connection and no goroutine, so it needs no Close.
+// Memory stores the data that agents keep besides tasks in a database in memory, for package inmem. It is safe for
+// concurrent use. The first change opens the database, which has one connection and no goroutine. Close is optional:
+// the connection of an unused Memory is closed by a cleanup of the garbage collector.
 type Memory struct {
 	db      *memoryDB
 	vectors *vectorIndexes
 }
 
-// memoryIndexes limits the memory of the indexes of documents, and with a quarter of it of the embeddings of facts.
+// memoryIndexes limits the memory of the indexes of documents, in bytes. The caches of contracts, such as embeddings of
+// facts, may use a quarter of it in addition.
 const memoryIndexes = 1 << 30
 
 // NewMemory returns an empty database.
@@ -56,7 +58,7 @@ type memoryDB struct {
 	conn   *conn // nil before the first change
 	closed bool
 	caches sqlkit.Caches
-	// cleanup closes the connection of a database that nobody has closed.
+	// cleanup closes the connection if the database becomes unreachable without having been closed.
 	cleanup runtime.Cleanup
 }
 
@@ -103,7 +105,7 @@ func (m *memoryDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error 
 	return nil
 }
 
-// Read implements sqlkit.DB. Before the first change, it reads a database that all share.
+// Read implements sqlkit.DB. Before the first change, it reads the empty database that the process shares.
 func (m *memoryDB) Read(ctx context.Context, f func(q sqlkit.Querier) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,8 +162,8 @@ func (m *memoryDB) close() error {
 	return m.conn.close()
 }
 
-// emptyMemory is a database in memory without rows. It is read in place of databases that have had no change, and
-// copied for the others.
+// emptyMemory is a database in memory without rows. It is read in place of databases that were never changed. The first
+// change of a database copies it.
 type emptyMemory struct {
 	sync.Mutex
 	*conn

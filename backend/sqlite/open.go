@@ -41,11 +41,11 @@ type Config struct {
 	// CacheKB is the page cache of each reading connection, in KiB. Default 8192. The
 	// connection that writes has twice as much.
 	CacheKB int
-	// IndexMemory limits the memory of the indexes of documents (Vectors) and, with a quarter of it, of
-	// the embeddings of facts, in bytes. If they need more, those that were not used for the longest
-	// time are dropped; a search or a write that needs one reads it again. The most recently used index
-	// remains, whatever its size. Default: an eighth of the cgroup's memory limit or of the machine's
-	// memory, 64 MiB to 1 GiB.
+	// IndexMemory limits, in bytes, the memory of the indexes of documents (Vectors, three quarters of it)
+	// and of caches of contracts such as the embeddings of facts (a quarter). If the indexes need more, the
+	// least recently used ones are dropped; a search or a write that needs a dropped index reads it again.
+	// The most recently used index remains, whatever its size. Default: an eighth of the cgroup's memory
+	// limit or of the machine's memory, 64 MiB to 1 GiB.
 	IndexMemory int64
 	// MaxPages limits the size of the database, in pages of 4 KiB. A database of this
 	// size is full: changes fail as on a full disk. 0 means no limit.
@@ -53,8 +53,8 @@ type Config struct {
 	// ReadOnly opens an existing database for reading only, also while another process
 	// serves it; commits of that process are visible at once. It takes no lock and applies
 	// no migration. Open fails if the schema does not match this program. All methods that
-	// write, including Ping, return a2a.CodeUnsupported. Info.Exclusive is false, because
-	// the other process may hold leases. Synchronous and MaxPages are ignored.
+	// write, including Ping, return an error with a2a.CodeUnsupported. Info.Exclusive is false,
+	// because the other process may hold leases. Synchronous and MaxPages are ignored.
 	ReadOnly bool
 	// Logger receives errors and events that no caller receives. Default: discard.
 	Logger *slog.Logger

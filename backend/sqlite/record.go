@@ -56,8 +56,8 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 	return versions, nil
 }
 
-// saveRecords applies record changes after their versions were checked. If the version of one
-// does not match, it returns the refusal; the changes before that one were applied.
+// saveRecords applies record changes after their versions were checked. If a version does not
+// match, it returns the refusal; the changes before this one were applied.
 func (w *writer) saveRecords(owner string, changes []store.RecordChange) (refusal, err error) {
 	for i := range changes {
 		c, n := &changes[i], int64(0)

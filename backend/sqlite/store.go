@@ -23,7 +23,7 @@ const (
 
 var _ store.Store = (*Store)(nil)
 
-// These parts are written once for all databases.
+// These parts are written once for SQLite and PostgreSQL.
 type (
 	endpointStore = sqltask.EndpointStore
 	feedbackStore = sqltask.FeedbackStore
@@ -71,7 +71,7 @@ func newStore(cfg Config) *Store {
 // SQL implements sqlkit.Source.
 func (s *Store) SQL() sqlkit.DB { return s.kit }
 
-// pingTimeout bounds a Ping if its context has no deadline.
+// pingTimeout is the maximum duration of a Ping.
 const pingTimeout = 5 * time.Second
 
 // Backlog implements store.Maintenance.

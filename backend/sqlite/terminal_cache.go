@@ -12,7 +12,7 @@ const terminalRows = 8 << 10
 
 // terminalCache caches rows of tasks in a terminal state, so that reading their
 // versions needs no statement. A commit removes the rows it changed. For a read-only
-// store, which does not see commits, it is nil and caches nothing.
+// store, which is not notified of commits, it is nil and caches nothing.
 type terminalCache struct {
 	mu      sync.Mutex
 	rows    *rowCache

@@ -124,7 +124,7 @@ func (s *vectorStore) write(ctx context.Context, k vector.Key, p vector.WritePar
 	if err = s.db.Write(ctx, w.apply); err != nil {
 		return nil, err
 	}
-	// The documents are stored. If the index cannot follow now, a search will try it again.
+	// The documents are stored. If the index cannot follow now, the next search repeats this.
 	_, _, _ = s.indexes.current(context.WithoutCancel(ctx), w.Key)
 	return w.IDs(), nil
 }
@@ -158,8 +158,8 @@ func (c *collectionRow) collection() *vector.Collection {
 	return &c.Collection
 }
 
-// admit returns the collection of a write, nil if it does not exist, and the number of documents that
-// the write replaces, or the reason to reject it. after describes the collection after the write.
+// admit returns the collection of a write, nil if it does not exist, and the number of documents that the
+// write replaces, or the reason to reject the write. after describes the collection after the write.
 func (w *documentWrite) admit(q sqlkit.Querier) (c *collectionRow, after vector.Collection, existing int64, err error) {
 	if c, err = readCollection(q, w.Key); err != nil {
 		return nil, after, 0, err

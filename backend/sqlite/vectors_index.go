@@ -22,8 +22,8 @@ const (
 
 const (
 	followPage = 1000 // documents per read
-	// keepEmbeddings limits the float32 vectors of a collection in memory. If all would be more, the
-	// index keeps none and reads them for each search.
+	// keepEmbeddings limits the float32 vectors of a collection in memory, in bytes. If all vectors need
+	// more, the index keeps none and reads them for each search.
 	keepEmbeddings = 256 << 20
 )
 
@@ -57,7 +57,7 @@ func newVectorIndexes(db sqlkit.DB, limit int64, noSnapshots bool, log *slog.Log
 	}
 }
 
-// start removes the rows of deleted collections that a process which ended has left.
+// start removes, in the background, the rows of deleted collections that an earlier process has left.
 func (s *vectorIndexes) start() {
 	s.saves.Go(func() {
 		if err := s.removeDeleted(s.ctx, ""); err != nil && s.ctx.Err() == nil {
@@ -108,8 +108,8 @@ func (s *vectorIndexes) drop(k vector.Key) {
 	}
 }
 
-// current returns a collection and its index with all documents that were stored before, nil if the
-// collection is lexical.
+// current returns a collection and its index, which has all documents stored before the call. The index
+// is nil if the collection is lexical. The error is [vector.ErrCollectionNotFound] if there is none.
 func (s *vectorIndexes) current(ctx context.Context, k vector.Key) (*collectionRow, *ann.Index, error) {
 	c, err := collectionIn(ctx, s.db, k)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *vectorIndexes) follow(ctx context.Context, v *vectorIndex) (*collection
 	return c, index, nil
 }
 
-// catchUp reads the documents that the index does not have, and removes those that do not exist any
-// more. The caller holds v.mu.
+// catchUp adds the documents that the index lacks, and removes the ones that do not exist any more. The
+// caller holds v.mu.
 func (s *vectorIndexes) catchUp(ctx context.Context, v *vectorIndex, c *collectionRow) error {
 	old := v.state.Load()
 	if old.reached(c) {

@@ -35,8 +35,8 @@ func (m *vectorMemory) remove(v *vectorIndex) {
 	}
 }
 
-// oldest returns the least recently used index if all need more memory than the limit, otherwise nil.
-// It never returns the most recently used one.
+// oldest returns the least recently used index if all indexes together exceed the limit, otherwise nil.
+// It never returns the most recently used index.
 func (m *vectorMemory) oldest() *vectorIndex {
 	if m.total <= m.limit || m.recent.Len() < 2 {
 		return nil
@@ -44,8 +44,8 @@ func (m *vectorMemory) oldest() *vectorIndex {
 	return m.recent.Back().Value.(*vectorIndex)
 }
 
-// used notes that an index is in use, and drops others that were not used for longer while all need
-// more memory than the limit. Searches that use a dropped index continue; the next one reads it again.
+// used notes that an index is in use, and drops the least recently used ones until the rest fit in the
+// limit. Searches that use a dropped index continue; the next search reads the index again.
 func (s *vectorIndexes) used(v *vectorIndex, index *ann.Index) {
 	bytes := index.Bytes()
 	s.mu.Lock()
@@ -70,8 +70,8 @@ func (s *vectorIndexes) worthSaving(v *vectorIndex) bool {
 	return !s.noSnapshots && documents >= s.minSnapshot && 100*v.changes.Load() > int64(documents)
 }
 
-// saveAndDrop saves the snapshot of an index and drops it, unless it was used in the meantime. Until
-// then no other index of the collection exists, which would save another snapshot.
+// saveAndDrop saves the snapshot of an index and drops it, unless it was used in the meantime. The index
+// stays in byKey until then, so that no second index of the collection saves a snapshot, too.
 func (s *vectorIndexes) saveAndDrop(v *vectorIndex) {
 	if err := s.save(s.ctx, v); err != nil && s.ctx.Err() == nil {
 		s.log.Warn("the snapshot of a vector index was not saved", "error", err)

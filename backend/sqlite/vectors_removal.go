@@ -11,8 +11,8 @@ import (
 
 const sqlExisting = `SELECT id FROM {s}.vector_documents WHERE` + whereDocuments + inIDs
 
-// maxRemovals limits the removals that an index has not followed. Beyond it, the index reads the ids
-// of all documents.
+// maxRemovals limits the removals that an index has not followed. If there are more, the index reads the
+// ids of all documents.
 const maxRemovals = 64
 
 // removal are documents that a transaction removes. It may be rolled back.
@@ -47,8 +47,8 @@ func (s *vectorIndexes) noteRemoval(k vector.Key, r removal) {
 	}
 }
 
-// since returns the ids of removals from a count of removed documents on. ok is false if some may be
-// missing.
+// since returns the ids of the removals since the collection had from removed documents. ok is false if
+// ids may be missing.
 func (r *removals) since(collection, from int64) (ids []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *removals) since(collection, from int64) (ids []string, ok bool) {
 	return ids, ok
 }
 
-// forget drops the removals before a count. Those from it on may not be committed.
+// forget drops the removals before a count of removed documents. Later ones may not be committed yet.
 func (r *removals) forget(collection, count int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

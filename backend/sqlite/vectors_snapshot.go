@@ -90,8 +90,8 @@ func (s *vectorIndexes) close() {
 	}
 }
 
-// save saves the index of a collection. Until the last transaction, the snapshot before remains
-// valid. It saves nothing if the index has not changed, or was dropped: then it may miss removals.
+// save saves the index of a collection. Until its last transaction, the previous snapshot remains valid.
+// It does not save an index that has not changed, or that was dropped and may therefore miss removals.
 func (s *vectorIndexes) save(ctx context.Context, v *vectorIndex) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

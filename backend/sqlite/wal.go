@@ -10,11 +10,11 @@ const (
 	// walAutocheckpoint is the length of the log, in pages, at which a commit writes it
 	// back to the database.
 	walAutocheckpoint = 1000
-	// walFileSize is the size to which SQLite truncates the file when the log starts again
-	// at its beginning.
+	// walFileSize is the size in bytes to which SQLite truncates the file when the log starts
+	// again at its beginning.
 	walFileSize = 16 << 20
-	// walPauseSize is the size at which reads are paused. SQLite starts the log again at its
-	// beginning only while no read is active.
+	// walPauseSize is the size in bytes at which reads are paused. SQLite starts the log again
+	// at its beginning only while no read is active.
 	walPauseSize = 64 << 20
 	// walCheckInterval is the number of groups between checks of the log's size.
 	walCheckInterval = 64

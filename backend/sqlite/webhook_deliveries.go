@@ -12,7 +12,7 @@ import (
 )
 
 // Delivery records are attempts and dead letters. Their rows are read by time, newest
-// first. Records that share a row or a time are sorted in memory.
+// first; see [sqltask.DeliveryPage].
 var (
 	sqlAttemptRecords    = sqlDeliveryKey + `n.attempts FROM webhook_attempts n INDEXED BY webhook_attempts_%s`
 	sqlDeadLetterRecords = sqlDeliveryKey + sqlrow.DeadLetterColumns.List("n.") + ` FROM webhook_dead n INDEXED BY webhook_dead_%s`

@@ -120,7 +120,7 @@ func want(err error, what, got, want string) error {
 	return err
 }
 
-// audit: reply with the entries of the transcript, sorted, and what the state and the board have left.
+// audit: reply with the numbers of values in the state and of tasks on the board, and the transcript's sorted entries.
 func (a *act) audit(ctx context.Context) error {
 	messages, err := a.t.Transcript().Messages(ctx, 0, 0)
 	if err != nil {

@@ -155,8 +155,8 @@ func (a *act) keep(ctx context.Context) error {
 	return a.t.Reply(fmt.Sprintf("%d messages, %d facts", len(messages), len(found)))
 }
 
-// learn N D: write N pairs of documents, at intervals of D, each in place of every third pair before it.
-// Reply with the number of documents that the index has.
+// learn N D: write N pairs of documents, at intervals of D. Every third pair replaces the pair before it. Reply
+// with the numbers of documents that exist, that should exist, and that the index finds.
 func (a *act) learn(ctx context.Context) error {
 	d := a.t.Documents(a.t.ContextID())
 	pair := func(i int) []string { return []string{fmt.Sprint("first ", i), fmt.Sprint("second ", i)} }

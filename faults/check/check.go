@@ -91,7 +91,7 @@ func orphans(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// misplaced returns an error if a webhook has the wrong phase in the queue.
+// misplaced returns an error if a webhook has the wrong phase in the queue, or no task.
 func misplaced(ctx context.Context, dir string) error {
 	var n int
 	const text = `SELECT count(*) FROM webhook_lanes l LEFT JOIN webhook_rows r ON r.pk = l.pk LEFT JOIN task_rows t ON t.owner = l.owner AND t.id = l.task_id

@@ -38,7 +38,8 @@ func Postgres(ctx context.Context, url, schema string) (_ *Report, err error) {
 	return report, errors.Join(err, unlisted(ctx, c, schema, report), orphanRows(ctx, c, schema))
 }
 
-// unlisted compares the rows of the table with those that were found by its indexes.
+// unlisted returns an error if the table of tasks has a row that the report, which was read by indexes, lacks or
+// shows with another state.
 func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) error {
 	rows, err := c.Query(ctx, "SELECT id, state FROM "+pgx.Identifier{schema, "task_rows"}.Sanitize())
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Lane is a webhook with its cursor and its dead letters, by
-// their sequences.
+// Lane is a webhook with its cursor, and its dead letters by sequence.
 type Lane struct {
 	store.Lane
 	Dead map[int64]store.DeadLetter

@@ -22,9 +22,8 @@ type column struct {
 
 // Of returns the columns that the tags of T name, in the order of its fields: `col:"name"`. The
 // tag of a field of a struct type has one column name for each field of the struct, separated
-// by commas. Fields of an
-// embedded struct belong to T. Fields are strings, integers and booleans; parameters may also
-// be slices, and pointers.
+// by commas. Fields of an embedded struct belong to T. Fields are strings, integers and booleans;
+// parameters may also be slices and pointers.
 func Of[T any]() Columns[T] { return Columns[T]{appendColumns(nil, reflect.TypeFor[T](), nil)} }
 
 func appendColumns(all []column, t reflect.Type, in []int) []column {

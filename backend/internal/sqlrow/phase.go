@@ -14,7 +14,7 @@ import (
 type Phase int64
 
 const (
-	// PhaseIdle is not due: a task without a turn to run, or a lane without pending events.
+	// PhaseIdle is a task without a turn to run, or a lane without pending events.
 	PhaseIdle Phase = iota
 	// PhaseReady is due.
 	PhaseReady

@@ -108,8 +108,9 @@ func (t *Task) Seen() rules.Task {
 // task can still be built from the start of its log.
 var ErrSuperseded = errors.New("snapshot was replaced")
 
-// Fold applies a row of the log to a task: the snapshot, if the row has the current one, or
-// else the events. snapshot is nil if the row has none.
+// Fold applies a row of the log to a task: the current snapshot, if the row has it, or else the
+// events. snapshot is nil if the row has none. It returns [ErrSuperseded] if the row should have the
+// current snapshot and does not.
 func (t *Task) Fold(task *store.Task, first int64, snapshot, events []byte, omitArtifacts bool) error {
 	if first == t.Checkpoint && snapshot != nil {
 		task.LogSize = int64(len(snapshot))

@@ -48,7 +48,7 @@ type DeliveryPage[V any] struct {
 	found []V
 }
 
-// NewDeliveryPage returns an empty page, or an error of its cursor.
+// NewDeliveryPage returns an empty page, or an error with [a2a.CodeInvalid] if the query's cursor is malformed.
 func NewDeliveryPage[V any](d sqlkit.Dialect, q *store.WebhookQuery) (p DeliveryPage[V], err error) {
 	p.WebhookQuery = q
 	if q.Cursor == "" {
@@ -74,8 +74,8 @@ func (p *DeliveryPage[V]) Start(span int64) int64 {
 	return p.After.At + span
 }
 
-// Full reports whether the page is complete and the first record after it is known, so that rows with the time at and
-// older rows need not be read.
+// Full reports whether the page and the record after it are known, so that rows with the time at and older rows need
+// not be read.
 func (p *DeliveryPage[V]) Full(at int64) bool {
 	return len(p.keys) > p.Limit && p.keys[p.Limit].At > at
 }

@@ -2,8 +2,8 @@ package sqltask
 
 import "github.com/holdfast-dev/holdfast/internal/sqlkit"
 
-// Statements returns, by name, the statements with a cost that does not depend on the size of the database. Tests of
-// the backends check their plans.
+// Statements returns the statements with a cost that does not depend on the size of the database. Tests of the
+// backends check their plans.
 func Statements() []sqlkit.Statement {
 	return []sqlkit.Statement{
 		{"feedback: lock the task", sqlLockTask},

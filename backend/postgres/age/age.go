@@ -51,7 +51,7 @@ const (
 	sqlLoadAGE = `SELECT '0'::ag_catalog.agtype::text`
 )
 
-// find finds whether graphs have copies, and checks that AGE can be used if Config.Copy is set.
+// find sets whether graphs have copies. If Config.Copy is set, it checks that AGE can be used.
 func (s *Store) find(ctx context.Context, c *pgx.Conn, prefix string) error {
 	var copies, installed, usage, create bool
 	if err := c.QueryRow(ctx, sqlAGE, pgx.QueryExecModeExec, prefix).Scan(&copies, &installed, &usage, &create); err != nil {
@@ -71,7 +71,7 @@ func (s *Store) find(ctx context.Context, c *pgx.Conn, prefix string) error {
 	}
 	_, err := c.PgConn().Exec(ctx, sqlLoadAGE).ReadAll()
 	var rejected *pgconn.PgError
-	if errors.As(err, &rejected) && !strings.Contains("08 40 53 55 57", rejected.Code[:2]) { // classes of errors that may pass
+	if errors.As(err, &rejected) && !strings.Contains("08 40 53 55 57", rejected.Code[:2]) { // classes of temporary errors
 		return unusable(err, "cannot be loaded: "+rejected.Message)
 	}
 	return err
@@ -113,14 +113,14 @@ func (d *copyingDB) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error
 	})
 }
 
-// changing returns the graphs with transactions that call after at their end.
+// changing returns the graphs of the store. Their transactions call after at their end.
 func (a *Graphs) changing(k graph.Key, after func(g *copied) error) *graphsql.Graphs {
 	return graphsql.New(&copyingDB{a.store.SQL(), a, k, after}, a.now)
 }
 
 const sqlLockAGE = `SELECT 1 FROM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1::text, 0))`
 
-// lock excludes other transactions that change the copy of a graph.
+// lock excludes other transactions that change the copy of a graph, and returns the copy.
 func (a *Graphs) lock(tx sqlkit.Tx, k graph.Key) (*copied, error) {
 	g := &copied{RawTx: tx.(postgres.RawTx), copy: a.store.copy, key: k, name: a.Name(k)} // of this database
 	g.key.Graph = cmp.Or(k.Graph, graph.DefaultGraph)
@@ -197,7 +197,7 @@ func (a *Graphs) Restore(ctx context.Context, k graph.Key, entities []graph.Enti
 	return a.changing(k, func(g *copied) error { return g.apply(w) }).Restore(ctx, k, entities, versions)
 }
 
-// Rebuild makes the copy of a graph again.
+// Rebuild makes the copy of a graph again, in one transaction.
 func (a *Graphs) Rebuild(ctx context.Context, k graph.Key) error {
 	if _, err := graphdriver.CheckKey(k); err != nil {
 		return err

@@ -57,8 +57,8 @@ func (g *copied) has() (bool, error) {
 	return g.exists(`SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1`, g.name)
 }
 
-// empty removes what the copy contains. Its labels remain: in AGE 1.5 a session that dropped the table of a
-// label fails later, when the server makes it empty its caches ("cache corrupted").
+// empty removes what the copy contains. Its labels remain: in AGE 1.5 a session that has dropped the table of a
+// label fails later, when its caches are invalidated ("cache corrupted").
 func (g *copied) empty() error {
 	for _, table := range []string{g.edges(), g.vertices()} {
 		if err := g.Raw(nil, `DELETE FROM `+table); err != nil {
@@ -143,7 +143,7 @@ func (g *copied) fill(exists bool) error {
 	}
 }
 
-// versions reads newest versions of relationships.
+// versions reads newest versions of relationships with one of the statements above.
 func (g *copied) versions(text, id string) (rows []graphdriver.RelationshipRow, err error) {
 	err = g.Query(text, func(r sqlkit.Row) error {
 		row := graphdriver.RelationshipRow{
@@ -167,7 +167,7 @@ func timeOfBound(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// apply changes the copy as a write changed the graph. The first one makes the copy.
+// apply makes the changes of a write in the copy. The first write makes the copy.
 func (g *copied) apply(w *graphdriver.Write) error {
 	found, err := g.has()
 	if err != nil {
@@ -238,7 +238,7 @@ func (g *copied) remove(w *graphdriver.Write) error {
 	return nil
 }
 
-// label creates the table of a label or type, if it does not exist.
+// label creates the table of a label or, with edge, of a type, unless it exists.
 func (g *copied) label(name string, edge bool) error {
 	kind := ""
 	err := g.Raw(func(row []string) { kind = row[0] }, `SELECT p.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
@@ -305,8 +305,8 @@ func propertiesOf(properties map[string]any, fields ...string) string {
 	return cypher.Value(all)
 }
 
-// saveVertices updates vertices, and inserts those that do not exist with this label. A vertex that had
-// another label has another id in AGE then, and its edges refer to the new one.
+// saveVertices updates vertices, and inserts the ones that do not exist with this label. If a vertex had
+// another label, it gets another id in AGE, and its edges are changed to refer to the new id.
 func (g *copied) saveVertices(label string, rows [][]string) error {
 	rest, err := g.update(label, rows)
 	if err != nil || len(rest) == 0 {
@@ -338,7 +338,7 @@ func (g *copied) saveVertices(label string, rows [][]string) error {
 	return err
 }
 
-// update changes the properties of vertices or edges and returns the rows of those that do not exist.
+// update changes the properties of vertices or edges. It returns the rows of the ones that do not exist.
 func (g *copied) update(label string, rows [][]string) (rest [][]string, err error) {
 	updated := make(map[string]bool)
 	err = g.Raw(func(row []string) { updated[row[0]] = true },

@@ -7,9 +7,9 @@
 // the newest version of each relationship, in a graph of AGE with a label for each label of entities and type of
 // relationships. The names of labels and types must differ within a graph.
 //
-// The first write of a graph copies what it contains. A store without [Config].Copy makes no copies and executes
-// queries itself, but changes the copies that existed when it was opened, so that they stay equal and no deleted data
-// remains in them. Copies of writes that it has made before are made again by [Graphs.Rebuild].
+// The first write of a graph makes its copy. A store without [Config].Copy makes no copies and executes queries itself.
+// If copies existed when it was opened, it changes them too, so that they stay equal and keep no deleted data. A store
+// that was opened before the first copy does not know the copies: [Graphs.Rebuild] adds its writes.
 //
 // # Errors
 //

@@ -29,8 +29,9 @@ const ageSession = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 // ageQuote encloses the text of a query. [cypher.Statement.AGE] returns no text that contains it.
 const ageQuote = "$holdfast$"
 
-// QueryCypher implements graph.CypherCapable for the language of package cypher, except what
-// [cypher.Statement.AGE] rejects. MaxSteps has no effect. The server limits the time.
+// QueryCypher implements graph.CypherCapable. AGE executes the language of package cypher, except what
+// [cypher.Statement.AGE] rejects; then MaxSteps has no effect, and the server limits the time. Package
+// cypher executes queries on a graph without a copy, and all queries without Config.Copy.
 func (a *Graphs) QueryCypher(ctx context.Context, k graph.Key, p graph.CypherParams) (graph.CypherResult, error) {
 	if !a.store.copy {
 		return cypher.Execute(ctx, a.Complete, k, p)
@@ -156,7 +157,7 @@ func (q *ageQuery) read(reader *pgconn.ResultReader) error {
 	return err
 }
 
-// ageFailure returns the error of a query that AGE does not execute, nil for other errors.
+// ageFailure returns the error for a query that AGE does not execute, nil for other errors.
 func ageFailure(err error) error {
 	var e *pgconn.PgError
 	if errors.Is(err, graph.ErrTooLarge) {
