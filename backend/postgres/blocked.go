@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// shortLockTimeout is the lock timeout of transactions while requests are blocked, and of callGroups.
+	// shortLockTimeout is the lock timeout of transactions while requests are blocked, and of requestGroups.
 	shortLockTimeout = 20 * time.Millisecond
 	// blockedRetryInterval is the pause between attempts of blocked requests.
 	blockedRetryInterval = 100 * time.Millisecond

@@ -128,15 +128,15 @@ func (s *contextStore) deleteContextAlone(ctx context.Context, d *contextDeletio
 }
 
 func (s *contextStore) deleteContextsTogether(ctx context.Context, group []*contextDeletion) error {
-	return s.commitGroup(ctx, "delete contexts", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
-		return s.deleteLocked(ctx, c, mark, []*call{s.groupLockTimeout()}, group...)
+	return s.deletions.commitGroup(ctx, "delete contexts", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		return s.deleteLocked(ctx, c, mark, []*call{s.cfg.groupLockTimeoutCall()}, group...)
 	})
 }
 
 // deleteLocked applies deletions in one transaction. It starts with the calls first.
 func (s *contextStore) deleteLocked(ctx context.Context, c *pgx.Conn, mark int64, first []*call, all ...*contextDeletion) error {
 	conn := c.PgConn()
-	defer func() { s.rollbackOpen(ctx, conn) }()
+	defer func() { rollbackOpen(ctx, conn) }()
 	accepted, err := s.lockDeletions(ctx, conn, first, all)
 	if err != nil || len(accepted) == 0 {
 		return err
@@ -145,7 +145,7 @@ func (s *contextStore) deleteLocked(ctx context.Context, c *pgx.Conn, mark int64
 	marked := slices.DeleteFunc(slices.Clone(accepted), func(d *contextDeletion) bool { return d.status == "" })
 	if len(marked) > 0 {
 		owners, ids := deletedKeys(marked)
-		calls = append(calls, s.textCall(sqlMarkDeletions, owners, ids))
+		calls = append(calls, s.statements.call(sqlMarkDeletions, owners, ids))
 	}
 	limited := slices.DeleteFunc(slices.Clone(accepted), func(d *contextDeletion) bool { return d.limit == 0 })
 	if len(limited) > 0 {
@@ -163,7 +163,7 @@ func (s *contextStore) deleteLocked(ctx context.Context, c *pgx.Conn, mark int64
 func (s *contextStore) lockDeletions(ctx context.Context, conn *pgconn.PgConn, first []*call, all []*contextDeletion) (accepted []*contextDeletion, err error) {
 	seen := make([]rules.Context, len(all))
 	owners, ids := deletedKeys(all)
-	lock, busy := s.textCall(sqlLockDeletions, owners, ids), s.textCall(sqlBusyContexts, owners, ids)
+	lock, busy := s.statements.call(sqlLockDeletions, owners, ids), s.statements.call(sqlBusyContexts, owners, ids)
 	lock.row = func(r record) {
 		i := r.int(0) - 1
 		d := all[i]
@@ -207,7 +207,7 @@ func (s *contextStore) deleteTasks(ctx context.Context, c *pgx.Conn, calls []*ca
 		of, createdAt int64
 	}
 	var found []oldTask
-	oldest := s.textCall(sqlOldestTasks, owners, ids, most)
+	oldest := s.statements.call(sqlOldestTasks, owners, ids, most)
 	oldest.row = func(r record) { found = append(found, oldTask{scanRemoval(r), r.int(4) - 1, r.int(5)}) }
 	if err := s.exchange(ctx, c.PgConn(), false, append(calls, oldest)...); err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (s *contextStore) deleteTasks(ctx context.Context, c *pgx.Conn, calls []*ca
 	calls = s.removalCalls(tasks)
 	if len(done) > 0 {
 		owners, ids := deletedKeys(done)
-		calls = append(calls, s.textCall(sqlDeleteContexts, owners, ids))
+		calls = append(calls, s.statements.call(sqlDeleteContexts, owners, ids))
 	}
 	return calls, nil
 }

@@ -33,11 +33,11 @@ type database struct {
 	listSlots  slots        // connections for lists
 	generation atomic.Int64 // number of resets of the pool; a connection stores it when it is opened
 	sqlCache   sync.Map     // statements by their text without the schema name
-	statements sync.Map     // *statement of sqlkit, by their text
+	statements statements
 	caches     sqlkit.Caches
 	// markedStatements are the results of markedStatement, by the statement without a mark.
 	markedStatements sync.Map
-	groups           requestGroups[*callRequest]
+	groups           callGroups
 	plans            runtime.Locks[string] // see kit.LockPlan
 	clock            clock
 	// vectorSchema is the schema of the extension pgvector, "" without Config.Vectors.
@@ -52,7 +52,7 @@ type database struct {
 
 func newDatabase(cfg Config) *database {
 	s := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, clock: clock{log: cfg.Logger}, caches: sqlkit.Caches{Bytes: cacheMemory()}}
-	s.groups.db, s.groups.alone, s.groups.together = s, s.commitCallsAlone, s.commitCallsTogether
+	s.groups.db, s.groups.alone, s.groups.together = s, s.groups.commitAlone, s.groups.commitTogether
 	return s
 }
 

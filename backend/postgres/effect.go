@@ -183,7 +183,7 @@ func (s *database) transactCalls(ctx context.Context, calls []*call, changes []*
 	}
 	return s.withConn(ctx, func(c *pgx.Conn) error {
 		t := &kitWrite{ctx: ctx, kit: &kit{database: s}, conn: c.PgConn(), started: true}
-		defer func() { s.rollbackOpen(ctx, t.conn) }()
+		defer func() { rollbackOpen(ctx, t.conn) }()
 		if err := s.exchange(ctx, t.conn, false, append([]*call{newCall(stmtBegin)}, calls...)...); err != nil {
 			return err
 		}

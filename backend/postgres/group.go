@@ -143,10 +143,10 @@ func (g *requestGroups[R]) commitWaiting() {
 }
 
 // commitGroup runs attempt, which commits several requests in one transaction with a short lock
-// timeout, for requestGroups.together.
-func (s *database) commitGroup(ctx context.Context, op string, requests int, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
-	err := s.withCallSlot(ctx, func() error {
-		return s.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+// timeout, for together.
+func (g *requestGroups[R]) commitGroup(ctx context.Context, op string, requests int, attempt func(ctx context.Context, c *pgx.Conn, mark int64) error) error {
+	err := g.db.withCallSlot(ctx, func() error {
+		return g.db.commitEntered(ctx, op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
 			err := attempt(ctx, c, mark)
 			if err == nil || indeterminate(err) {
 				return err
@@ -157,13 +157,8 @@ func (s *database) commitGroup(ctx context.Context, op string, requests int, att
 	if err == nil || errors.Is(err, errAnswerLost) || errors.Is(err, errIndeterminate) {
 		return err
 	}
-	s.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", requests)
+	g.db.log.Debug("group of requests was rolled back, committing each alone", "error", err, "requests", requests)
 	return errAlone
-}
-
-// groupLockTimeout returns the call that sets the lock timeout of a transaction of several requests.
-func (s *database) groupLockTimeout() *call {
-	return lockTimeoutCall(min(shortLockTimeout, s.cfg.lockTimeout()))
 }
 
 // callRequest is calls that are committed together. Guards make them depend on nothing else. They lock
@@ -175,37 +170,40 @@ type callRequest struct {
 	order string
 }
 
-// commitCalls commits the calls of a request in one round trip, alone or together with the calls of
+// callGroups commits calls.
+type callGroups struct{ requestGroups[*callRequest] }
+
+// commit commits the calls of a request in one round trip, alone or together with the calls of
 // others. It returns errKitRejected if a guard fails, and errAnswerLost if the request was committed
 // but rows of its result may be missing.
-func (s *database) commitCalls(ctx context.Context, r *callRequest) error {
+func (g *callGroups) commit(ctx context.Context, r *callRequest) error {
 	if r.order != "" {
-		return s.groups.commit(ctx, r)
+		return g.requestGroups.commit(ctx, r)
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := g.db.enter(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
-	return s.commitCallsAlone(ctx, r)
+	defer g.db.leave()
+	return g.commitAlone(ctx, r)
 }
 
-func (s *database) commitCallsTogether(ctx context.Context, group []*callRequest) error {
+func (g *callGroups) commitTogether(ctx context.Context, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
-	calls := []*call{s.groupLockTimeout()}
+	calls := []*call{g.db.cfg.groupLockTimeoutCall()}
 	for _, r := range group {
 		calls = append(calls, r.calls...)
 	}
-	return s.commitGroup(ctx, "write", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
-		return s.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
+	return g.commitGroup(ctx, "write", len(group), func(ctx context.Context, c *pgx.Conn, mark int64) error {
+		return g.db.exchange(ctx, c.PgConn(), true, append(calls[:len(calls):len(calls)], markCall(mark))...)
 	})
 }
 
-// commitCallsAlone commits the calls of one request.
-func (s *database) commitCallsAlone(ctx context.Context, r *callRequest) error {
-	timeout := s.cfg.lockTimeoutCalls()
-	return s.withCallSlot(ctx, func() error {
-		return s.commitEntered(ctx, r.op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
-			err := s.exchange(ctx, c.PgConn(), true, append(timeout, s.marked(r.calls, mark)...)...)
+// commitAlone commits the calls of one request.
+func (g *callGroups) commitAlone(ctx context.Context, r *callRequest) error {
+	timeout := g.db.cfg.lockTimeoutCalls()
+	return g.db.withCallSlot(ctx, func() error {
+		return g.db.commitEntered(ctx, r.op, func(ctx context.Context, c *pgx.Conn, mark int64) error {
+			err := g.db.exchange(ctx, c.PgConn(), true, append(timeout, g.db.marked(r.calls, mark)...)...)
 			if guardFailed(err) {
 				return errKitRejected
 			}

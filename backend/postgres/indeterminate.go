@@ -13,7 +13,7 @@ import (
 
 // indeterminateCommits holds the marks of unresolved commits, by the tasks that they change. The
 // server may still read and commit such a transaction. Reads of a task, and changes under its lease,
-// therefore resolve its marks first. Other transactions need no entry. Transactions of transact hold
+// therefore resolve its marks first. Other transactions need no entry. Transactions of transact and deletions hold
 // locks until the server reads the commit, and other changes wait for these locks. Transactions of
 // callGroups check their versions, fences and idempotency keys when the server reads them.
 type indeterminateCommits struct {

@@ -25,7 +25,7 @@ func (k *kit) Write(ctx context.Context, f func(tx sqlkit.Tx) error) error {
 	var result error
 	err := k.commitMarked(ctx, "write", func(ctx context.Context, c *pgx.Conn, mark int64) error {
 		t := &kitWrite{ctx: ctx, kit: k, conn: c.PgConn()}
-		defer func() { k.rollbackOpen(ctx, t.conn) }()
+		defer func() { rollbackOpen(ctx, t.conn) }()
 		result = f(t)
 		if err := kitOutcome(t.failure, result); err != nil || !t.started {
 			return err
@@ -55,7 +55,7 @@ func (t *kitWrite) In(db sqlkit.DB) bool {
 // Query implements sqlkit.Querier.
 func (t *kitWrite) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error
-	err := t.run(&call{statement: t.kit.statement(text), args: args, row: func(r record) {
+	err := t.run(&call{statement: t.kit.statements.of(text), args: args, row: func(r record) {
 		if result == nil {
 			result = each(kitRow(r))
 		}
@@ -68,7 +68,7 @@ func (t *kitWrite) Query(text string, each func(r sqlkit.Row) error, args ...any
 
 // Exec implements sqlkit.Tx.
 func (t *kitWrite) Exec(text string, args ...any) (int64, error) {
-	k := &call{statement: t.kit.statement(text), args: args}
+	k := &call{statement: t.kit.statements.of(text), args: args}
 	err := t.run(k)
 	return k.changed, err
 }
@@ -87,7 +87,7 @@ func (t *kitWrite) run(k *call) error {
 }
 
 // rollbackOpen ends the transaction of a connection, if it was not committed.
-func (s *database) rollbackOpen(ctx context.Context, conn *pgconn.PgConn) {
+func rollbackOpen(ctx context.Context, conn *pgconn.PgConn) {
 	if conn.IsClosed() || conn.TxStatus() == txIdle {
 		return
 	}
@@ -100,7 +100,7 @@ func (s *database) rollbackOpen(ctx context.Context, conn *pgconn.PgConn) {
 
 // Pipeline implements sqlkit.Pipeliner.
 func (k *kit) Pipeline(ctx context.Context, order string, of ...sqlkit.Call) error {
-	err := k.commitCalls(ctx, &callRequest{op: "write", order: order, calls: k.calls(of)})
+	err := k.groups.commit(ctx, &callRequest{op: "write", order: order, calls: k.calls(of)})
 	switch {
 	case errors.Is(err, errKitRejected):
 		return sqlkit.ErrGuard
@@ -133,6 +133,11 @@ func (c *Config) lockTimeoutCalls() []*call {
 		return nil
 	}
 	return []*call{lockTimeoutCall(c.lockTimeout())}
+}
+
+// groupLockTimeoutCall returns the call that sets the lock timeout of a transaction of several requests.
+func (c *Config) groupLockTimeoutCall() *call {
+	return lockTimeoutCall(min(shortLockTimeout, c.lockTimeout()))
 }
 
 func lockTimeoutCall(d time.Duration) *call {

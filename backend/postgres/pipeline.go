@@ -120,19 +120,22 @@ func (s *database) run(ctx context.Context, conn *pgconn.PgConn, calls []*call) 
 	}
 }
 
-// statement returns the prepared statement of a text.
-func (s *database) statement(text string) *statement {
-	if st, ok := s.statements.Load(text); ok {
+// statements are prepared statements by their text.
+type statements struct{ byText sync.Map }
+
+// of returns the statement of a text.
+func (s *statements) of(text string) *statement {
+	if st, ok := s.byText.Load(text); ok {
 		return st.(*statement)
 	}
 	sum := sha256.Sum256([]byte(text))
-	st, _ := s.statements.LoadOrStore(text, &statement{name: "holdfast_" + hex.EncodeToString(sum[:8]), text: text})
+	st, _ := s.byText.LoadOrStore(text, &statement{name: "holdfast_" + hex.EncodeToString(sum[:8]), text: text})
 	return st.(*statement)
 }
 
-// textCall returns the call of a text with arguments.
-func (s *database) textCall(text string, args ...any) *call {
-	return &call{statement: s.statement(text), args: args}
+// call returns the call of a text with arguments.
+func (s *statements) call(text string, args ...any) *call {
+	return &call{statement: s.of(text), args: args}
 }
 
 // callError is the error of the call that failed first.

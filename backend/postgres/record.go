@@ -262,7 +262,7 @@ func (s *changeWriter) SaveRecords(ctx context.Context, owner string, changes ..
 	if len(owned) == 1 && len(owned[0].Value) <= maxGroupedRecord {
 		r.order = strings.Join([]string{"records", owner, keys[0].Namespace, keys[0].Key}, "\x00")
 	}
-	err := s.commitCalls(ctx, r)
+	err := s.groups.commit(ctx, r)
 	if errors.Is(err, errAnswerLost) { // it has no rows
 		return nil
 	}

@@ -264,19 +264,19 @@ func (s *taskStore) removalCalls(tasks []removal) (calls []*call) {
 	owners, ids, pks := keysOf(tasks)
 	if withHooks, _ := withWebhooks(tasks); len(withHooks) > 0 {
 		owners, ids, _ := keysOf(withHooks)
-		calls = append(calls, s.textCall(sqlDeleteTaskWebhooks, owners, ids))
+		calls = append(calls, s.statements.call(sqlDeleteTaskWebhooks, owners, ids))
 	}
 	for _, text := range []string{sqlDeleteKeys, sqlDeleteTasks, sqlForgetTaskWebhooks, sqlDeleteFeedback} {
-		calls = append(calls, s.textCall(text, owners, ids))
+		calls = append(calls, s.statements.call(text, owners, ids))
 	}
 	calls = append(calls, s.contentCalls(pks)...)
-	return append(calls, s.textCall(sqlInsertDeleted, owners, pks))
+	return append(calls, s.statements.call(sqlInsertDeleted, owners, pks))
 }
 
 // contentCalls returns the calls that delete content of removed tasks up to the limits of a transaction.
 func (s *taskStore) contentCalls(pks []int64) (calls []*call) {
 	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps, sqlDeleteContents} {
-		calls = append(calls, s.textCall(text, pks, store.DeleteRows, store.DeleteBytes))
+		calls = append(calls, s.statements.call(text, pks, store.DeleteRows, store.DeleteBytes))
 	}
 	return calls
 }
@@ -324,7 +324,7 @@ func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 		if more = false; err != nil || len(pks) == 0 {
 			return err
 		}
-		forget := s.textCall(sqlForgetDeleted, owners, pks)
+		forget := s.statements.call(sqlForgetDeleted, owners, pks)
 		err = s.exchange(ctx, tx.Conn().PgConn(), false, append(s.contentCalls(pks), forget)...)
 		more = int(forget.changed) < len(pks) || forget.changed == batch
 		return err

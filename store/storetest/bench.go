@@ -72,7 +72,7 @@ func BenchClaims(b *testing.B, h Harness) {
 }
 
 // BenchDelete measures the deletion of contexts of one completed task by 32 callers, beside their
-// creation by as many callers: in one call, and in the calls of a server that has nothing else to
+// creation by 32 callers: in one call, and in the calls of a server that has nothing else to
 // remove.
 func BenchDelete(b *testing.B, h Harness) {
 	const callers = 32
