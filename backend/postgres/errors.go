@@ -58,8 +58,8 @@ func wrapError(ctx context.Context, err error, op string) error {
 // isResult reports whether err is a result, of package store or of a function of sqlkit, not a failure.
 func isResult(err error) bool {
 	for _, e := range []error{
-		store.ErrNotFound, store.ErrExists, store.ErrConflict, store.ErrDuplicate, store.ErrBusy, store.ErrClosed,
-		store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict, errKitRejected, errAlone,
+		store.ErrNotFound, store.ErrExists, store.ErrConflict, store.ErrDuplicate, store.ErrBusy, store.ErrUndelivered, store.ErrClosed,
+		store.ErrLeaseLost, store.ErrUnread, store.ErrContextClosed, store.ErrParentNotFound, store.ErrParentCycle, store.ErrParentDepth, store.ErrRecordConflict, errKitRejected, errAlone,
 	} {
 		if errors.Is(err, e) {
 			return true

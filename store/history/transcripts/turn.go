@@ -130,6 +130,7 @@ func (s *Transcript) query(ctx context.Context, op string, read func(ctx context
 	}
 	err = s.t.Call(ctx, contract.Call{Op: op, Result: &stored, Read: func(ctx context.Context) error {
 		page, err := read(ctx, h)
+		stored.Messages = nil
 		for _, m := range page.Messages {
 			stored.Messages = append(stored.Messages, storedMessage{m, m.Body})
 		}

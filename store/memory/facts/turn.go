@@ -149,6 +149,7 @@ func (f *Facts) Recall(ctx context.Context, query string, p RecallParams) ([]mem
 		if found.Fallback != "" {
 			f.t.Log().Warn("facts were searched by words only", "task", f.t.TaskID(), "reason", found.Fallback)
 		}
+		stored = nil
 		for _, m := range found.Facts {
 			metadata, err := json.Marshal(m.Metadata)
 			if err != nil {
