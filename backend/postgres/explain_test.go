@@ -156,6 +156,7 @@ func taskQueries() []hotQuery {
 		{"delete: steps", sqlDeleteSteps, ""},
 		{"delete: contents", sqlDeleteContents, ""},
 		{"delete: content left", sqlInsertDeleted, ""},
+		{"purge: find tasks", sqlDeletedLeft, "tasks_deleted_pkey"},
 		{"purge: tasks", sqlDeletedTasks, "tasks_deleted_pkey"},
 		{"purge: done", sqlForgetDeleted, ""},
 		{"expire: tasks", sqlOldTasks, ""},

@@ -114,6 +114,7 @@ const (
 	sqlInsertDeleted = `INSERT INTO {s}.tasks_deleted (owner, task_pk)
 		SELECT u.owner, u.pk FROM unnest($1::text[], $2::bigint[]) AS u(owner, pk) WHERE ` + sqlContentLeft
 
+	sqlDeletedLeft   = `SELECT 1 FROM {s}.tasks_deleted ORDER BY owner, task_pk LIMIT 1`
 	sqlDeletedTasks  = `SELECT owner, task_pk FROM {s}.tasks_deleted ORDER BY owner, task_pk LIMIT $1::bigint FOR UPDATE SKIP LOCKED`
 	sqlForgetDeleted = `DELETE FROM {s}.tasks_deleted d USING unnest($1::text[], $2::bigint[]) AS u(owner, pk)
 		WHERE d.owner = u.owner AND d.task_pk = u.pk AND NOT ` + sqlContentLeft
@@ -314,6 +315,13 @@ func (s *taskStore) limitDeliveryRows(ctx context.Context, on querier, tasks []r
 // PurgeDeleted implements [store.Maintenance]. It skips tasks that another process purges.
 func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 	const batch = 200
+	err = s.read(ctx, "find deleted tasks", func(ctx context.Context, c *pgx.Conn) (err error) {
+		more, err = s.exists(ctx, c, sqlDeletedLeft)
+		return err
+	})
+	if err != nil || !more { // this is frequent, and a read costs less than a transaction
+		return false, err
+	}
 	err = s.transact(ctx, "purge deleted tasks", func(ctx context.Context, tx pgx.Tx) error {
 		var owners []string
 		var pks []int64
