@@ -162,8 +162,8 @@ func fillTasks(s *Store, made *int, size int) error {
 		`INSERT INTO {s}.task_rows SELECT t.owner, i.id, i.pk, 'c' || i.id, state, ms, seq, received_seq, checkpoint, phase, due_at, lease_worker,
 			fence, lease_until, turn, attempt, seen_seq, turn_start_seq, ms, ms, t.bytes FROM i JOIN {s}.task_rows t ON t.owner = $4 AND t.id = $5`,
 		`INSERT INTO {s}.context_rows SELECT $4, 'c' || i.id, 'active', '', '', ms, ms, 1, 1, NULL, NULL FROM i WHERE $5::text IS NOT NULL`,
-		`INSERT INTO {s}.task_log SELECT i.pk, l.seq, l.mark, l.n, l.snapshot, l.events, l.large
-			FROM i JOIN {s}.task_rows t ON t.owner = $4 AND t.id = $5 JOIN {s}.task_log l ON l.task_pk = t.pk`,
+		`INSERT INTO {s}.task_log SELECT t.owner, i.pk, l.seq, l.mark, l.n, l.snapshot, l.events, l.large
+			FROM i JOIN {s}.task_rows t ON t.owner = $4 AND t.id = $5 JOIN {s}.task_log l ON l.owner = t.owner AND l.task_pk = t.pk`,
 		`INSERT INTO {s}.counters SELECT $4, 'active', count(*) FROM i WHERE $5::text IS NOT NULL`,
 	} {
 		if _, err := s.pool.Exec(bg, s.qualify(numbers+text), pgx.QueryExecModeExec, *made, size, testStart.UnixMilli(), first.Owner, first.ID); err != nil {

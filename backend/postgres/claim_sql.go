@@ -96,8 +96,8 @@ func claimTemplate(queued string) string {
 	), moved AS (
 		SELECT owner, id, seq, updated_at AS at FROM t WHERE webhooks > 0
 	), ` + sqlAdvanceLanes + `, log AS (
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, events)
-		SELECT pk, seq, @mark, 1, @before || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || @after
+		INSERT INTO {s}.task_log (owner, task_pk, seq, mark, n, events)
+		SELECT owner, pk, seq, @mark, 1, @before || to_char(timestamp '1970-01-01' + updated_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || @after
 		FROM t
 	)
 	SELECT ` + claimedColumns.List("r.") + ` FROM (SELECT *, by = 1 AS by_context, EXISTS (SELECT 1 FROM bounds) AS more FROM t) r

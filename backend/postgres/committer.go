@@ -356,8 +356,10 @@ func (k *call) params() [][]byte {
 func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.s.cfg.CommandTimeout)
 	defer cancel()
-	if err := c.assignPKs(ctx, accepted); err != nil {
-		return err
+	for _, ch := range accepted {
+		if ch.Create != nil && ch.pk == 0 {
+			ch.pk = c.s.pks.next()
+		}
 	}
 	calls := c.calls(accepted, mark, strict)
 	defer func() {
@@ -377,21 +379,6 @@ func (c *committer) send(accepted []*change, mark int64, strict bool) error {
 			ch.applied, ch.result.Seq = true, int64(len(ch.Events))
 			c.s.counterRows.add(ch.Key.Owner, 1)
 		}
-	}
-	return nil
-}
-
-// assignPKs assigns task numbers to changes that create tasks.
-func (c *committer) assignPKs(ctx context.Context, accepted []*change) error {
-	for _, ch := range accepted {
-		if ch.Create == nil || ch.pk != 0 {
-			continue
-		}
-		pk, err := c.s.pks.next(ctx)
-		if err != nil {
-			return err
-		}
-		ch.pk = pk
 	}
 	return nil
 }

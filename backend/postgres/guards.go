@@ -26,7 +26,7 @@ var (
 	sqlRecoverResults = `SELECT u.ord, t.seq, l.seq, l.n
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u(owner, id, ord)
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
-		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.mark = $3::bigint
+		LEFT JOIN {s}.task_log l ON l.owner = t.owner AND l.task_pk = t.pk AND l.mark = $3::bigint
 		ORDER BY u.ord, l.seq`
 )
 

@@ -36,13 +36,13 @@ var stmtPromoteLanes = &statement{
 
 // sqlLaneLog reads the log rows of a lane after a sequence. The row with the next event may
 // start before it. before is the size of the previous rows. events is null if the row is larger
-// than the limit. Arguments: %[1]s the number of the task, %[2]s the sequence, %[3]s the
+// than the limit. Arguments: %[1]s the alias of the webhook, %[2]s the sequence, %[3]s the
 // maximum number of events, %[4]s the maximum size in bytes.
-const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.large IS NULL THEN x.events ELSE {s}.inline_contents(%[1]s, x.events, true) END AS events, x.before FROM (
+const sqlLaneLog = `SELECT x.seq, CASE WHEN x.bytes > %[4]s THEN NULL WHEN x.large IS NULL THEN x.events ELSE {s}.inline_contents(%[1]s.owner, %[1]s.task_pk, x.events, true) END AS events, x.before FROM (
 		SELECT g.seq, g.events, g.large, g.bytes, sum(g.bytes) OVER (ORDER BY g.seq) - g.bytes AS before
 		FROM (SELECT *, octet_length(events) + coalesce(large, 0) AS bytes FROM {s}.task_log) g
-		WHERE g.task_pk = %[1]s AND g.seq <= %[2]s + %[3]s AND g.seq >= coalesce(
-			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = %[1]s AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
+		WHERE g.owner = %[1]s.owner AND g.task_pk = %[1]s.task_pk AND g.seq <= %[2]s + %[3]s AND g.seq >= coalesce(
+			(SELECT f.seq FROM {s}.task_log f WHERE f.owner = %[1]s.owner AND f.task_pk = %[1]s.task_pk AND f.seq <= %[2]s + 1 ORDER BY f.seq DESC LIMIT 1), 0)
 	) x WHERE x.before <= %[4]s`
 
 // dueLanes selects due lanes of the owner o, the longest due first.
@@ -92,7 +92,7 @@ var stmtClaimLanes = &statement{
 		FROM l
 		LEFT JOIN {s}.webhooks c ON c.owner = l.owner COLLATE "POSIX" AND c.task_id = l.task_id COLLATE "POSIX"
 			AND c.id = l.id COLLATE "POSIX" AND c.rev = l.rev
-		LEFT JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c.task_pk", "l.cursor_seq", "$10::bigint", "$11::bigint") + `) g ON true`,
+		LEFT JOIN LATERAL (` + fmt.Sprintf(sqlLaneLog, "c", "l.cursor_seq", "$10::bigint", "$11::bigint") + `) g ON true`,
 }
 
 // laneReadParams selects up to N events of a claimed lane after a sequence.
@@ -111,7 +111,7 @@ var laneReadRows = paramRowsOf[laneReadParams]("u")
 var sqlReadLanes = newStatement("", "largest", `SELECT u.ord, c.data, c.created_at, c.task_created_at, c.context_id, g.seq, g.events
 	FROM {u ord}
 	JOIN {s}.webhooks c ON c.owner = u.owner COLLATE "POSIX" AND c.task_id = u.task_id COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND c.rev = u.rev
-	CROSS JOIN LATERAL (`+fmt.Sprintf(sqlLaneLog, "c.task_pk", "u.after", "u.n", "@largest")+`) g ORDER BY u.ord, g.seq`, laneReadRows).text
+	CROSS JOIN LATERAL (`+fmt.Sprintf(sqlLaneLog, "c", "u.after", "u.n", "@largest")+`) g ORDER BY u.ord, g.seq`, laneReadRows).text
 
 // laneClaim is a lane that is being claimed.
 type laneClaim struct {

@@ -78,32 +78,3 @@ func TestOpenNamesAnUnknownURLParameter(t *testing.T) {
 		t.Errorf("Open() = %v, want it to name the parameter", err)
 	}
 }
-
-// After a failover the sequence may return numbers that are in use.
-func TestTaskNumbersInUseAreSkipped(t *testing.T) {
-	t.Parallel()
-	cfg := emptyConfig(storetest.Wrap(t), Config{})
-	a := open(storetest.Wrap(t), cfg)
-	b := open(storetest.Wrap(t), cfg)
-	must(t, runTask(a, 0))
-	must(t, runTask(b, 1))
-	for range 3 { // the next block of the sequence is in use
-		_, err := a.pool.Exec(bg, a.qualify(`SELECT setval('{s}.task_pks', 1024, false)`))
-		must(t, err)
-		a.pks.mu.Lock()
-		a.pks.free, a.pks.end = 0, 0
-		a.pks.mu.Unlock()
-	}
-	must(t, runTask(a, 2))
-	b.pks.mu.Lock() // the block of the replica is in use
-	b.pks.free, b.pks.end = 1024, 1024+pkBlock
-	b.pks.mu.Unlock()
-	for n := 3; n < 40; n++ {
-		must(t, runTask(b, n))
-	}
-	var numbers, tasks int
-	must(t, a.pool.QueryRow(bg, a.qualify(`SELECT count(DISTINCT pk), count(*) FROM {s}.task_rows`)).Scan(&numbers, &tasks))
-	if numbers != 40 || tasks != 40 {
-		t.Errorf("%d numbers of %d tasks, want 40 of 40", numbers, tasks)
-	}
-}

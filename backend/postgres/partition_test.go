@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -20,22 +21,16 @@ var createTable = regexp.MustCompile(`(?s)CREATE TABLE (\S+)\.(\w+) \((.*?)\n\)(
 // partitions is the number of partitions of each table of partitionedSchema.
 const partitions = 2
 
-// partitionedSchema rewrites a migration: tables with an owner are partitioned by the hash of
-// the owner, other tables with a task number by the hash of that.
+// partitionedSchema rewrites a migration: tables with an owner are partitioned by its hash.
 func partitionedSchema(text string) string {
 	return createTable.ReplaceAllStringFunc(text, func(create string) string {
 		m := createTable.FindStringSubmatch(create)
 		schema, table, columns, with := m[1], m[2], m[3], m[4]
-		key := ""
-		for _, column := range []string{"owner", "task_pk"} {
-			if key == "" && strings.Contains(columns, "\n  "+column+" ") {
-				key = column
-			}
-		}
-		if key == "" {
+		if !strings.Contains(columns, "\n  owner ") {
 			return create
 		}
-		if strings.Contains(text, ` ON `+schema+`.`+table+` (owner COLLATE "POSIX"`) && key == "owner" {
+		key := "owner"
+		if strings.Contains(text, ` ON `+schema+`.`+table+` (owner COLLATE "POSIX"`) {
 			key = `owner COLLATE "POSIX"` // the collation of its key
 		}
 		var b strings.Builder
@@ -88,12 +83,58 @@ func createPartitioned(t storetest.T, cfg Config) {
 }
 
 // Partitions find statements that identify rows by ctid or by a column that is not unique
-// across partitions.
-func TestPartitionedSchemaHasPartitions(t *testing.T) {
+// across partitions. Every table with data of an owner has the owner.
+func TestTablesWithDataOfAnOwnerArePartitioned(t *testing.T) {
 	t.Parallel()
-	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{}))
-	const text = `pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'p'`
-	if n := countRows(t, s, text, s.cfg.Schema); n != 30 {
-		t.Errorf("%d tables are partitioned, want 30", n)
+	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{Vectors: true}))
+	rows, err := s.pool.Query(bg, `SELECT relname::text FROM pg_class
+		WHERE relnamespace = $1::regnamespace AND relkind = 'r' AND NOT relispartition ORDER BY 1`, s.cfg.Schema)
+	must(t, err)
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	want := []string{"commit_marks", "heartbeat", "queue_era", "schema_migrations", "schema_migrations_vector", "webhook_endpoints"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tables that are not partitioned (-want +got):\n%s", diff)
 	}
 }
+
+// A statement about one owner reads one partition of each table.
+func TestReadsOfATaskVisitOnePartition(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), partitioned(storetest.Wrap(t), Config{}))
+	must(t, runTask(s, 0))
+	k := taskKey(0)
+	for name, q := range map[string]struct {
+		text string
+		args []any
+	}{
+		"get":         {sqlReadTask, []any{k.Owner, k.ID, true}},
+		"get several": {sqlReadTaskBatch, []any{[]string{k.Owner}, []string{k.ID}}},
+		"events":      {sqlReadEvents, []any{k.Owner, k.ID, 1, 100}},
+		"log rows":    {sqlLogRows, []any{k.Owner, k.ID, 1, 100}},
+		"steps":       {sqlReadSteps, []any{k.Owner, k.ID, 1}},
+	} {
+		rows, err := s.pool.Query(bg, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+s.qualify(q.text), q.args...)
+		must(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		must(t, err)
+		visited := make(map[string]int)
+		for _, line := range plan {
+			if m := visitedPartition.FindStringSubmatch(line); m != nil {
+				visited[m[1]]++
+			}
+		}
+		if len(visited) == 0 {
+			t.Errorf("%s: the plan reads no partition:\n%s", name, strings.Join(plan, "\n"))
+		}
+		for table := range visited {
+			other := strings.TrimSuffix(table, "_0") + "_1"
+			if strings.HasSuffix(table, "_0") && visited[other] > 0 {
+				t.Errorf("%s: the plan reads %s and %s:\n%s", name, table, other, strings.Join(plan, "\n"))
+			}
+		}
+	}
+}
+
+// visitedPartition matches a scan that was executed.
+var visitedPartition = regexp.MustCompile(` on (task_\w+_[01])\b.*\(actual rows`)

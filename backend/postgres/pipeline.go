@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -173,35 +175,35 @@ func (s *database) pipelined(ctx context.Context, calls []*call) error {
 	return err
 }
 
-// pkSource assigns task numbers from blocks that it reserves in the database.
+// pkSource assigns task numbers. It takes a block from the time and random bits, so that the
+// numbers of an owner do not repeat, whatever state the database was restored to.
 type pkSource struct {
-	s         *database
+	now       func() time.Time
 	mu        sync.Mutex
 	free, end int64
 }
 
-func (p *pkSource) next(ctx context.Context) (int64, error) {
+const (
+	// pkBlock is the number of task numbers in a block. blocksPerSecond is the number of blocks
+	// that start with the same second.
+	pkBlock         = 1 << 10
+	blocksPerSecond = 1 << 20
+)
+
+func (p *pkSource) next() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == p.end {
-		err := p.s.withConn(ctx, func(c *pgx.Conn) error {
-			return p.s.eachRow(ctx, c, sqlNextPKs, func(r record) error {
-				p.free = r.int(0)
-				p.end = p.free + pkBlock
-				return nil
-			})
-		})
-		if err != nil {
-			return 0, err
-		}
+		p.free = (p.now().Unix()*blocksPerSecond + rand.Int64N(blocksPerSecond)) * pkBlock //nolint:gosec // need not be secret
+		p.end = p.free + pkBlock
 	}
 	n := p.free
 	p.free++
-	return n, nil
+	return n
 }
 
-// reassign discards the numbers of new tasks if err reports that they are in use: after a
-// failover or a restore, the sequence may return the same blocks again.
+// reassign discards the numbers of new tasks if err reports that the owner of one already uses
+// it: two processes have the same block.
 func (p *pkSource) reassign(err error, accepted []*change) {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != stateUniqueViolation || !strings.HasPrefix(e.ConstraintName, "task_log_") { // each partition has its own constraint name
@@ -216,14 +218,3 @@ func (p *pkSource) reassign(err error, accepted []*change) {
 		}
 	}
 }
-
-const (
-	// sqlNextPKs reserves a block. It skips blocks with numbers in use.
-	sqlNextPKs = `WITH RECURSIVE p(n) AS (
-		SELECT nextval('{s}.task_pks')
-		UNION ALL
-		SELECT nextval('{s}.task_pks') FROM p WHERE p.n <= (SELECT task_pk FROM {s}.task_log ORDER BY task_pk DESC LIMIT 1)
-	) SELECT max(n) FROM p`
-	// pkBlock is the number of task numbers in a block.
-	pkBlock = 1024
-)

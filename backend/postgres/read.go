@@ -17,15 +17,15 @@ var (
 	sqlReadTask = `SELECT ` + rowColumns + `, l.seq, CASE WHEN l.seq = t.checkpoint THEN ` + inlineContents("l.snapshot", "$3::boolean") + ` END,
 			CASE WHEN l.snapshot IS NULL OR l.seq > t.checkpoint THEN ` + inlineContents("l.events", "$3::boolean") + ` END
 		FROM {s}.task_rows t
-		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq >= t.checkpoint
+		LEFT JOIN {s}.task_log l ON l.owner = t.owner AND l.task_pk = t.pk AND l.seq >= t.checkpoint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
 	// sqlReadLogs reads the logs of tasks up to the versions of their rows.
-	sqlReadLogs = `SELECT u.ord, l.seq, CASE WHEN l.seq = u.first THEN ` + inlineContents("l.snapshot", "$4::boolean") + ` END,
-			CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN ` + inlineContents("l.events", "$4::boolean") + ` END
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u(pk, first, last, ord)
+	sqlReadLogs = `SELECT u.ord, l.seq, CASE WHEN l.seq = u.first THEN ` + inlineContents("l.snapshot", "$5::boolean") + ` END,
+			CASE WHEN l.snapshot IS NULL OR l.seq > u.first THEN ` + inlineContents("l.events", "$5::boolean") + ` END
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u(owner, pk, first, last, ord)
 		CROSS JOIN LATERAL (SELECT * FROM {s}.task_log l
-			WHERE l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
+			WHERE l.owner = u.owner AND l.task_pk = u.pk AND l.seq BETWEEN u.first AND u.last ORDER BY l.seq) l`
 
 	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
 			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
@@ -33,21 +33,21 @@ var (
 	// The row that contains the event after a sequence may start before it.
 	sqlReadEvents = `SELECT t.seq, l.seq, ` + inlineContents("l.events", "true") + `, t.context_id
 		FROM {s}.task_rows t
-		LEFT JOIN {s}.task_log l ON l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
-			(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
+		LEFT JOIN {s}.task_log l ON l.owner = t.owner AND l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
+			(SELECT f.seq FROM {s}.task_log f WHERE f.owner = t.owner AND f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 )
 
 const (
 	sqlLogRows = `SELECT t.seq, l.seq, l.n, l.bytes FROM {s}.task_rows t LEFT JOIN LATERAL (
-			SELECT g.seq, g.n, octet_length(g.events) + coalesce(g.large, 0) AS bytes FROM {s}.task_log g WHERE g.task_pk = t.pk AND g.seq >= coalesce(
-				(SELECT f.seq FROM {s}.task_log f WHERE f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
+			SELECT g.seq, g.n, octet_length(g.events) + coalesce(g.large, 0) AS bytes FROM {s}.task_log g WHERE g.owner = t.owner AND g.task_pk = t.pk AND g.seq >= coalesce(
+				(SELECT f.seq FROM {s}.task_log f WHERE f.owner = t.owner AND f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
 			ORDER BY g.seq LIMIT $4::bigint) l ON t.seq >= $3::bigint
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
 
 	// The sum prevents the planner from reading all steps in the order of id.
 	sqlReadSteps = `SELECT p.name, p.result, p.artifacts FROM {s}.task_rows t CROSS JOIN LATERAL (
-			SELECT p.id, p.name, p.result, p.artifacts FROM {s}.task_steps p WHERE p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
+			SELECT p.id, p.name, p.result, p.artifacts FROM {s}.task_steps p WHERE p.owner = t.owner AND p.task_pk = t.pk AND p.turn = $3::bigint OFFSET 0) p
 		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY p.id + 0`
 )
 
@@ -64,7 +64,7 @@ type taskStore struct {
 // inlineContents returns the expression for a column of task_log l with its large values
 // inserted. It inserts values of artifacts only if artifacts is true.
 func inlineContents(column, artifacts string) string {
-	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.inline_contents(l.task_pk, " + column + ", " + artifacts + ") END"
+	return "CASE WHEN l.large IS NULL THEN " + column + " ELSE {s}.inline_contents(l.owner, l.task_pk, " + column + ", " + artifacts + ") END"
 }
 
 // storable reports whether the database can store all of these names.
@@ -163,9 +163,10 @@ func (s *taskStore) readLogs(ctx context.Context, on querier, rows []taskRow, om
 	if len(rows) == 0 {
 		return nil, nil
 	}
+	owners := make([]string, len(rows))
 	pks, firsts, lasts := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
 	for i := range rows {
-		pks[i], firsts[i], lasts[i] = rows[i].PK, rows[i].Checkpoint, rows[i].Seq
+		owners[i], pks[i], firsts[i], lasts[i] = rows[i].Key.Owner, rows[i].PK, rows[i].Checkpoint, rows[i].Seq
 	}
 	tasks := make([]*store.Task, len(rows))
 	superseded := make(map[int64]bool)
@@ -180,7 +181,7 @@ func (s *taskStore) readLogs(ctx context.Context, on querier, rows []taskRow, om
 			return nil
 		}
 		return err
-	}, pks, firsts, lasts, !omitArtifacts)
+	}, owners, pks, firsts, lasts, !omitArtifacts)
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,6 @@ func emptySchema(t storetest.T, admin *pgxpool.Pool, name string) (definition st
 			IF used IS NOT NULL THEN
 				EXECUTE 'TRUNCATE ' || used;
 			END IF;
-			PERFORM setval('{s}.task_pks', 1024, false);
 			UPDATE {s}.heartbeat SET beats = 0 WHERE beats <> 0;
 			UPDATE {s}.queue_era SET era = 1 WHERE era <> 1;
 		END $$;
@@ -208,11 +207,10 @@ func TestEmptiedSchemaEqualsANewOne(t *testing.T) {
 	}
 }
 
-// rowCounts describes the number of rows of each table that is not empty, and the state of the
-// sequence.
+// rowCounts describes the number of rows of each table that is not empty.
 func rowCounts(t *testing.T, s *Store) (text string) {
 	t.Helper()
-	const query = `SELECT coalesce(string_agg(line, ' ' ORDER BY line), '') || (SELECT ' next ' || last_value || is_called FROM {s}.task_pks) FROM (
+	const query = `SELECT coalesce(string_agg(line, ' ' ORDER BY line), '') FROM (
 		SELECT c.relname || ' ' || (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', c.oid::regclass), false, true, '')))[1]::text AS line
 		FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')) AS lines WHERE line NOT LIKE '% 0'`
 	must(t, s.pool.QueryRow(bg, s.qualify(query), s.cfg.Schema).Scan(&text))

@@ -106,7 +106,7 @@ var stmtCreate = newStatement("holdfast_create", "mark", `WITH u AS MATERIALIZED
 				coalesce((SELECT c.first_id = u.id FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.context_id COLLATE "POSIX"), false)
 			FROM u
 		)
-		INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large) SELECT pk, 1, @mark, seq, snapshot, events, large FROM u`, createRows)
+		INSERT INTO {s}.task_log (owner, task_pk, seq, mark, n, snapshot, events, large) SELECT owner, pk, 1, @mark, seq, snapshot, events, large FROM u`, createRows)
 
 // updateParams is a change of a task. A nil field changes no column. A Version or Seen of 0 and a
 // nil HeldFence are no guards. It has many fields because each is a column of the parameters of
@@ -163,8 +163,8 @@ var stmtUpdate = newStatement("holdfast_update", "mark strict", `WITH up AS (
 		), moved AS (
 			SELECT owner, id, seq, updated_at AS at FROM up WHERE webhooks > 0
 		), `+sqlAdvanceLanes+`, log AS (
-			INSERT INTO {s}.task_log (task_pk, seq, mark, n, snapshot, events, large)
-			SELECT pk, seq - n + 1, @mark, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
+			INSERT INTO {s}.task_log (owner, task_pk, seq, mark, n, snapshot, events, large)
+			SELECT owner, pk, seq - n + 1, @mark, n, CASE WHEN checkpoint = seq - n + 1 THEN snapshot END, events, large FROM up WHERE n > 0
 		)
 		SELECT ord, seq, webhooks FROM up
 		UNION ALL
@@ -190,11 +190,11 @@ type contentParams struct {
 var contentRows = paramRowsOf[contentParams]("u")
 
 // stmtContents adds large values of tasks that earlier statements created or changed.
-var stmtContents = newStatement("holdfast_contents", "", `INSERT INTO {s}.task_contents (task_pk, hash, data)
-		SELECT t.pk, u.hash, u.data FROM {u}
-		CROSS JOIN LATERAL (SELECT t.pk FROM {s}.task_rows t
+var stmtContents = newStatement("holdfast_contents", "", `INSERT INTO {s}.task_contents (owner, task_pk, hash, data)
+		SELECT t.owner, t.pk, u.hash, u.data FROM {u}
+		CROSS JOIN LATERAL (SELECT t.owner, t.pk FROM {s}.task_rows t
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
-		ON CONFLICT (task_pk, hash) DO NOTHING`, contentRows)
+		ON CONFLICT (owner, task_pk, hash) DO NOTHING`, contentRows)
 
 type keyParam struct {
 	Key store.Key `col:"owner,id"`
@@ -205,11 +205,11 @@ var snapshotRows = paramRowsOf[keyParam]("u")
 // stmtSnapshots removes snapshots of tasks that newer ones have replaced.
 var stmtSnapshots = newStatement("holdfast_snapshots", "", `UPDATE {s}.task_log l SET snapshot = NULL
 		FROM {u}
-		CROSS JOIN LATERAL (SELECT t.pk, t.checkpoint FROM {s}.task_rows t
+		CROSS JOIN LATERAL (SELECT t.owner, t.pk, t.checkpoint FROM {s}.task_rows t
 			WHERE t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX" OFFSET 0) t
-		CROSS JOIN LATERAL (SELECT l.task_pk, l.seq FROM {s}.task_log l
-			WHERE l.task_pk = t.pk AND l.seq < t.checkpoint AND l.snapshot IS NOT NULL OFFSET 0) old
-		WHERE l.task_pk = old.task_pk AND l.seq = old.seq`, snapshotRows)
+		CROSS JOIN LATERAL (SELECT l.owner, l.task_pk, l.seq FROM {s}.task_log l
+			WHERE l.owner = t.owner AND l.task_pk = t.pk AND l.seq < t.checkpoint AND l.snapshot IS NOT NULL OFFSET 0) old
+		WHERE l.owner = old.owner AND l.task_pk = old.task_pk AND l.seq = old.seq`, snapshotRows)
 
 // stepParams is a step of a task.
 type stepParams struct {
@@ -223,9 +223,9 @@ type stepParams struct {
 var stepRows = paramRowsOf[stepParams]("u")
 
 // stmtSteps saves steps of tasks that earlier statements created or changed.
-var stmtSteps = newStatement("holdfast_steps", "", `INSERT INTO {s}.task_steps (task_pk, turn, name, result, artifacts)
-		SELECT t.pk, u.turn, u.name, u.result, u.artifacts
+var stmtSteps = newStatement("holdfast_steps", "", `INSERT INTO {s}.task_steps (owner, task_pk, turn, name, result, artifacts)
+		SELECT t.owner, t.pk, u.turn, u.name, u.result, u.artifacts
 		FROM {u ord}
 		JOIN {s}.task_rows t ON t.owner = u.owner COLLATE "POSIX" AND t.id = u.id COLLATE "POSIX"
 		ORDER BY u.ord
-		ON CONFLICT (task_pk, turn, name) DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`, stepRows)
+		ON CONFLICT (owner, task_pk, turn, name) DO UPDATE SET result = excluded.result, artifacts = excluded.artifacts`, stepRows)

@@ -55,7 +55,7 @@ func newStore(cfg Config) *Store {
 	db.callSlots = make(slots, cfg.PoolMax-cfg.reserved())
 	db.listSlots = make(slots, max(1, cap(db.callSlots)/2))
 	writer := &changeWriter{
-		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{s: db}, eras: newEras(), queue: make(chan *request, queueLength),
+		database: db, notifier: &notifier{database: db, outbox: newOutbox()}, pks: &pkSource{now: db.Now}, eras: newEras(), queue: make(chan *request, queueLength),
 	}
 	inner := &kit{db, true}
 	tasks := &taskStore{changeWriter: writer}

@@ -78,38 +78,38 @@ const (
 		), n AS (SELECT owner, 'rating ' || rating AS kind, -count(*) AS n FROM removed GROUP BY 1, 2)
 		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, kind, n FROM n UNION ALL SELECT '', kind, sum(n) FROM n GROUP BY kind`
 
-	// These delete up to $2 rows of the content of tasks, and stop after the row with which
-	// their size reaches $3 bytes. They do not read the content.
+	// These delete up to $3 rows of the content of tasks, and stop after the row with which
+	// their size reaches $4 bytes. They do not read the content.
 	sqlDeleteLogs = `WITH l AS MATERIALIZED (
-			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
-				SELECT task_pk, seq, octet_length(events) + coalesce(octet_length(snapshot), 0) AS size
-				FROM {s}.task_log WHERE task_pk = u.pk ORDER BY seq LIMIT $2::bigint) l
-			LIMIT $2::bigint
+			SELECT l.* FROM unnest($1::text[], $2::bigint[]) u(owner, pk) CROSS JOIN LATERAL (
+				SELECT owner, task_pk, seq, octet_length(events) + coalesce(octet_length(snapshot), 0) AS size
+				FROM {s}.task_log WHERE owner = u.owner AND task_pk = u.pk ORDER BY seq LIMIT $3::bigint) l
+			LIMIT $3::bigint
 		), cut AS MATERIALIZED (
-			SELECT task_pk, max(seq) AS seq FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, seq) - size AS before FROM l) l
-			WHERE before < $3::bigint GROUP BY 1
+			SELECT owner, task_pk, max(seq) AS seq FROM (SELECT *, sum(size) OVER (ORDER BY owner, task_pk, seq) - size AS before FROM l) l
+			WHERE before < $4::bigint GROUP BY 1, 2
 		)
-		DELETE FROM {s}.task_log l USING cut WHERE l.task_pk = cut.task_pk AND l.seq <= cut.seq`
+		DELETE FROM {s}.task_log l USING cut WHERE l.owner = cut.owner AND l.task_pk = cut.task_pk AND l.seq <= cut.seq`
 	sqlDeleteSteps = `WITH l AS MATERIALIZED (
-			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
-				SELECT task_pk, turn, name, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) AS size
-				FROM {s}.task_steps WHERE task_pk = u.pk ORDER BY turn, name LIMIT $2::bigint) l
-			LIMIT $2::bigint
+			SELECT l.* FROM unnest($1::text[], $2::bigint[]) u(owner, pk) CROSS JOIN LATERAL (
+				SELECT owner, task_pk, turn, name, coalesce(octet_length(result), 0) + coalesce(octet_length(artifacts), 0) AS size
+				FROM {s}.task_steps WHERE owner = u.owner AND task_pk = u.pk ORDER BY turn, name LIMIT $3::bigint) l
+			LIMIT $3::bigint
 		), cut AS MATERIALIZED (
-			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, turn, name) - size AS before FROM l) l WHERE before < $3::bigint
+			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY owner, task_pk, turn, name) - size AS before FROM l) l WHERE before < $4::bigint
 		)
-		DELETE FROM {s}.task_steps l USING cut WHERE l.task_pk = cut.task_pk AND l.turn = cut.turn AND l.name = cut.name`
+		DELETE FROM {s}.task_steps l USING cut WHERE l.owner = cut.owner AND l.task_pk = cut.task_pk AND l.turn = cut.turn AND l.name = cut.name`
 	sqlDeleteContents = `WITH l AS MATERIALIZED (
-			SELECT l.* FROM unnest($1::bigint[]) u(pk) CROSS JOIN LATERAL (
-				SELECT task_pk, hash, octet_length(data) AS size FROM {s}.task_contents WHERE task_pk = u.pk ORDER BY hash LIMIT $2::bigint) l
-			LIMIT $2::bigint
+			SELECT l.* FROM unnest($1::text[], $2::bigint[]) u(owner, pk) CROSS JOIN LATERAL (
+				SELECT owner, task_pk, hash, octet_length(data) AS size FROM {s}.task_contents WHERE owner = u.owner AND task_pk = u.pk ORDER BY hash LIMIT $3::bigint) l
+			LIMIT $3::bigint
 		), cut AS MATERIALIZED (
-			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY task_pk, hash) - size AS before FROM l) l WHERE before < $3::bigint
+			SELECT * FROM (SELECT *, sum(size) OVER (ORDER BY owner, task_pk, hash) - size AS before FROM l) l WHERE before < $4::bigint
 		)
-		DELETE FROM {s}.task_contents l USING cut WHERE l.task_pk = cut.task_pk AND l.hash = cut.hash`
-	sqlContentLeft = `coalesce((SELECT true FROM {s}.task_log l WHERE l.task_pk = u.pk LIMIT 1),
-		(SELECT true FROM {s}.task_steps l WHERE l.task_pk = u.pk LIMIT 1),
-		(SELECT true FROM {s}.task_contents l WHERE l.task_pk = u.pk LIMIT 1), false)`
+		DELETE FROM {s}.task_contents l USING cut WHERE l.owner = cut.owner AND l.task_pk = cut.task_pk AND l.hash = cut.hash`
+	sqlContentLeft = `coalesce((SELECT true FROM {s}.task_log l WHERE l.owner = u.owner AND l.task_pk = u.pk LIMIT 1),
+		(SELECT true FROM {s}.task_steps l WHERE l.owner = u.owner AND l.task_pk = u.pk LIMIT 1),
+		(SELECT true FROM {s}.task_contents l WHERE l.owner = u.owner AND l.task_pk = u.pk LIMIT 1), false)`
 	// sqlInsertDeleted records tasks with remaining content.
 	sqlInsertDeleted = `INSERT INTO {s}.tasks_deleted (owner, task_pk)
 		SELECT u.owner, u.pk FROM unnest($1::text[], $2::bigint[]) AS u(owner, pk) WHERE ` + sqlContentLeft
@@ -270,14 +270,14 @@ func (s *taskStore) removalCalls(tasks []removal) (calls []*call) {
 	for _, text := range []string{sqlDeleteKeys, sqlDeleteTasks, sqlForgetTaskWebhooks, sqlDeleteFeedback} {
 		calls = append(calls, s.statements.call(text, owners, ids))
 	}
-	calls = append(calls, s.contentCalls(pks)...)
+	calls = append(calls, s.contentCalls(owners, pks)...)
 	return append(calls, s.statements.call(sqlInsertDeleted, owners, pks))
 }
 
 // contentCalls returns the calls that delete content of removed tasks up to the limits of a transaction.
-func (s *taskStore) contentCalls(pks []int64) (calls []*call) {
+func (s *taskStore) contentCalls(owners []string, pks []int64) (calls []*call) {
 	for _, text := range []string{sqlDeleteLogs, sqlDeleteSteps, sqlDeleteContents} {
-		calls = append(calls, s.statements.call(text, pks, store.DeleteRows, store.DeleteBytes))
+		calls = append(calls, s.statements.call(text, owners, pks, store.DeleteRows, store.DeleteBytes))
 	}
 	return calls
 }
@@ -333,7 +333,7 @@ func (s *taskStore) PurgeDeleted(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		forget := s.statements.call(sqlForgetDeleted, owners, pks)
-		err = s.exchange(ctx, tx.Conn().PgConn(), false, append(s.contentCalls(pks), forget)...)
+		err = s.exchange(ctx, tx.Conn().PgConn(), false, append(s.contentCalls(owners, pks), forget)...)
 		more = int(forget.changed) < len(pks) || forget.changed == batch
 		return err
 	})

@@ -149,15 +149,15 @@ func TestPostgresFindsViolations(t *testing.T) {
 			"task waiting: it is working and idle",
 		},
 		{
-			"INSERT INTO {s}.task_contents (task_pk, hash, data) VALUES (-1, '', '1')", "DELETE FROM {s}.task_contents WHERE task_pk = -1",
+			"INSERT INTO {s}.task_contents (owner, task_pk, hash, data) VALUES ('bob', -1, '', '1')", "DELETE FROM {s}.task_contents WHERE task_pk = -1",
 			"contents of no task",
 		},
 		{
-			"INSERT INTO {s}.task_log (task_pk, seq, mark, n, events) VALUES (-1, 1, 0, 1, '[]')", "DELETE FROM {s}.task_log WHERE task_pk = -1",
+			"INSERT INTO {s}.task_log (owner, task_pk, seq, mark, n, events) VALUES ('bob', -1, 1, 0, 1, '[]')", "DELETE FROM {s}.task_log WHERE task_pk = -1",
 			"there are 1 changes in logs of no task",
 		},
 		{
-			"INSERT INTO {s}.task_steps (task_pk, turn, name) VALUES (-1, 1, 'x')", "DELETE FROM {s}.task_steps WHERE task_pk = -1",
+			"INSERT INTO {s}.task_steps (owner, task_pk, turn, name) VALUES ('bob', -1, 1, 'x')", "DELETE FROM {s}.task_steps WHERE task_pk = -1",
 			"there are 1 steps of no task",
 		},
 		{

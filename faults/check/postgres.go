@@ -61,7 +61,7 @@ func unlisted(ctx context.Context, c *pgx.Conn, schema string, report *Report) e
 // orphanRows returns an error if rows exist without their task, context or webhook.
 func orphanRows(ctx context.Context, c *pgx.Conn, schema string) error {
 	table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
-	orphans := "SELECT count(*) FROM %s x WHERE NOT EXISTS (SELECT FROM %s t WHERE t.pk = x.task_pk)"
+	orphans := "SELECT count(*) FROM %s x WHERE NOT EXISTS (SELECT FROM %s t WHERE t.owner = x.owner AND t.pk = x.task_pk)"
 	var errs []error
 	for _, q := range []struct{ what, text string }{
 		{"changes in logs of no task", fmt.Sprintf(orphans, table("task_log"), table("task_rows"))},
