@@ -30,12 +30,15 @@ var (
 	sqlReadVersions = `SELECT ` + rowColumns + ` FROM unnest($1::text[], $2::text[]) AS u(owner, id) CROSS JOIN LATERAL (
 			SELECT * FROM {s}.task_rows r WHERE r.owner = u.owner COLLATE "POSIX" AND r.id = u.id COLLATE "POSIX" OFFSET 0) t`
 
-	// The row that contains the event after a sequence may start before it.
+	// The row that contains the event after a sequence may start before it. The rows of the one
+	// task are in the order of the index, so they are not sorted again.
 	sqlReadEvents = `SELECT t.seq, l.seq, ` + inlineContents("l.events", "true") + `, t.context_id
 		FROM {s}.task_rows t
-		LEFT JOIN {s}.task_log l ON l.owner = t.owner AND l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
-			(SELECT f.seq FROM {s}.task_log f WHERE f.owner = t.owner AND f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
-		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX" ORDER BY l.seq`
+		LEFT JOIN LATERAL (SELECT * FROM {s}.task_log l
+			WHERE l.owner = t.owner AND l.task_pk = t.pk AND l.seq <= $4::bigint AND l.seq >= coalesce(
+				(SELECT f.seq FROM {s}.task_log f WHERE f.owner = t.owner AND f.task_pk = t.pk AND f.seq <= $3::bigint ORDER BY f.seq DESC LIMIT 1), 0)
+			ORDER BY l.seq) l ON true
+		WHERE t.owner = $1::text COLLATE "POSIX" AND t.id = $2::text COLLATE "POSIX"`
 )
 
 const (
