@@ -24,7 +24,7 @@ func (h *History) index(ctx context.Context, k history.Key, now int64) error {
 	return err
 }
 
-// load returns the sessions that exist for entries, only those of agent unless agent is "". It
+// load returns the sessions of entries that exist; if agent is not "", only the agent's sessions. It
 // corrects old entries that are wrong. A damaged session has the time of its entry.
 func (h *History) load(ctx context.Context, owner, agent string, entries []entry) (sessions []history.Session, err error) {
 	now := h.now()

@@ -309,8 +309,7 @@ func (m *model) Fork(ctx context.Context, p history.ForkParams) (int64, error) {
 	return int64(len(to.messages)), nil
 }
 
-// Prune removes the oldest messages, each of which the policy removes: the largest number that
-// splits no pair.
+// Prune removes the oldest messages that the policy removes: the largest number that splits no pair.
 func (m *model) Prune(ctx context.Context, k history.Key, p history.Policy) (history.Pruned, error) {
 	if err := cmp.Or(ctx.Err(), historydriver.CheckPolicy(k, p)); err != nil {
 		return history.Pruned{}, err
