@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -21,18 +22,25 @@ const (
 			ORDER BY owner COLLATE "POSIX", id COLLATE "POSIX"
 		) u CROSS JOIN LATERAL (
 			SELECT * FROM {s}.context_rows c WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" FOR UPDATE) c`
-	// sqlBusyContexts returns the contexts that have queued or leased tasks.
-	sqlBusyContexts = sqlDeletions + ` SELECT u.ord FROM u WHERE coalesce(
-			(SELECT true FROM {s}.task_rows t WHERE t.owner = u.owner AND t.context_id = u.id AND NOT t.first AND t.phase <> {idle} LIMIT 1),
-			(SELECT true FROM {s}.context_rows c CROSS JOIN LATERAL (
-				SELECT t.phase FROM {s}.task_rows t WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
-				WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" AND t.phase <> {idle}), false)`
 	sqlMarkDeletions = sqlDeletions + `, removed AS MATERIALIZED (
 			SELECT c.* FROM u CROSS JOIN LATERAL (SELECT c.owner, c.id, c.status, c.labels FROM {s}.context_rows c
 				WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX" OFFSET 0) c
 		), ` + sqlSubtractContexts + `
 		UPDATE {s}.context_rows c SET status = '', unmodified = false FROM u
 		WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
+	sqlDeleteContexts = sqlDeletions + `, k AS (
+			DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
+		)
+		DELETE FROM {s}.context_rows c USING u WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
+	sqlDeletionPending  = `SELECT 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status = ''`
+	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
+)
+
+var (
+	// sqlBusyContexts returns the contexts that have queued or leased tasks.
+	sqlBusyContexts = sqlDeletions + ` SELECT u.ord FROM u WHERE coalesce(
+			(SELECT true FROM {s}.task_rows t WHERE t.owner = u.owner AND t.context_id = u.id AND NOT t.first AND t.phase <> {idle} LIMIT 1),
+			(` + firstTask("true", "u.owner", "u.id") + ` AND t.phase <> {idle}), false)`
 	// sqlOldestTasks locks the oldest tasks of contexts, up to a number for each. It requires that the
 	// transaction has locked the contexts.
 	sqlOldestTasks = `WITH k AS MATERIALIZED (
@@ -40,21 +48,12 @@ const (
 				SELECT id, created_at FROM (
 					(SELECT t.id, t.created_at FROM {s}.task_rows t WHERE t.owner = u.owner AND t.context_id = u.id AND NOT t.first
 						ORDER BY t.created_at, t.id LIMIT u.most)
-					UNION ALL
-					SELECT t.id, t.created_at FROM {s}.context_rows c CROSS JOIN LATERAL (SELECT t.id, t.created_at FROM {s}.task_rows t
-						WHERE t.owner = c.owner COLLATE "POSIX" AND t.id = c.first_id COLLATE "POSIX" OFFSET 0) t
-					WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX") t
+					UNION ALL ` + firstTask("t.id, t.created_at", "u.owner", "u.id") + `) t
 				ORDER BY created_at, id LIMIT u.most) k
 		)
 		SELECT t.owner, t.id, t.pk, t.webhooks, t.ord, t.created_at FROM (SELECT * FROM k ORDER BY owner COLLATE "POSIX", id COLLATE "POSIX") k
 		CROSS JOIN LATERAL (SELECT k.ord, owner, id, pk, webhooks, created_at FROM {s}.task_rows
 			WHERE owner = k.owner COLLATE "POSIX" AND id = k.id COLLATE "POSIX" FOR UPDATE) t`
-	sqlDeleteContexts = sqlDeletions + `, k AS (
-			DELETE FROM {s}.idempotency_keys k USING u WHERE k.owner = u.owner AND k.task_id = u.id AND k.of_context AND NOT k.at_creation
-		)
-		DELETE FROM {s}.context_rows c USING u WHERE c.owner = u.owner COLLATE "POSIX" AND c.id = u.id COLLATE "POSIX"`
-	sqlDeletionPending  = `SELECT 1 FROM {s}.context_rows WHERE owner = $1::text COLLATE "POSIX" AND id = $2::text COLLATE "POSIX" AND status = ''`
-	sqlPendingDeletions = `SELECT owner, id FROM {s}.context_rows WHERE status = '' ORDER BY owner, id LIMIT $1::bigint`
 )
 
 // groupedTasks is the number of tasks that a transaction for several contexts removes.
@@ -66,9 +65,11 @@ type contextDeletion struct {
 	limit  int
 	finish bool // FinishDelete
 
-	more    bool
+	more bool
+	// If refusal or alone is set, the transaction did not change the context. alone means that the context
+	// has too many tasks for a transaction with other contexts.
 	refusal error
-	alone   bool // has too many tasks for a transaction with others, and was not changed
+	alone   bool
 
 	tasks  int64   // of the context
 	status string  // before the deletion
@@ -103,20 +104,22 @@ func (s *contextStore) deleteContext(ctx context.Context, d *contextDeletion) (m
 		return false, store.ErrNotFound
 	}
 	err = s.deletions.commit(ctx, d)
-	if err == nil && d.alone {
-		err = s.deleteContextAlone(ctx, d)
+	if answered(err) == nil && d.alone {
+		err = s.deletions.commitAlone(ctx, d)
 	}
-	if errors.Is(err, errAnswerLost) { // it has no rows
-		err = nil
-	}
-	if err == nil {
-		err = d.refusal
-	}
-	if err != nil {
+	if err = cmp.Or(answered(err), d.refusal); err != nil {
 		return false, err
 	}
 	s.noteDeleted(d)
 	return d.more, nil
+}
+
+// answered returns nil for errAnswerLost: the results of a deletion are known before its commit.
+func answered(err error) error {
+	if errors.Is(err, errAnswerLost) {
+		return nil
+	}
+	return err
 }
 
 func (s *contextStore) deleteContextAlone(ctx context.Context, d *contextDeletion) error {
@@ -200,7 +203,7 @@ func (s *contextStore) deleteTasks(ctx context.Context, c *pgx.Conn, calls []*ca
 	owners, ids := deletedKeys(from)
 	most := make([]int64, len(from))
 	for i, d := range from {
-		most[i] = int64(d.limit) + 1 // one more shows whether others remain
+		most[i] = int64(min(d.limit, math.MaxInt32)) + 1 // one more shows whether others remain
 	}
 	type oldTask struct {
 		removal

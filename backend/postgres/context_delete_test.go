@@ -3,8 +3,10 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -67,59 +69,115 @@ func TestDeletionsAreCompleteWhenTheAnswerIsLost(t *testing.T) {
 	}
 }
 
-// Deletions of one transaction that are refused, locked or large do not affect the others.
-func TestDeletionDoesNotAffectItsGroup(t *testing.T) {
-	t.Parallel()
-	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
-	const first, running, locked, large, small = 0, 1, 2, 3, 4
-	for _, n := range []int{first, locked, small} {
-		must(t, runTask(s, n))
-	}
-	must(t, commitOne(s, submitted(running)))
+// The contexts of TestDeletionDoesNotAffectItsGroup.
+const (
+	runningContext = iota
+	lockedContext
+	largeContext
+	smallContext
+	missingContext
+)
+
+// fillContexts creates them.
+func fillContexts(t *testing.T, s *Store) {
+	t.Helper()
+	must(t, commitOne(s, submitted(runningContext)))
+	must(t, runTask(s, lockedContext))
+	must(t, runTask(s, smallContext))
 	for n := range groupedTasks + 10 {
 		c := submitted(100 + n)
-		c.Create.ContextID = "c" + taskID(large)
+		c.Create.ContextID = "c" + taskID(largeContext)
 		must(t, commitOne(s, c))
 		must(t, commitOne(s, completed(c)))
 	}
-	unlock := lockRows(t, s, `SELECT 1 FROM {s}.context_rows WHERE id = $1 FOR UPDATE`, "c"+taskID(first))
-	done := make(map[int]chan struct{})
-	for _, n := range []int{first, running, locked, large, small, 99} {
-		done[n] = make(chan struct{})
+}
+
+// Deletions that are refused, locked or large do not affect others of their transaction, also if its
+// answer is lost.
+func TestDeletionDoesNotAffectItsGroup(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"none", "a locked context", "a lost answer"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{CommandTimeout: 10 * time.Minute}))
+			fillContexts(t, s)
+			unlock := func() {}
+			groups := 0
+			together := s.deletions.together
+			s.deletions.together = func(ctx context.Context, group []*contextDeletion) error {
+				groups++
+				err := together(ctx, group)
+				if err == nil && fault == "a lost answer" {
+					err = errAnswerLost
+				}
+				return err
+			}
+			if fault == "a locked context" {
+				unlock = lockRows(t, s, `SELECT 1 FROM {s}.context_rows WHERE id = $1 FOR UPDATE`, "c"+taskID(lockedContext))
+			}
+			gatherRequests(t, &s.deletions)
+			var all sync.WaitGroup
+			done := make(map[int]chan struct{})
+			start := func(n int, want error, wantMore bool) {
+				ended := make(chan struct{})
+				done[n] = ended
+				all.Go(func() {
+					defer close(ended)
+					if more, err := s.DeleteContext(bg, taskKey(n).Owner, "c"+taskID(n), 200); !errors.Is(err, want) || more != wantMore {
+						t.Errorf("DeleteContext() of context %d = %t, %v, want %t, %v", n, more, err, wantMore, want)
+					}
+				})
+			}
+			start(runningContext, store.ErrBusy, false)
+			start(lockedContext, nil, false)
+			start(largeContext, nil, true)
+			start(smallContext, nil, false)
+			start(missingContext, store.ErrNotFound, false)
+			await.True(t, "the requests wait", func() bool { return s.deletions.waitingRequests() == len(done) })
+			go s.deletions.commitWaiting()
+			for n, ended := range done {
+				if n != lockedContext {
+					within(t, fmt.Sprintf("deletion of context %d", n), func() { <-ended })
+				}
+			}
+			unlock()
+			all.Wait()
+			if groups != 1 {
+				t.Errorf("%d transactions for several contexts, want 1", groups)
+			}
+			if more, err := s.FinishDelete(bg, taskKey(0).Owner, "c"+taskID(largeContext), math.MaxInt); err != nil || more {
+				t.Errorf("FinishDelete() of the large context = %t, %v, want everything removed", more, err)
+			}
+			must(t, commitOne(s, completed(submitted(runningContext))))
+			deleteTogether(s, []int{runningContext}, func(_ int, more bool, err error) {
+				if err != nil || more {
+					t.Errorf("DeleteContext() after the task has ended = %t, %v", more, err)
+				}
+			})
+			wantDeleted(t, s)
+		})
 	}
+}
+
+func TestCloseWaitsForDeletions(t *testing.T) {
+	t.Parallel()
+	s := open(storetest.Wrap(t), emptyConfig(storetest.Wrap(t), Config{}))
 	var all sync.WaitGroup
-	start := func(n int, want error, wantMore bool) {
+	for range 32 {
 		all.Go(func() {
-			defer close(done[n])
-			if more, err := s.DeleteContext(bg, taskKey(n).Owner, "c"+taskID(n), 200); !errors.Is(err, want) || more != wantMore {
-				t.Errorf("DeleteContext() of task %d = %t, %v, want %t, %v", n, more, err, wantMore, want)
+			for {
+				if _, err := s.DeleteContext(bg, "o", "missing", 200); errors.Is(err, store.ErrClosed) {
+					return
+				} else if !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("DeleteContext() = %v, want ErrNotFound or ErrClosed", err)
+					return
+				}
 			}
 		})
 	}
-	start(first, nil, false)
-	await.True(t, "the first deletion starts", func() bool { return len(s.callSlots) > 0 })
-	alsoLocked := lockRows(t, s, `SELECT 1 FROM {s}.context_rows WHERE id = $1 FOR UPDATE`, "c"+taskID(locked))
-	start(running, store.ErrBusy, false)
-	start(locked, nil, false)
-	start(large, nil, true)
-	start(small, nil, false)
-	start(99, store.ErrNotFound, false)
-	for _, n := range []int{running, large, small, 99} {
-		within(t, fmt.Sprintf("deletion of context %d", n), func() { <-done[n] })
-	}
-	unlock()
-	alsoLocked()
-	all.Wait()
-	if more, err := s.FinishDelete(bg, taskKey(0).Owner, "c"+taskID(large), 200); err != nil || more {
-		t.Errorf("FinishDelete() of the large context = %t, %v, want everything removed", more, err)
-	}
-	must(t, commitOne(s, completed(submitted(running))))
-	deleteTogether(s, []int{running}, func(_ int, more bool, err error) {
-		if err != nil || more {
-			t.Errorf("DeleteContext() after the task has ended = %t, %v", more, err)
-		}
-	})
-	wantDeleted(t, s)
+	time.Sleep(50 * time.Millisecond)
+	within(t, "Close", func() { must(t, s.Close()) })
+	within(t, "the end of the callers", all.Wait)
 }
 
 // Two replicas delete the same contexts, each in groups.

@@ -21,7 +21,7 @@ var (
 	sqlOldUndescribed = emptyContexts("IS NULL")
 )
 
-// sqlSubtractContexts subtracts the contexts removed from the counts.
+// sqlSubtractContexts subtracts the rows of the CTE removed from the counts of contexts.
 const sqlSubtractContexts = `t AS (
 		INSERT INTO {s}.counters (owner, kind, n) SELECT owner, status, -count(*) FROM removed GROUP BY 1, 2
 	), l AS (

@@ -52,7 +52,7 @@ type database struct {
 
 func newDatabase(cfg Config) *database {
 	s := &database{cfg: cfg, location: maskURL(cfg.URL), log: cfg.Logger, clock: clock{log: cfg.Logger}, caches: sqlkit.Caches{Bytes: cacheMemory()}}
-	s.groups.db, s.groups.alone, s.groups.together = s, s.groups.commitAlone, s.groups.commitTogether
+	s.groups.db, s.groups.alone, s.groups.together = s, s.groups.runAlone, s.groups.runTogether
 	return s
 }
 

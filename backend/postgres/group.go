@@ -25,9 +25,9 @@ const (
 // alone, so no request can fail because of another, and a lock delays others by shortLockTimeout.
 type requestGroups[R any] struct {
 	db *database
-	// alone commits one request, together several with a short lock timeout. An error of together is
-	// errAlone if the transaction was rolled back; any other error except errAnswerLost means that the
-	// outcome is unknown.
+	// alone commits one request, together several with a short lock timeout. Their callers have entered
+	// the gate. An error of together is errAlone if the transaction was rolled back; any other error except
+	// errAnswerLost means that the outcome is unknown.
 	alone    func(ctx context.Context, r R) error
 	together func(ctx context.Context, group []R) error
 
@@ -71,6 +71,15 @@ func (g *requestGroups[R]) commit(ctx context.Context, r R) error {
 		return g.alone(ctx, r)
 	}
 	return err
+}
+
+// commitAlone commits a request without others.
+func (g *requestGroups[R]) commitAlone(ctx context.Context, r R) error {
+	if err := g.db.enter(ctx); err != nil {
+		return err
+	}
+	defer g.db.leave()
+	return g.alone(ctx, r)
 }
 
 // commitFirst commits the first request while others wait, and then starts commitWaiting for them, at
@@ -161,9 +170,9 @@ func (g *requestGroups[R]) commitGroup(ctx context.Context, op string, requests 
 	return errAlone
 }
 
-// callRequest is calls that are committed together. Guards make them depend on nothing else. They lock
-// one row first, which order names; transactions of several requests lock rows in this order. A request
-// without an order is committed alone.
+// callRequest has calls that are committed together. Their guards make them independent of other requests.
+// They lock one row first, which order names; a transaction of several requests runs them in this order. A
+// request without an order is committed alone.
 type callRequest struct {
 	op    string // for the log
 	calls []*call
@@ -180,14 +189,10 @@ func (g *callGroups) commit(ctx context.Context, r *callRequest) error {
 	if r.order != "" {
 		return g.requestGroups.commit(ctx, r)
 	}
-	if err := g.db.enter(ctx); err != nil {
-		return err
-	}
-	defer g.db.leave()
 	return g.commitAlone(ctx, r)
 }
 
-func (g *callGroups) commitTogether(ctx context.Context, group []*callRequest) error {
+func (g *callGroups) runTogether(ctx context.Context, group []*callRequest) error {
 	slices.SortStableFunc(group, func(a, b *callRequest) int { return cmp.Compare(a.order, b.order) })
 	calls := []*call{g.db.cfg.groupLockTimeoutCall()}
 	for _, r := range group {
@@ -198,8 +203,7 @@ func (g *callGroups) commitTogether(ctx context.Context, group []*callRequest) e
 	})
 }
 
-// commitAlone commits the calls of one request.
-func (g *callGroups) commitAlone(ctx context.Context, r *callRequest) error {
+func (g *callGroups) runAlone(ctx context.Context, r *callRequest) error {
 	timeout := g.db.cfg.lockTimeoutCalls()
 	return g.db.withCallSlot(ctx, func() error {
 		return g.db.commitEntered(ctx, r.op, func(ctx context.Context, c *pgx.Conn, mark int64) error {

@@ -93,17 +93,24 @@ func hold(t *testing.T, s *Store, session string) (release func()) {
 
 // gatherRequests makes further requests wait, as while a transaction is not answered. The caller
 // starts commitWaiting for them.
-func gatherRequests(t *testing.T, s *Store) {
+func gatherRequests[R any](t *testing.T, g *requestGroups[R]) {
 	t.Helper()
 	await.True(t, "transactions end", func() bool {
-		s.groups.mu.Lock()
-		defer s.groups.mu.Unlock()
-		if s.groups.running > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.running > 0 {
 			return false
 		}
-		s.groups.running++
+		g.running++
 		return true
 	})
+}
+
+// waitingRequests returns the number of requests that wait for a transaction.
+func (g *requestGroups[R]) waitingRequests() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting)
 }
 
 func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
@@ -114,21 +121,16 @@ func TestRejectedRequestDoesNotAffectItsGroup(t *testing.T) {
 		must(t, err)
 	}
 	release := hold(t, s, "locked")
-	gatherRequests(t, s)
+	gatherRequests(t, &s.groups.requestGroups)
 	var all sync.WaitGroup
 	add := func(session string, p history.AppendParams, check func(r history.AppendResult, err error) bool) {
-		waiting := func() int {
-			s.groups.mu.Lock()
-			defer s.groups.mu.Unlock()
-			return len(s.groups.waiting)
-		}
-		before := waiting()
+		before := s.groups.waitingRequests()
 		all.Go(func() {
 			if r, err := appendText(s, session, "text", p); !check(r, err) {
 				t.Errorf("Append() to session %s = %+v, %v", session, r, err)
 			}
 		})
-		await.True(t, "the request waits", func() bool { return waiting() > before })
+		await.True(t, "the request waits", func() bool { return s.groups.waitingRequests() > before })
 	}
 	appended := func(r history.AppendResult, err error) bool { return err == nil && !r.Repeated && r.First == 2 }
 	add("first", history.AppendParams{}, appended)

@@ -37,7 +37,7 @@ func (k *kit) in(db sqlkit.DB) bool {
 func (k *kit) calls(of []sqlkit.Call) []*call {
 	calls := make([]*call, len(of))
 	for i, c := range of {
-		calls[i] = &call{statement: k.statements.of(c.Text), args: c.Args}
+		calls[i] = k.statements.call(c.Text, c.Args...)
 		if c.Row != nil {
 			calls[i].row = func(r record) { c.Row(kitRow(r)) }
 		}

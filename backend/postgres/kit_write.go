@@ -55,11 +55,13 @@ func (t *kitWrite) In(db sqlkit.DB) bool {
 // Query implements sqlkit.Querier.
 func (t *kitWrite) Query(text string, each func(r sqlkit.Row) error, args ...any) error {
 	var result error
-	err := t.run(&call{statement: t.kit.statements.of(text), args: args, row: func(r record) {
+	k := t.kit.statements.call(text, args...)
+	k.row = func(r record) {
 		if result == nil {
 			result = each(kitRow(r))
 		}
-	}})
+	}
+	err := t.run(k)
 	if err == nil {
 		err = result
 	}
@@ -68,7 +70,7 @@ func (t *kitWrite) Query(text string, each func(r sqlkit.Row) error, args ...any
 
 // Exec implements sqlkit.Tx.
 func (t *kitWrite) Exec(text string, args ...any) (int64, error) {
-	k := &call{statement: t.kit.statements.of(text), args: args}
+	k := t.kit.statements.call(text, args...)
 	err := t.run(k)
 	return k.changed, err
 }

@@ -42,7 +42,7 @@ func TestTaskNumbersIncreaseWithTime(t *testing.T) {
 	}
 }
 
-// A process whose block another process has takes a new one, also several times.
+// If another process already uses the block of a process, the process takes a new block, each time.
 func TestTaskNumbersInUseAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(storetest.T, Config) Config{"plain": emptyConfig, "partitioned": partitioned} {
