@@ -33,6 +33,8 @@ const (
 	CodeContextNotFound      Code = "context_not_found"
 	CodeContextNotCancelable Code = "context_not_cancelable"
 	CodeUnauthenticated      Code = "unauthenticated"
+	CodeCredentialsExpired   Code = "credentials_expired"
+	CodeInvalidSignature     Code = "invalid_signature"
 	CodeDenied               Code = "permission_denied"
 	CodeNotFound             Code = "not_found"
 	CodeConflict             Code = "conflict"
@@ -68,6 +70,8 @@ var codeTable = []codeInfo{
 	{CodeExtensionRequired, -32008, http.StatusBadRequest, 3, false},
 	{CodeVersionNotSupported, -32009, http.StatusBadRequest, 3, false},
 	{CodeUnauthenticated, -32010, http.StatusUnauthorized, 6, false},
+	{CodeCredentialsExpired, -32011, http.StatusUnauthorized, 6, false},
+	{CodeInvalidSignature, -32012, http.StatusUnauthorized, 6, false},
 	{CodeDenied, -32013, http.StatusForbidden, 6, false},
 	{CodeContextNotFound, -32020, http.StatusNotFound, 4, false},
 	{CodeContextNotCancelable, -32021, http.StatusConflict, 5, false},

@@ -3,6 +3,7 @@ package a2a
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -20,6 +21,47 @@ type Principal struct {
 	Name string
 	// Scopes are what the principal may do. Nil means everything, empty means nothing.
 	Scopes []Scope
+
+	// The fields below are facts that an authenticator has verified. A payload never fills them. The facts of
+	// a message's sender are stored with the message.
+
+	// Level is the trust level. "" is guest.
+	Level TrustLevel
+	// Roles are the names of the roles that the principal has.
+	Roles []string
+	// Permissions are dotted names such as agent.create; agent.* stands for all that start with "agent.". Nil means
+	// everything, empty means nothing.
+	Permissions []string
+	// DID is the decentralized identifier that the principal has proven, "" if none.
+	DID string
+	// Client is the OAuth client that sent the request, Issuer the name of its token's issuer; "" if there is none.
+	Client, Issuer string
+	// Proof is how the caller has proven to hold a key, "" if a bearer of the credential may be anybody.
+	Proof Proof
+	// Actor acts for the principal: the actor of a delegated token (RFC 8693 section 4.1), or an operator. It is "" if
+	// the principal acts itself.
+	Actor string
+	// Credential is a hash of the credential, for logs.
+	Credential string
+	// Expires is when the credential ends; the zero time means never.
+	Expires time.Time
+}
+
+// Proof is how a caller has proven to hold a private key.
+type Proof string
+
+// The proofs.
+const (
+	ProofDID       Proof = "did"  // a signature of the request by the key of the DID
+	ProofMutualTLS Proof = "mtls" // a client certificate
+)
+
+// MayUse reports whether the principal has a permission; "" is the permission that everybody has.
+func (p Principal) MayUse(permission string) bool {
+	return permission == "" || p.Permissions == nil || slices.ContainsFunc(p.Permissions, func(has string) bool {
+		prefix, all := strings.CutSuffix(has, "*")
+		return has == permission || all && (prefix == "" || strings.HasSuffix(prefix, ".") && strings.HasPrefix(permission, prefix))
+	})
 }
 
 // MaxPrincipalID is the maximum length of Principal.ID in bytes.

@@ -163,7 +163,7 @@ func (c *connection) explain(ctx context.Context, a *app, err error) error {
 			return err // sent by the server
 		}
 		hint = "is `" + a.name + " serve` running there? start it, or set --server to another server"
-	case a2a.CodeUnauthenticated, a2a.CodeDenied:
+	case a2a.CodeUnauthenticated, a2a.CodeCredentialsExpired, a2a.CodeInvalidSignature, a2a.CodeDenied:
 		hint = "set a token with --token or HOLDFAST_TOKEN"
 		if c.Token != "" {
 			hint = "the server does not accept this token for this request"

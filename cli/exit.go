@@ -45,7 +45,7 @@ var exitTable = []exitRow{
 	{code: 5, meaning: "rejected: not possible in this state, or not supported by this agent", codes: []a2a.Code{
 		a2a.CodeTaskNotCancelable, a2a.CodeContextNotCancelable, a2a.CodePushNotSupported, a2a.CodeUnsupported, a2a.CodeNoExtendedCard, a2a.CodeConflict,
 	}},
-	{code: 6, meaning: "the token is missing, not valid or not permitted to do this", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeDenied}},
+	{code: 6, meaning: "the token is missing, not valid or not permitted to do this", codes: []a2a.Code{a2a.CodeUnauthenticated, a2a.CodeCredentialsExpired, a2a.CodeInvalidSignature, a2a.CodeDenied}},
 	{code: 7, meaning: "no server answers, a limit is exceeded, or the address or data is in use", codes: []a2a.Code{
 		a2a.CodeExhausted, a2a.CodeUnavailable,
 	}},
