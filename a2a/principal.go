@@ -16,35 +16,43 @@ const Anonymous = "anonymous"
 type Principal struct {
 	// ID is the owner of the objects that the principal creates: 1 to MaxPrincipalID bytes of UTF-8 without
 	// control characters.
-	ID string
+	ID string `json:"id" wire:"required"`
 	// Name is a display name.
-	Name string
+	Name string `json:"name,omitempty"`
 	// Scopes are what the principal may do. Nil means everything, empty means nothing.
-	Scopes []Scope
+	Scopes []Scope `json:"scopes,omitzero"`
 
 	// The fields below are facts that an authenticator has verified. A payload never fills them. The facts of
 	// a message's sender are stored with the message.
 
 	// Level is the trust level. "" is guest.
-	Level TrustLevel
+	Level TrustLevel `json:"level,omitempty"`
 	// Roles are the names of the roles that the principal has.
-	Roles []string
+	Roles []string `json:"roles,omitempty"`
 	// Permissions are dotted names such as agent.create; agent.* stands for all that start with "agent.". Nil means
 	// everything, empty means nothing.
-	Permissions []string
+	Permissions []string `json:"permissions,omitzero"`
 	// DID is the decentralized identifier that the principal has proven, "" if none.
-	DID string
-	// Client is the OAuth client that sent the request, Issuer the name of its token's issuer; "" if there is none.
-	Client, Issuer string
+	DID string `json:"did,omitempty"`
+	// Client is the OAuth client that sent the request, "" if there is none.
+	Client string `json:"client,omitempty"`
+	// Issuer is the name of the token's issuer, "" if there is none.
+	Issuer string `json:"issuer,omitempty"`
 	// Proof is how the caller has proven to hold a key, "" if a bearer of the credential may be anybody.
-	Proof Proof
+	Proof Proof `json:"proof,omitempty"`
 	// Actor acts for the principal: the actor of a delegated token (RFC 8693 section 4.1), or an operator. It is "" if
 	// the principal acts itself.
-	Actor string
+	Actor string `json:"actor,omitempty"`
 	// Credential is a hash of the credential, for logs.
-	Credential string
+	Credential string `json:"credential,omitempty"`
 	// Expires is when the credential ends; the zero time means never.
-	Expires time.Time
+	Expires time.Time `json:"expires,omitempty"`
+}
+
+// Plain reports whether nothing is known of the principal but its ID.
+func (p *Principal) Plain() bool {
+	return p.Name == "" && p.Scopes == nil && p.Level == "" && p.Roles == nil && p.Permissions == nil && p.DID == "" &&
+		p.Client == "" && p.Issuer == "" && p.Proof == "" && p.Actor == "" && p.Credential == "" && p.Expires.IsZero()
 }
 
 // Proof is how a caller has proven to hold a private key.

@@ -46,7 +46,7 @@ type Change struct {
 	// Idempotency is written with the change. If its key exists, the store rejects the
 	// change with ErrDuplicate.
 	Idempotency *IdempotencyRecord
-	// Records are changed with the task. They belong to its owner.
+	// Records are changed with the task. They belong to its owner, or to [System].
 	Records []RecordChange
 	// Webhooks are registered for the task. They receive the events of the change.
 	Webhooks []NewWebhook

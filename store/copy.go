@@ -16,6 +16,7 @@ func (t *Task) Copy() *Task {
 	c.fold = nil
 	c.Status.Message = copyMessage(t.Status.Message)
 	c.Metadata = CopyMap(t.Metadata)
+	c.Sender = copyPrincipal(t.Sender)
 	c.History = slices.Clone(t.History)
 	for i := range c.History {
 		m := &c.History[i].Message
@@ -33,6 +34,7 @@ func (t *Task) Copy() *Task {
 func (e Event) Copy() Event {
 	e.Message = copyMessage(e.Message)
 	e.Received = copyMessage(e.Received)
+	e.Sender = copyPrincipal(e.Sender)
 	if e.Artifact != nil {
 		a := copyArtifact(*e.Artifact)
 		e.Artifact = &a
@@ -50,6 +52,15 @@ func copyMessage(m *a2a.Message) *a2a.Message {
 	c.ReferenceTaskIDs = slices.Clone(m.ReferenceTaskIDs)
 	c.Extensions = slices.Clone(m.Extensions)
 	c.Metadata = CopyMap(m.Metadata)
+	return &c
+}
+
+func copyPrincipal(p *a2a.Principal) *a2a.Principal {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.Scopes, c.Roles, c.Permissions = slices.Clone(p.Scopes), slices.Clone(p.Roles), slices.Clone(p.Permissions)
 	return &c
 }
 

@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 )
 
+// System is the owner of the server's own records. No principal has this id: it contains a control character.
+const System = "\x1fholdfast"
+
 // Limits of records, in bytes.
 const (
 	MaxRecordNamespace = 64
@@ -62,6 +65,16 @@ type RecordChange struct {
 	// Expires is when the record expires, in milliseconds; the zero time means never. Each
 	// change sets it anew.
 	Expires time.Time
+	// System changes a record of [System] instead of a record of the owner.
+	System bool
+}
+
+// Record returns the key of the changed record. owner is the owner of the change.
+func (c *RecordChange) Record(owner string) RecordKey {
+	if c.System {
+		owner = System
+	}
+	return RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}
 }
 
 // RecordQuery selects records of an owner.
@@ -92,7 +105,7 @@ func CheckRecords(owner string, changes []RecordChange) error {
 	seen := make(map[RecordKey]bool, len(changes))
 	for i := range changes {
 		c := &changes[i]
-		k := RecordKey{Namespace: c.Namespace, Key: c.Key}
+		k := c.Record(owner)
 		switch {
 		case seen[k]:
 			return fmt.Errorf("record %q of namespace %q is changed twice", c.Key, c.Namespace)

@@ -28,6 +28,8 @@ type Event struct {
 	Progress bool `json:"progress,omitempty"`
 	// Received is a message of the client, which this event adds to the history.
 	Received *a2a.Message `json:"received,omitempty"`
+	// Sender is the principal that sent Received; nil if only its ID is known, which is then the task's owner.
+	Sender *a2a.Principal `json:"sender,omitempty"`
 
 	Artifact *a2a.Artifact `json:"artifact,omitempty"`
 	// Append appends the parts of Artifact to the artifact with the same id. Otherwise
@@ -78,6 +80,8 @@ type Task struct {
 	CreatedAt time.Time
 	// ReceivedSeq is the sequence of the newest message of the client.
 	ReceivedSeq int64
+	// Sender is the Sender of the newest message of the client; see [Event.Sender].
+	Sender *a2a.Principal
 	// Bytes is the sum of Event.Size of all events. No part of the task is larger.
 	Bytes int64
 	// Outline reports that the task was read without its content, because of
@@ -201,7 +205,7 @@ func (t *Task) apply(e *Event) {
 	t.Status = a2a.TaskStatus{State: e.State, Message: e.Message, Timestamp: e.Time}
 	if e.Received != nil {
 		t.History = append(t.History, HistoryEntry{Seq: e.Seq, Received: true, Message: *e.Received})
-		t.ReceivedSeq = e.Seq
+		t.ReceivedSeq, t.Sender = e.Seq, e.Sender
 	}
 	if e.Message != nil && !e.Progress {
 		t.History = append(t.History, HistoryEntry{Seq: e.Seq, Message: *e.Message})

@@ -88,7 +88,7 @@ func (s *taskStore) apply(c *store.Change, events []store.Event, lanesDue *bool)
 	}
 	t.updateLists()
 	t.addSteps(c.Steps)
-	s.saveValues(t.owner, c.Records)
+	s.saveValues(c.Key.Owner, c.Records)
 	if c.Idempotency != nil {
 		var siblings *[]*record
 		if subject := s.task(store.Key{Owner: c.Idempotency.Owner, ID: c.Idempotency.TaskID}); subject != nil {

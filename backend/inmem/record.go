@@ -46,7 +46,8 @@ func (o *owner) value(namespace, key string) *value {
 func (s *taskStore) versions(owner string, changes []store.RecordChange) []int64 {
 	versions := make([]int64, len(changes))
 	for i := range changes {
-		if v := s.owners[owner].value(changes[i].Namespace, changes[i].Key); v != nil {
+		k := changes[i].Record(owner)
+		if v := s.owners[k.Owner].value(k.Namespace, k.Key); v != nil {
 			versions[i] = v.Version
 		}
 	}
@@ -54,16 +55,18 @@ func (s *taskStore) versions(owner string, changes []store.RecordChange) []int64
 }
 
 // saveValues applies changes of records after their versions were checked.
-func (s *taskStore) saveValues(o *owner, changes []store.RecordChange) {
+func (s *taskStore) saveValues(owner string, changes []store.RecordChange) {
 	for i := range changes {
 		c := &changes[i]
-		if old := o.value(c.Namespace, c.Key); old != nil {
+		k := c.Record(owner)
+		o := s.owner(k.Owner)
+		if old := o.value(k.Namespace, k.Key); old != nil {
 			s.removeValue(o, old)
 		}
 		if !c.Delete {
-			k := store.RecordKey{Owner: o.name, Namespace: c.Namespace, Key: c.Key}
 			s.addValue(o, &value{store.Record{Key: k, Version: c.Version + 1, Value: slices.Clone(c.Value), Expires: store.Time(c.Expires)}})
 		}
+		s.removeIfEmpty(o)
 	}
 }
 
@@ -138,9 +141,7 @@ func (s *taskStore) SaveRecords(ctx context.Context, owner string, changes ...st
 	if err := rules.Records(changes, s.versions(owner, changes)); err != nil {
 		return err
 	}
-	o := s.owner(owner)
-	s.saveValues(o, changes)
-	s.removeIfEmpty(o)
+	s.saveValues(owner, changes)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func ownedChanges(owner string, changes []store.RecordChange) []ownedChange {
 	owned := make([]ownedChange, len(changes))
 	for i := range changes {
 		c := &changes[i]
-		owned[i] = ownedChange{store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}, c}
+		owned[i] = ownedChange{c.Record(owner), c}
 	}
 	return owned
 }

@@ -45,10 +45,11 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 	}
 	versions := make([]int64, len(changes))
 	for i := range changes {
+		k := changes[i].Record(owner)
 		err := w.query(sqlRecordVersion, func(r record) error {
 			versions[i] = r.int(0)
 			return nil
-		}, owner, changes[i].Namespace, changes[i].Key)
+		}, k.Owner, k.Namespace, k.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -61,13 +62,14 @@ func (w *writer) recordVersions(owner string, changes []store.RecordChange) ([]i
 func (w *writer) saveRecords(owner string, changes []store.RecordChange) (refusal, err error) {
 	for i := range changes {
 		c, n := &changes[i], int64(0)
+		k := c.Record(owner)
 		switch {
 		case c.Delete:
-			n, err = w.exec(sqlDeleteRecord, owner, c.Namespace, c.Key, c.Version)
+			n, err = w.exec(sqlDeleteRecord, k.Owner, k.Namespace, k.Key, c.Version)
 		case c.Version == 0:
-			n, err = w.exec(sqlInsertRecord, owner, c.Namespace, c.Key, c.Value, millis(c.Expires))
+			n, err = w.exec(sqlInsertRecord, k.Owner, k.Namespace, k.Key, c.Value, millis(c.Expires))
 		default:
-			n, err = w.exec(sqlUpdateRecord, c.Value, millis(c.Expires), owner, c.Namespace, c.Key, c.Version)
+			n, err = w.exec(sqlUpdateRecord, c.Value, millis(c.Expires), k.Owner, k.Namespace, k.Key, c.Version)
 		}
 		switch {
 		case err != nil:

@@ -23,7 +23,7 @@ const Path = "/blobs/"
 
 // secretKey is the record with the secrets of links. No principal is its owner, because the
 // id is not printable.
-var secretKey = store.RecordKey{Owner: "\x1fholdfast", Namespace: "files", Key: "link-secret"}
+var secretKey = store.RecordKey{Owner: store.System, Namespace: "files", Key: "link-secret"}
 
 const (
 	secretSize = 32

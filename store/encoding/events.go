@@ -22,6 +22,7 @@ type event struct {
 	Message   *a2a.Message   `json:"message,omitempty"`
 	Progress  bool           `json:"progress,omitempty"`
 	Received  *a2a.Message   `json:"received,omitempty"`
+	Sender    *a2a.Principal `json:"sender,omitempty"`
 	Artifact  *a2a.Artifact  `json:"artifact,omitempty"`
 	Append    bool           `json:"append,omitempty"`
 	LastChunk bool           `json:"lastChunk,omitempty"`
@@ -42,7 +43,7 @@ func Events(events []store.Event, task store.Key, contextID string) ([]byte, err
 		}
 		e := &events[i]
 		stored := event{
-			Time: &e.Time, State: e.State, Message: e.Message, Progress: e.Progress, Received: e.Received,
+			Time: &e.Time, State: e.State, Message: e.Message, Progress: e.Progress, Received: e.Received, Sender: e.Sender,
 			Artifact: e.Artifact, Append: e.Append, LastChunk: e.LastChunk, Metadata: e.Metadata,
 		}
 		if i > 0 && e.Time.Equal(events[0].Time) {
@@ -115,7 +116,7 @@ func DecodeEvents(data []byte, first int64, task store.Key, contextID string) ([
 		}
 		events[i] = store.Event{
 			Seq: first + int64(i), Time: *stored.Time, State: stored.State, Message: stored.Message, Progress: stored.Progress,
-			Received: stored.Received, Artifact: stored.Artifact, Append: stored.Append, LastChunk: stored.LastChunk, Metadata: stored.Metadata,
+			Received: stored.Received, Sender: stored.Sender, Artifact: stored.Artifact, Append: stored.Append, LastChunk: stored.LastChunk, Metadata: stored.Metadata,
 		}
 	}
 	return events, nil

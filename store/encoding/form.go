@@ -22,6 +22,7 @@ func newForm() *wire.Form {
 	wire.Retag[a2a.FileWithURI, fileWithURI](f)
 	wire.Retag[a2a.TaskStatus, taskStatus](f)
 	wire.Retag[store.HistoryEntry, entry](f)
+	wire.Retag[a2a.Principal, principal](f)
 	wire.UnionIn(f, "kind", map[string]a2a.Part{"text": a2a.TextPart{}, "file": a2a.FilePart{}, "data": a2a.DataPart{}})
 	wire.UnionIn(f, "", map[string]a2a.File{"bytes": a2a.FileWithBytes{}, "uri": a2a.FileWithURI{}})
 	return f
@@ -39,6 +40,22 @@ type message struct {
 	ReferenceTaskIDs []string       `json:"referenceTaskIds,omitempty"`
 	Extensions       []string       `json:"extensions,omitempty"`
 	Metadata         map[string]any `json:"metadata,omitempty"`
+}
+
+type principal struct {
+	ID          string         `json:"id"`
+	Name        string         `json:"name,omitempty"`
+	Scopes      []a2a.Scope    `json:"scopes,omitzero"`
+	Level       a2a.TrustLevel `json:"level,omitempty"`
+	Roles       []string       `json:"roles,omitempty"`
+	Permissions []string       `json:"permissions,omitzero"`
+	DID         string         `json:"did,omitempty"`
+	Client      string         `json:"client,omitempty"`
+	Issuer      string         `json:"issuer,omitempty"`
+	Proof       a2a.Proof      `json:"proof,omitempty"`
+	Actor       string         `json:"actor,omitempty"`
+	Credential  string         `json:"credential,omitempty"`
+	Expires     time.Time      `json:"expires,omitempty"`
 }
 
 type artifact struct {

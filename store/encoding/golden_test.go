@@ -54,8 +54,12 @@ func goldens() map[string]golden {
 		ID: "artifact-1", Name: "name", Description: "description", Parts: parts, Extensions: []string{"https://example.org/extension"},
 		Metadata: metadata, Append: true, LastChunk: true,
 	}
+	sender := &a2a.Principal{
+		ID: goldenTask.Owner, Name: "name", Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
+		DID: "did:example:owner", Client: "client", Issuer: "issuer", Proof: a2a.ProofDID, Actor: "actor", Credential: "hash", Expires: goldenTime,
+	}
 	events := []store.Event{
-		{Time: goldenTime, State: a2a.StateSubmitted, Received: message("m1", a2a.RoleUser), Metadata: metadata},
+		{Time: goldenTime, State: a2a.StateSubmitted, Received: message("m1", a2a.RoleUser), Sender: sender, Metadata: metadata},
 		{Time: goldenTime, State: a2a.StateWorking, Message: message("m2", a2a.RoleAgent), Progress: true},
 		{Time: goldenTime.Add(time.Second), State: a2a.StateWorking, Artifact: artifact, Append: true, LastChunk: true},
 		{Time: goldenTime, State: a2a.StateInputRequired, Message: &a2a.Message{ID: "m3", Role: a2a.RoleSystem, Parts: parts[4:]}},
@@ -69,7 +73,7 @@ func goldens() map[string]golden {
 		History: []store.HistoryEntry{
 			{Seq: 1, Received: true, Message: *message("m1", a2a.RoleUser)}, {Seq: 2, Message: *message("m2", a2a.RoleAgent)},
 		},
-		Artifacts: []a2a.Artifact{*artifact}, Metadata: metadata,
+		Artifacts: []a2a.Artifact{*artifact}, Metadata: metadata, Sender: sender,
 	}
 	context := store.Context{
 		Name: "name", Description: "description", Role: "analyst", Status: a2a.ContextPaused, Tags: []string{"a", "b"}, Metadata: metadata,

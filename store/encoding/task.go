@@ -15,6 +15,7 @@ type snapshot struct {
 	History   []store.HistoryEntry `json:"history,omitempty"`
 	Artifacts []a2a.Artifact       `json:"artifacts,omitempty"`
 	Metadata  map[string]any       `json:"metadata,omitempty"`
+	Sender    *a2a.Principal       `json:"sender,omitempty"`
 }
 
 // snapshotOutline is a snapshot that is read without its artifacts.
@@ -23,6 +24,7 @@ type snapshotOutline struct {
 	Status   a2a.TaskStatus       `json:"status"`
 	History  []store.HistoryEntry `json:"history,omitempty"`
 	Metadata map[string]any       `json:"metadata,omitempty"`
+	Sender   *a2a.Principal       `json:"sender,omitempty"`
 }
 
 // minSnapshotLog is the size in bytes below which a log is read as fast as a snapshot.
@@ -42,7 +44,7 @@ func Snapshot(t *store.Task, added int) ([]byte, error) {
 	if after < minSnapshotLog || bits.Len64(uint64(after)) == bits.Len64(uint64(t.LogSize)) {
 		return nil, nil
 	}
-	buf, err := form.Append(make([]byte, 0, 2048), &snapshot{Status: t.Status, History: t.History, Artifacts: t.Artifacts, Metadata: t.Metadata})
+	buf, err := form.Append(make([]byte, 0, 2048), &snapshot{Status: t.Status, History: t.History, Artifacts: t.Artifacts, Metadata: t.Metadata, Sender: t.Sender})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
@@ -59,7 +61,7 @@ func DecodeSnapshot(t *store.Task, data []byte, omitArtifacts bool) (err error) 
 	if omitArtifacts {
 		var o snapshotOutline
 		err = form.UnmarshalShared(data, &o)
-		s = snapshot{V: o.V, Status: o.Status, History: o.History, Metadata: o.Metadata}
+		s = snapshot{V: o.V, Status: o.Status, History: o.History, Metadata: o.Metadata, Sender: o.Sender}
 	} else {
 		err = form.UnmarshalShared(data, &s)
 	}
@@ -69,6 +71,6 @@ func DecodeSnapshot(t *store.Task, data []byte, omitArtifacts bool) (err error) 
 	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
-	t.Status, t.History, t.Artifacts, t.Metadata = s.Status, s.History, s.Artifacts, s.Metadata
+	t.Status, t.History, t.Artifacts, t.Metadata, t.Sender = s.Status, s.History, s.Artifacts, s.Metadata, s.Sender
 	return nil
 }

@@ -19,6 +19,7 @@ var aliasTests = []test{
 func modifyTask(t *store.Task) {
 	t.Seq, t.ContextID, t.Queue.Phase = 99, "modified", "modified"
 	modifyMessage(t.Status.Message)
+	modifyPrincipal(t.Sender)
 	modifyMap(t.Metadata)
 	for i := range t.History {
 		modifyMessage(&t.History[i].Message)
@@ -36,6 +37,7 @@ func modifyTask(t *store.Task) {
 }
 
 func modifyEvent(e *store.Event) {
+	modifyPrincipal(e.Sender)
 	modifyMessage(e.Message)
 	modifyMessage(e.Received)
 	modifyMap(e.Metadata)
@@ -46,6 +48,15 @@ func modifyEvent(e *store.Event) {
 		e.Artifact.Name = "modified"
 	}
 	*e = store.Event{Seq: 99}
+}
+
+func modifyPrincipal(p *a2a.Principal) {
+	if p != nil {
+		clear(p.Scopes)
+		clear(p.Roles)
+		clear(p.Permissions)
+		p.ID, p.Level = "modified", "modified"
+	}
 }
 
 func modifyMessage(m *a2a.Message) {

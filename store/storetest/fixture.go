@@ -194,6 +194,14 @@ func clientMessage(t time.Time, id string) store.Event {
 	return store.Event{Time: t, State: a2a.StateSubmitted, Received: message(a2a.RoleUser, id, "text of "+id)}
 }
 
+// sender returns a principal with facts.
+func sender(name string) *a2a.Principal {
+	return &a2a.Principal{
+		ID: owner, Name: name, Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
+		DID: "did:example:1", Client: "client", Issuer: "issuer", Proof: a2a.ProofDID, Actor: "actor", Credential: "hash", Expires: at(99),
+	}
+}
+
 // statusEvent returns an event with a state and no message.
 func statusEvent(t time.Time, s a2a.TaskState) store.Event { return store.Event{Time: t, State: s} }
 

@@ -11,7 +11,7 @@ import (
 
 func (m *model) valueRejection(owner string, changes []store.RecordChange) error {
 	for _, c := range changes {
-		if m.values[store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}].Version != c.Version {
+		if m.values[c.Record(owner)].Version != c.Version {
 			return store.ErrRecordConflict
 		}
 	}
@@ -20,7 +20,7 @@ func (m *model) valueRejection(owner string, changes []store.RecordChange) error
 
 func (m *model) saveValues(owner string, changes []store.RecordChange) {
 	for _, c := range changes {
-		k := store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}
+		k := c.Record(owner)
 		if c.Delete {
 			delete(m.values, k)
 			continue

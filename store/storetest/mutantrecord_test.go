@@ -38,25 +38,26 @@ func (m *mutant) ForgetRemovals(ctx context.Context, removals []store.Removal) e
 
 // recordMutants are the ways to break the records of a store.
 var recordMutants = map[string]func(*mutant){
-	"loses records of changes":      func(m *mutant) { m.change = func(c *store.Change) { c.Records = nil } },
-	"ignores Delete of records":     func(m *mutant) { m.records = func(c *store.RecordChange) { c.Delete = false } },
-	"loses values of records":       func(m *mutant) { m.records = func(c *store.RecordChange) { c.Value = nil } },
-	"merges namespaces":             func(m *mutant) { m.records = func(c *store.RecordChange) { c.Namespace = "n" } },
-	"ignores the namespace":         func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Namespace = "" } },
-	"ignores After of records":      func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.After = store.RecordKey{} } },
-	"lists more records than asked": func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Limit++ } },
-	"ignores versions of records":   func(m *mutant) { m.ignoresRecordVersions = true },
-	"loses the expiry of records":   func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = time.Time{} } },
-	"keeps the expiry of records":   func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = cmp.Or(c.Expires, at(1)) } },
-	"expires records too early":     func(m *mutant) { m.expiresEarly = true },
-	"saves records one by one":      func(m *mutant) { m.savesRecordsSingly = true },
+	"loses records of changes":              func(m *mutant) { m.change = func(c *store.Change) { c.Records = nil } },
+	"ignores Delete of records":             func(m *mutant) { m.records = func(c *store.RecordChange) { c.Delete = false } },
+	"loses values of records":               func(m *mutant) { m.records = func(c *store.RecordChange) { c.Value = nil } },
+	"gives records of the server to owners": func(m *mutant) { m.records = func(c *store.RecordChange) { c.System = false } },
+	"merges namespaces":                     func(m *mutant) { m.records = func(c *store.RecordChange) { c.Namespace = "n" } },
+	"ignores the namespace":                 func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Namespace = "" } },
+	"ignores After of records":              func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.After = store.RecordKey{} } },
+	"lists more records than asked":         func(m *mutant) { m.recordQuery = func(q *store.RecordQuery) { q.Limit++ } },
+	"ignores versions of records":           func(m *mutant) { m.ignoresRecordVersions = true },
+	"loses the expiry of records":           func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = time.Time{} } },
+	"keeps the expiry of records":           func(m *mutant) { m.records = func(c *store.RecordChange) { c.Expires = cmp.Or(c.Expires, at(1)) } },
+	"expires records too early":             func(m *mutant) { m.expiresEarly = true },
+	"saves records one by one":              func(m *mutant) { m.savesRecordsSingly = true },
 }
 
 func (m *mutant) mutateRecords(owner string, changes []store.RecordChange) []store.RecordChange {
 	changed := make([]store.RecordChange, len(changes))
 	for i, c := range changes {
 		suite.Mutate(m.records, &c)
-		if r, err := m.Record(context.Background(), store.RecordKey{Owner: owner, Namespace: c.Namespace, Key: c.Key}); m.ignoresRecordVersions && err == nil {
+		if r, err := m.Record(context.Background(), c.Record(owner)); m.ignoresRecordVersions && err == nil {
 			c.Version = r.Version
 		}
 		changed[i] = c

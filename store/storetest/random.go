@@ -222,6 +222,9 @@ func (r *randomRun) event() store.Event {
 	switch r.pick("event", 6) {
 	case 0:
 		e = clientMessage(r.time(), id)
+		if r.oneIn("sender", 2) {
+			e.Sender = sender(id)
+		}
 	case 1:
 		e = agentMessage(r.time(), r.state(), id)
 	case 2:

@@ -198,7 +198,7 @@ func sampleLog() []store.Event {
 	asked.Message.Metadata = map[string]any{"q": "?"}
 	asked.Metadata = map[string]any{"k": "v", "over": "one"}
 	again := clientMessage(at(10), "m3")
-	again.Metadata = map[string]any{"over": "two"}
+	again.Metadata, again.Sender = map[string]any{"over": "two"}, sender("name")
 	last := chunkEvent(at(8), "text", "end", true)
 	last.LastChunk = true
 	return []store.Event{

@@ -21,6 +21,7 @@ var recordTests = []test{
 	{"records are listed by namespace and key", recordsList},
 	{"records have limits", recordsLimits},
 	{"records belong to owners", recordsPerOwner},
+	{"a change of a task changes records of the server", recordsOfSystem},
 	{"records remain when their task and context are deleted", recordsRemain},
 	{"one of concurrent changes of a record succeeds", recordsRace},
 	{"records that expired before a time are removed, up to a limit", recordsExpire},
@@ -317,11 +318,38 @@ func recordsRace(f *fixture) {
 }
 
 // recordChanges returns changes of records that the model often accepts.
+func recordsOfSystem(f *fixture) {
+	k := key("t1")
+	own, system := valueChange("n", "a", 0, "owner's"), valueChange("n", "a", 0, "server's")
+	system.System = true
+	c := newTask(k, "c1", at(0))
+	c.Records = []store.RecordChange{own, system}
+	f.commit(c)
+	stored := value("n", "a", 1, "server's")
+	stored.Key.Owner = store.System
+	check := func() {
+		f.equal("Records()", f.values(owner, ""), []store.Record{value("n", "a", 1, "owner's")})
+		f.equal("Records() of the server", f.values(store.System, ""), []store.Record{stored})
+	}
+	check()
+	own.Version = 1
+	c = changeAt(k, 1, statusEvent(at(1), a2a.StateWorking))
+	c.Records = []store.RecordChange{own, system}
+	f.wantRejected(store.ErrRecordConflict, c)
+	check()
+	system.Version, system.Delete = 1, true
+	c.Records = []store.RecordChange{own, system}
+	f.commit(c)
+	f.equal("Records()", f.values(owner, ""), []store.Record{value("n", "a", 2, "owner's")})
+	f.equal("Records() of the server", f.values(store.System, ""), []store.Record{})
+}
+
 func (r *randomRun) recordChanges(owner string) (changes []store.RecordChange) {
 	for i := range r.pick("records", 3) {
-		k := store.RecordKey{Owner: owner, Namespace: rapid.SampledFrom([]string{"n", "m"}).Draw(r.t, "namespace"), Key: string(rune('a'+2*i)) + r.key().ID}
-		at, err := r.want.Record(r.ctx, k)
-		c := valueChange(k.Namespace, k.Key, at.Version, string(rune('0'+r.pick("value", 3))))
+		c := valueChange(rapid.SampledFrom([]string{"n", "m"}).Draw(r.t, "namespace"), string(rune('a'+2*i))+r.key().ID, 0, string(rune('0'+r.pick("value", 3))))
+		c.System = r.oneIn("system", 4)
+		at, err := r.want.Record(r.ctx, c.Record(owner))
+		c.Version = at.Version
 		c.Delete = err == nil && r.oneIn("delete", 4)
 		if r.oneIn("expires", 3) {
 			c.Expires = r.time()
@@ -336,6 +364,9 @@ func (r *randomRun) recordChanges(owner string) (changes []store.RecordChange) {
 
 func (r *randomRun) callRecords() {
 	owner := r.key().Owner
+	if r.oneIn("system", 4) {
+		owner = store.System
+	}
 	if r.oneIn("list", 2) {
 		q := store.RecordQuery{Owner: owner, Namespace: rapid.SampledFrom([]string{"", "m", "n"}).Draw(r.t, "namespace"), Limit: 1 + r.pick("limit", 3)}
 		if r.oneIn("after", 2) {
