@@ -98,6 +98,10 @@ func (t *Turn) ContextID() string { return t.turn.ContextID() }
 // Owner returns the ID of the principal that owns the task.
 func (t *Turn) Owner() string { return t.turn.Owner() }
 
+// Principal returns the principal that sent the newest message which the handler has received, with the facts that the
+// authenticator verified when the message arrived, such as its roles. A principal without facts has only an ID.
+func (t *Turn) Principal() a2a.Principal { return t.turn.Principal() }
+
 // Number returns the number of this turn within the task, starting at 1.
 func (t *Turn) Number() int { return t.turn.Number() }
 

@@ -70,12 +70,12 @@ type Config struct {
 // Turns configures the execution of turns. Zero fields have the documented default.
 type Turns struct {
 	// Admit, if not nil, decides whether a message is accepted, before anything is stored, for
-	// example by its contextId or its sender. The message has the ids that the client sent, and
-	// must not be modified. To reject it, return an error of package a2a, such as
-	// a2a.Invalid("message.contextId", "is unknown"). The client gets any other error as an
-	// internal error. Admit is not applied to a message that repeats an accepted one: it gets the
-	// first response. Default: all messages are accepted.
-	Admit func(ctx context.Context, p a2a.Principal, m a2a.Message) error
+	// example by its contextId or its sender. To reject it, return an error of package a2a, such
+	// as a2a.Invalid("message.contextId", "is unknown"). The client gets any other error as an
+	// internal error. Admit may be called several times for a message, but not for a message that
+	// repeats an accepted one: it gets the first response. Other changes of the message's task
+	// wait for Admit. Default: all messages are accepted.
+	Admit func(ctx context.Context, p AdmitParams) (Admission, error)
 
 	// Concurrency is the maximum number of turns that run at the same time. Default 256.
 	Concurrency int `default:"256" min:"1"`

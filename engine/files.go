@@ -32,7 +32,7 @@ func (e *Engine) Files() *fileref.Files { return e.files }
 // repeats an earlier request.
 func (s *sendCall) storeFiles(ctx context.Context) error {
 	m := &s.params.Message
-	if s.e.files == nil || s.rejection != nil || !fileref.HasLarge(m.Parts) {
+	if s.e.files == nil || !fileref.HasLarge(m.Parts) {
 		return nil
 	}
 	record, err := s.identity.previous(ctx)

@@ -150,8 +150,10 @@ func TestRejectedMessagesStoreNoFiles(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{
 		Handler: func(context.Context, *engine.Turn) error { return nil },
-		Turns:   engine.Turns{Admit: func(context.Context, a2a.Principal, a2a.Message) error { return a2a.Errorf(a2a.CodeDenied, "no") }},
-		Limits:  engine.Limits{TaskBytes: 500_000},
+		Turns: engine.Turns{Admit: func(context.Context, engine.AdmitParams) (engine.Admission, error) {
+			return engine.Admission{}, a2a.Errorf(a2a.CodeDenied, "no")
+		}},
+		Limits: engine.Limits{TaskBytes: 500_000},
 	})
 	unknown := messageWith("m", filePart("f", fileContent(1, 100_000)))
 	unknown.Message.TaskID = "unknown"

@@ -41,11 +41,14 @@ func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 		}
 		m.ContextID = base.ContextID
 		sent, err := s.appendMessage(ctx, l, base)
-		if !errors.Is(err, store.ErrConflict) {
+		switch {
+		case errors.Is(err, store.ErrRecordConflict): // of the admission
+		case !errors.Is(err, store.ErrConflict):
 			return sent, taskError(m.TaskID, err)
-		}
-		if _, err := e.hub.reload(ctx, l); err != nil {
-			return nil, taskError(m.TaskID, err)
+		default:
+			if _, err := e.hub.reload(ctx, l); err != nil {
+				return nil, taskError(m.TaskID, err)
+			}
 		}
 	}
 	return nil, errConflicts("task", m.TaskID)
@@ -147,7 +150,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 			return nil, err
 		}
 	}
-	event := store.Event{State: state, Received: m, Metadata: s.params.Metadata}
+	event := store.Event{State: state, Received: m, Sender: s.sender(), Metadata: s.params.Metadata}
 	size := int64(event.Size())
 	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
 		return nil, err
@@ -158,16 +161,26 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
 		return nil, err
 	}
+	admission, err := s.admit(ctx, base)
+	if err != nil {
+		return nil, err
+	}
 	webhook, err := s.webhook(ctx, base.Seq)
 	if err != nil {
 		return nil, err
 	}
-	change := store.Change{Version: base.Seq, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook}
+	change := store.Change{Version: base.Seq, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook, Records: admission.Records}
 	slot := false
-	if base.Queue.Phase == store.PhaseIdle {
-		if event.State = a2a.StateSubmitted; !state.CanMove(event.State) {
-			return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no messages", a2a.Quote(l.key.ID), state)
-		}
+	switch {
+	case base.Queue.Phase != store.PhaseIdle:
+		change.Events = []store.Event{event}
+	case !state.CanMove(a2a.StateSubmitted):
+		return nil, a2a.Errorf(a2a.CodeUnsupported, "task %s is %s and accepts no messages", a2a.Quote(l.key.ID), state)
+	case admission.Pause != "":
+		event.State = a2a.StateSubmitted
+		change.Events = []store.Event{event, s.pauseEvent(admission)}
+	default:
+		event.State = a2a.StateSubmitted
 		if err := e.queue.checkOwner(ctx, s.owner); err != nil {
 			return nil, err
 		}
@@ -178,8 +191,6 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 		change.Queue = &queue
 		change.Events = []store.Event{event}
 		slot = e.dispatcher.reserveSlot(s.owner, &queue, &change.Events)
-	} else {
-		change.Events = []store.Event{event}
 	}
 	t, err := e.hub.write(ctx, l, base, change)
 	if err != nil {

@@ -65,7 +65,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if !e.lifecycle.Running() {
 		return nil, ErrShutdown
 	}
-	s := &sendCall{e: e, owner: p.ID, params: &params, opts: opts, rejection: e.admit(ctx, p, &params.Message), identity: e.idempotency(p.ID, opts)}
+	s := &sendCall{e: e, principal: p, owner: p.ID, params: &params, opts: opts, identity: e.idempotency(p.ID, opts)}
 	s.identity.identifyMessage(p.ID, &params)
 	sent, err := s.send(ctx)
 	var dup *duplicateError
@@ -86,24 +86,16 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	return &Sent{Task: t}, nil
 }
 
-// admit returns the reason why the agent rejects a message, or nil.
-func (s *settings) admit(ctx context.Context, p a2a.Principal, m *a2a.Message) error {
-	if s.cfg.Turns.Admit == nil {
-		return nil
-	}
-	return s.cfg.Turns.Admit(ctx, p, *m)
-}
-
 // sendCall is one call of Send.
 type sendCall struct {
-	e        *Engine
-	owner    string
-	params   *a2a.MessageSendParams // nil once the message is stored
-	opts     SendOptions
-	identity *idempotency
+	e         *Engine
+	principal a2a.Principal
+	owner     string                 // the principal's id
+	params    *a2a.MessageSendParams // nil once the message is stored
+	opts      SendOptions
+	identity  *idempotency
 
 	task       *live // set if the message is stored and the caller waits
-	rejection  error // why the agent rejects the message, unless it repeats a request
 	wasRefused bool  // refuse has rejected the message
 }
 
@@ -129,11 +121,15 @@ func (s *sendCall) send(ctx context.Context) (*Sent, error) {
 }
 
 // createTask starts a task in a context that accepts new tasks. If the context's deletion is
-// pending, createTask finishes the deletion and creates the context again.
+// pending, createTask finishes the deletion and creates the context again. If a record of the
+// admission has changed, createTask admits the message again.
 func (s *sendCall) createTask(ctx context.Context) (*Sent, error) {
 	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
 	for range maxConflicts {
 		sent, err := s.tryCreate(ctx)
+		if errors.Is(err, store.ErrRecordConflict) {
+			continue
+		}
 		exists := s.alreadyExists(err)
 		if !exists && !errors.Is(err, store.ErrContextClosed) {
 			return sent, err
@@ -182,6 +178,10 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	if err := e.queue.check(ctx, s.owner); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
+	admission, err := s.admit(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.storeFiles(ctx); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	l.commit.Lock()
 	defer l.unlock()
 
-	first := store.Event{State: a2a.StateSubmitted, Received: m, Metadata: s.params.Metadata}
+	first := store.Event{State: a2a.StateSubmitted, Received: m, Sender: s.sender(), Metadata: s.params.Metadata}
 	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
@@ -205,17 +205,25 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 		return nil, err
 	}
 	queue := store.QueueEntry{Phase: store.PhaseQueued, Turn: 1, Lease: store.Lease{Fence: store.FirstFence(e.cfg.clock())}}
-	events := []store.Event{first}
-	slot := e.dispatcher.reserveSlot(s.owner, &queue, &events)
+	events, slot := []store.Event{first}, false
+	if admission.Pause != "" {
+		queue.Phase, queue.Turn = store.PhaseIdle, 0
+		events = append(events, s.pauseEvent(admission))
+	} else {
+		slot = e.dispatcher.reserveSlot(s.owner, &queue, &events)
+	}
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.hub.write(ctx, l, base, store.Change{
 		Create: &store.Create{ContextID: m.ContextID}, Events: events, Queue: &queue, Idempotency: s.identity.recordFor(m.TaskID), Webhooks: webhook,
+		Records: admission.Records,
 	})
 	if err != nil {
 		e.dispatcher.returnSlot(slot, s.owner)
 		return nil, err
 	}
-	e.dispatcher.runOrAnnounce(l, t, slot)
+	if admission.Pause == "" {
+		e.dispatcher.runOrAnnounce(l, t, slot)
+	}
 	return s.result(l, base, events[:1], t), nil
 }
 
@@ -232,7 +240,7 @@ func (s *sendCall) refuse(ctx context.Context, reason error) error {
 // webhook returns the webhooks to register with the message, or the error that rejects the
 // message.
 func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewWebhook, err error) {
-	if err = s.rejection; err == nil && s.opts.Webhook != nil {
+	if s.opts.Webhook != nil {
 		webhook, err = s.opts.Webhook(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
 	}
 	if err != nil {

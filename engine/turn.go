@@ -18,6 +18,7 @@ type Turn struct {
 	task     *store.Task      // the task when the turn started
 	entry    store.QueueEntry // its queue entry at that time
 	messages []a2a.Message
+	sender   *a2a.Principal // of the newest message that the handler has received; guarded by mu
 
 	earlier *earlierAttempts // stored by earlier attempts; nil in the first attempt
 
@@ -48,7 +49,7 @@ func (r *run) newTurn(ctx context.Context) (*Turn, error) {
 	}
 	entry := r.out.startTurn(task)
 	t := &Turn{
-		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), earlier: before,
+		r: r, task: task, metadata: task.Metadata, entry: entry, messages: task.Unread(entry.SeenSeq), sender: task.Sender, earlier: before,
 		memory: handlerMemory{run: r, owner: task.Key.Owner}, artifacts: turnArtifacts{taskID: task.Key.ID, turn: entry.Turn},
 	}
 	t.files = turnFiles{settings: r.e.settings, key: task.Key, memory: &t.memory, stores: &r.stores}
@@ -90,6 +91,18 @@ func (t *Turn) ContextID() string { return t.task.ContextID }
 
 // Owner returns the id of the principal that owns the task.
 func (t *Turn) Owner() string { return t.task.Key.Owner }
+
+// Principal returns the principal that sent the newest message which the handler has received: from [Turn.Messages],
+// [Turn.Inbox] or [Turn.Receive]. Its facts are as its authenticator verified them when the message arrived. A principal
+// without facts has only an ID.
+func (t *Turn) Principal() a2a.Principal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sender == nil {
+		return a2a.Principal{ID: t.Owner()}
+	}
+	return *t.sender
+}
 
 // Number returns the number of the turn within its task, starting at 1.
 func (t *Turn) Number() int { return t.entry.Turn }
@@ -145,6 +158,11 @@ func (t *Turn) Inbox() []a2a.Message {
 		return nil
 	}
 	unread := t.r.out.receive(task)
+	if len(unread) > 0 {
+		t.mu.Lock()
+		t.sender = task.Sender
+		t.mu.Unlock()
+	}
 	if err := t.files.load(t.r.ctx, unread); err != nil {
 		t.r.log().Warn("files of a message were not loaded; the handler gets references", "error", err)
 	}

@@ -239,9 +239,17 @@ func TestInterceptorsSurroundCalls(t *testing.T) {
 			}
 		}
 	}
+	scopes := func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+		return func(ctx context.Context, c *rpc.Call) (any, error) {
+			if !c.Principal.May(m.Scope) {
+				return nil, a2a.Errorf(a2a.CodeDenied, "%s requires the scope %s", c.Operation(), m.Scope)
+			}
+			return next(ctx, c)
+		}
+	}
 	table, err := rpc.NewTable(rpc.Config{
 		Methods: []a2a.Method{{Name: "a/one", Idempotent: true, Scope: a2a.ScopeRead}}, Codecs: []rpc.Codec{v03.Codec{}},
-		Interceptors: []rpc.Interceptor{trace("outer"), rpc.Authorize, trace("inner")},
+		Interceptors: []rpc.Interceptor{trace("outer"), scopes, trace("inner")},
 	}, rpc.Bind("a/one", unary))
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,11 @@ type Call struct {
 	Extensions []string
 	// Origin is the address of the agent as the client sees it.
 	Origin Origin
+	// Owner is the owner for whom the caller asks to act, "" for the caller itself. The authorization
+	// sets Principal accordingly, or rejects the call.
+	Owner string
+	// Authorized is set once the call is authorized, because an idempotent call may run several times.
+	Authorized bool
 	// FileLinks makes large files of results links in every case.
 	FileLinks bool
 	// TaskID is the task of the call, for the log. The method sets it.
@@ -50,6 +55,14 @@ type Call struct {
 
 	row      *row     // set by Lookup
 	prepared prepared // set by Prepare
+}
+
+// Operation returns the name of the call's method for messages: as its codec writes it, if it has one.
+func (c *Call) Operation() string {
+	if c.Codec != nil {
+		return c.Codec.MethodName(c.Method)
+	}
+	return c.Method.Name
 }
 
 // Origin is the address of an agent, as far as it can be known from a request.
@@ -272,15 +285,4 @@ func runPrepared(ctx context.Context, c *Call) (any, error) {
 		c.prepared = nil // release the params, which may be large, while the method waits
 	}
 	return run(ctx)
-}
-
-// Authorize is an [Interceptor] that rejects calls of principals without the scope of the
-// method.
-func Authorize(m *a2a.Method, next Handler) Handler {
-	return func(ctx context.Context, c *Call) (any, error) {
-		if !c.Principal.May(m.Scope) {
-			return nil, a2a.Errorf(a2a.CodeDenied, "%s requires the scope %s", c.Codec.MethodName(m), m.Scope)
-		}
-		return next(ctx, c)
-	}
 }

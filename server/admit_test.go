@@ -15,18 +15,18 @@ import (
 func TestAdmitRejectsMessagesBeforeTheyAreStored(t *testing.T) {
 	t.Parallel()
 	closed := false
-	cfg := engine.Config{Store: newStore(), NewID: newID, Handler: echo, Turns: engine.Turns{Admit: func(_ context.Context, p a2a.Principal, m a2a.Message) error {
+	cfg := engine.Config{Store: newStore(), NewID: newID, Handler: echo, Turns: engine.Turns{Admit: func(_ context.Context, p engine.AdmitParams) (a engine.Admission, err error) {
 		switch {
-		case p.ID != a2a.Anonymous:
-			return fmt.Errorf("principal %s", p.ID)
-		case m.ContextID == "clients":
-			return a2a.Invalid("message.contextId", "must be the id of a context of this agent")
+		case p.Principal.ID != a2a.Anonymous:
+			err = fmt.Errorf("principal %s", p.Principal.ID)
+		case p.Message.ContextID == "clients":
+			err = a2a.Invalid("message.contextId", "must be the id of a context of this agent")
 		case closed:
-			return a2a.Errorf(a2a.CodeUnsupported, "closed for today")
-		case m.Text() == "broken":
-			return errors.New("secret of the hook")
+			err = a2a.Errorf(a2a.CodeUnsupported, "closed for today")
+		case p.Message.Text() == "broken":
+			err = errors.New("secret of the hook")
 		}
-		return nil
+		return a, err
 	}}}
 	e := serve(t, startConfig(t, cfg, nil))
 	in := `"contextId":"clients"`

@@ -59,6 +59,9 @@ type Security struct {
 	// Authenticator identifies callers, for example by bearer tokens (see [NewTokens]), JSON web
 	// tokens or client certificates. If nil, every caller is the anonymous principal.
 	Authenticator Authenticator
+	// Authorizer decides which calls a caller may make. Default: a caller may make the calls that its scopes cover,
+	// and act for no other owner.
+	Authorizer Authorizer
 	// ExtendedCard returns the agent card of an authenticated caller, for example with more skills
 	// than the public one, or nil if the caller has none. card is a copy of the public card. The
 	// server sets the interfaces of the result. It needs an Authenticator and must be safe for
@@ -147,6 +150,9 @@ func (c Config) settings() (Config, *config.Error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Security.Authorizer == nil {
+		c.Security.Authorizer = scopes{}
 	}
 	c.Requests.ReadCacheBytes = cmp.Or(c.Requests.ReadCacheBytes, memory.ReadCache(c.Memory))
 	e.Reject(c.Security.ExtendedCard != nil && c.Security.Authenticator == nil, "Security.ExtendedCard", nil, "requires an Authenticator")

@@ -106,7 +106,7 @@ func (s *Server) admit(x *exchange.Exchange, probe bool) bool {
 		return true
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "A2A-Extensions, A2A-Version, Authorization, Content-Type, Holdfast-Files, Idempotency-Key, If-None-Match, If-Range, Last-Event-ID, Range, X-A2A-Extensions, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", "A2A-Extensions, A2A-Version, Authorization, Content-Type, Holdfast-Files, Holdfast-Owner, Idempotency-Key, If-None-Match, If-Range, Last-Event-ID, Range, X-A2A-Extensions, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600")
 	x.WriteHeader(http.StatusNoContent)
 	return false

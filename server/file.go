@@ -33,8 +33,8 @@ func (s *Server) serveFile(x *exchange.Exchange) {
 		if !s.authenticate(x) {
 			return
 		}
-		if !x.Principal.May(a2a.ScopeRead) {
-			err = errNoFile
+		if !s.authorizeRoute(x, &operationFile) {
+			return
 		}
 	}
 	var info blob.Info

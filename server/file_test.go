@@ -380,7 +380,7 @@ func TestLinksThatAreNotValidAreNotFound(t *testing.T) {
 		h      []string
 		status int
 	}{
-		"owner": {bearer("a"), 200}, "other": {bearer("b"), 404}, "writer": {bearer("w"), 404}, "nobody": {nil, 401}, "wrong token": {bearer("x"), 401},
+		"owner": {bearer("a"), 200}, "other": {bearer("b"), 404}, "writer": {bearer("w"), 403}, "nobody": {nil, 401}, "wrong token": {bearer("x"), 401},
 	} {
 		if resp, _ := e.getFile(http.MethodGet, "/blobs/"+ref, c.h...); resp.StatusCode != c.status {
 			t.Errorf("GET without a signature by %s = %s, want %d", name, resp.Status, c.status)

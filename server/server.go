@@ -53,6 +53,8 @@ type route struct {
 	public bool
 	// probe routes accept any host name.
 	probe bool
+	// operation describes a route that is neither public nor a method of the protocol, for the authorization.
+	operation *a2a.Method
 	// rest routes need the variables of the path.
 	rest bool
 }
@@ -84,7 +86,11 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.streams = exchange.NewStreams(s.stopping, cfg.Requests.MaxStreams, cfg.Security.Authenticator != nil, cfg.Requests.Heartbeat)
+	var recheck func(context.Context, a2a.Principal) error
+	if r, ok := cfg.Security.Authenticator.(Rechecker); ok {
+		recheck = r.Recheck
+	}
+	s.streams = exchange.NewStreams(s.stopping, cfg.Requests.MaxStreams, cfg.Security.Authenticator != nil, cfg.Requests.Heartbeat, recheck)
 	s.rpc = &jsonrpc.Handler{
 		Table: table, Bodies: &exchange.Bodies{Max: cfg.Requests.MaxBodyBytes, Memory: cfg.Memory}, Replies: exchange.NewReplies(cfg.Memory, s.streams),
 		JSONErrors: cfg.Requests.JSONErrors, MaxBatch: cfg.Requests.MaxBatch, MaxBatchBytes: cfg.Requests.MaxBatchBytes, BatchTimeout: cfg.Requests.BlockingTimeout,
@@ -96,9 +102,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Engine.Files() != nil {
 		s.routes.Handle(http.MethodGet, fileref.Path+"{ref}", route{serve: s.serveFile, public: true, rest: true})
 	}
-	s.routes.Handle(http.MethodGet, "/agent/info", route{serve: s.serveInfo})
+	s.routes.Handle(http.MethodGet, "/agent/info", route{serve: s.serveInfo, operation: &operationInfo})
 	s.handleSkills()
-	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth})
+	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth, operation: &operationHealth})
 	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})
 	s.routes.Handle(http.MethodGet, "/readyz", route{serve: s.serveReadyz, public: true, probe: true})
 	if c, _ := codecOf(cfg.Codecs, v10.Codec{}.Version()).(v10.Codec); c.Tenant != "" && s.routes.Reserved(c.Tenant) {
@@ -163,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.activateExtensions(x)
 	defer s.finish(x, time.Now())
 	m := s.routes.Match(r.Method, r.URL)
-	if !s.admit(x, m.Value.probe) || !m.Value.public && !s.authenticate(x) {
+	if !s.admit(x, m.Value.probe) || !m.Value.public && !s.authenticate(x) || m.Value.operation != nil && !s.authorizeRoute(x, m.Value.operation) {
 		return
 	}
 	switch {

@@ -15,6 +15,13 @@ import (
 	"github.com/holdfast-dev/holdfast/server/jsonrpc"
 )
 
+// The operations of routes that are no methods of the protocol.
+var (
+	operationInfo   = a2a.Method{Name: "agent/info", Scope: a2a.ScopeRead, Level: a2a.TrustGuest, Permission: "agent.info"}
+	operationHealth = a2a.Method{Name: "health", Scope: a2a.ScopeRead, Level: a2a.TrustGuest, Permission: "agent.health"}
+	operationFile   = a2a.Method{Name: "files/get", Scope: a2a.ScopeRead, Level: a2a.TrustViewer, Permission: "files.get"}
+)
+
 // healthTimeout is the maximum time for a health check of the store.
 const healthTimeout = 5 * time.Second
 

@@ -22,8 +22,7 @@ func (s *Server) Transport(codec rpc.Codec) (*exchange.Transport, error) {
 		Anonymous: s.cfg.Security.Authenticator == nil, NewExchange: s.newExchange, End: s.logAccess, Log: s.log,
 		Authenticate: func(x *exchange.Exchange) error {
 			s.activateExtensions(x)
-			_, err := s.identify(x)
-			return err
+			return s.identify(x)
 		},
 		Stopping: s.stopping, StopGrace: s.cfg.StopGrace + responseGrace,
 		ReadTimeout: s.cfg.Requests.ReadTimeout, IdleTimeout: s.cfg.Requests.IdleTimeout,
@@ -40,7 +39,7 @@ func (s *Server) Errors100() bool {
 func (s *Server) table(codecs ...rpc.Codec) (*rpc.Table, error) {
 	return rpc.NewTable(rpc.Config{
 		Methods: s.methods.Descriptors(), Codecs: codecs,
-		Interceptors: slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}),
+		Interceptors: slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{s.authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}),
 	}, s.methods.Bindings()...)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/server"
 )
 
@@ -158,9 +159,9 @@ func (p Profile) Agent(cfg holdfast.Config) (*holdfast.Agent, error) {
 }
 
 // admit rejects the contextId with which ACTS expects an error.
-func admit(_ context.Context, _ a2a.Principal, m a2a.Message) error {
-	if m.ContextID == "client-generated-context-that-should-be-rejected" {
-		return a2a.Invalid("message.contextId", "must be the id of a context of this agent")
+func admit(_ context.Context, p engine.AdmitParams) (a engine.Admission, err error) {
+	if p.Message.ContextID == "client-generated-context-that-should-be-rejected" {
+		err = a2a.Invalid("message.contextId", "must be the id of a context of this agent")
 	}
-	return nil
+	return a, err
 }

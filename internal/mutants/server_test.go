@@ -174,7 +174,7 @@ var server = []mutant{
 	},
 	{
 		defect: "pages cannot send the header for links to files", file: "server/cors.go",
-		old: "Content-Type, Holdfast-Files, Idempotency-Key", new: "Content-Type, Idempotency-Key",
+		old: "Content-Type, Holdfast-Files, Holdfast-Owner, Idempotency-Key", new: "Content-Type, Holdfast-Owner, Idempotency-Key",
 		test: "^TestPreflightAllowsTheHeadersOfTheServer$",
 	},
 	{
@@ -278,7 +278,7 @@ var server = []mutant{
 	},
 	{
 		defect: "interceptors see no call that the server rejects", file: "server/transport.go",
-		old: "slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept})", new: "slices.Concat([]rpc.Interceptor{rpc.Authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}, s.cfg.Requests.Interceptors)",
+		old: "slices.Concat(s.cfg.Requests.Interceptors, []rpc.Interceptor{s.authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept})", new: "slices.Concat([]rpc.Interceptor{s.authorize, requireExtensions(s.cfg.Card.Capabilities.Extensions), s.lists.intercept}, s.cfg.Requests.Interceptors)",
 		test: "^TestInterceptorsSeeCallsThatTheServerRejects$",
 	},
 	{

@@ -68,7 +68,6 @@ func (s *service) serve(method string, stream grpc.ServerStream) (err error) {
 	if err := s.Authenticate(c.x); err != nil {
 		return c.status(err)
 	}
-	c.Principal = c.x.Principal
 	if err := c.prepare(method); err != nil {
 		return c.status(err)
 	}
@@ -102,14 +101,18 @@ func (c *call) prepare(method string) error {
 	}
 	defer in.data.Free()
 	c.OnStored = c.x.Body.Release
-	return c.x.Prepare(&c.Call, method, in.data.ReadOnlyData())
+	message := in.data.ReadOnlyData()
+	if err := c.x.VerifyBody(message); err != nil {
+		return err
+	}
+	return c.x.Prepare(&c.Call, method, message)
 }
 
 // receive receives the message of the call. The connection is closed if it takes longer than
 // ReadTimeout.
 func (c *call) receive() (*incoming, error) {
 	ctx := c.stream.Context()
-	slot := c.s.receives.Hold(c.Principal.ID)
+	slot := c.s.receives.Hold(c.x.Principal.ID)
 	defer slot.Release()
 	if err := slot.Grow(ctx, 1); err != nil {
 		return nil, err
@@ -120,7 +123,7 @@ func (c *call) receive() (*incoming, error) {
 	if err := c.stream.RecvMsg(in); err != nil {
 		return nil, err
 	}
-	c.x.Body = c.s.Bodies.Memory.Hold(c.Principal.ID)
+	c.x.Body = c.s.Bodies.Memory.Hold(c.x.Principal.ID)
 	if size := int64(in.data.Len()); size > smallMessage {
 		if err := c.x.Body.Grow(ctx, size); err != nil {
 			in.data.Free()

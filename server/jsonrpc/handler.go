@@ -39,6 +39,12 @@ func (h *Handler) Serve(x *exchange.Exchange) {
 		return
 	}
 	defer x.Body.Release()
+	if err := x.VerifyBody(body.B); err != nil {
+		req, _ := rpc.Parse(body.B) // an error concerns other members than those needed
+		h.refuse(x, x.Refused(err), err, req)
+		body.Free()
+		return
+	}
 	if rpc.IsBatch(body.B) {
 		h.serveBatch(x, body)
 		return
@@ -62,10 +68,16 @@ func (h *Handler) Serve(x *exchange.Exchange) {
 // Refuse responds with an HTTP status and an error, without a call. The response to a request
 // without authorization has its id, and the form of its method's version.
 func (h *Handler) Refuse(x *exchange.Exchange, status int, err error) {
-	c := h.Table.Call(x.Version())
+	var req rpc.Request
 	if (status == http.StatusUnauthorized || status == http.StatusForbidden) && x.Request.Method == http.MethodPost {
-		req := readHead(x)
-		c.ID = req.ID
+		req = readHead(x)
+	}
+	h.refuse(x, status, err, req)
+}
+
+func (h *Handler) refuse(x *exchange.Exchange, status int, err error, req rpc.Request) {
+	c := h.Table.Call(x.Version())
+	if c.ID = req.ID; req.Method != "" {
 		_ = h.Table.Select(&c, req.Method) // an unknown method has the codec of the version
 	}
 	x.Respond(status, c.AppendError(nil, x.PublicError(err), x.ID))
@@ -103,7 +115,7 @@ type call struct {
 
 func (h *Handler) newCall(x *exchange.Exchange) *call {
 	c := &call{Call: h.Table.Call(x.Version()), h: h, x: x}
-	c.Principal, x.Call = x.Principal, &c.Call
+	x.Call = &c.Call
 	return c
 }
 

@@ -62,7 +62,7 @@ func (h *Handler) authorize(x *exchange.Exchange, m *a2a.Method) error {
 // serve responds to a request for a method.
 func (h *Handler) serve(x *exchange.Exchange, e *endpoint) {
 	c := &call{Call: h.Table.Call(x.Version()), codec: h.Codec, x: x}
-	c.Principal, x.Call = x.Principal, &c.Call
+	x.Call = &c.Call
 	r := x.Request
 	setContentType(x)
 	err := h.Table.Select(&c.Call, e.name)
@@ -89,6 +89,11 @@ func (h *Handler) serve(x *exchange.Exchange, e *endpoint) {
 		}
 		defer x.Body.Release()
 		c.OnStored = x.Body.Release
+	}
+	if err := x.VerifyBody(body.B); err != nil {
+		body.Free()
+		h.Refuse(x, x.Refused(err), err)
+		return
 	}
 	params, err := e.params(x, body.B)
 	if err == nil {

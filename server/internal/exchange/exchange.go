@@ -30,7 +30,10 @@ type Exchange struct {
 	// ID is the request ID.
 	ID        string
 	Principal a2a.Principal
-	Log       *slog.Logger
+	// Verify, if not nil, is the second step of the authentication, which needs the body of the request.
+	// The transport must call VerifyBody before it decodes the body.
+	Verify func(body []byte) error
+	Log    *slog.Logger
 	// WriteTimeout is the maximum time to send a response.
 	WriteTimeout time.Duration
 	// Body is the memory of the request's content.
@@ -151,12 +154,26 @@ func (x *Exchange) Version() string {
 	return strings.TrimSpace(version)
 }
 
+// VerifyBody completes the authentication of the request, and so sets its Principal. body is nil if the request
+// has none.
+func (x *Exchange) VerifyBody(body []byte) error {
+	verify := x.Verify
+	if verify == nil {
+		return nil
+	}
+	x.Verify = nil
+	return verify(body)
+}
+
 // Prepare sets the properties of a call that the headers of the request determine, and decodes its
 // params. name is the method's name in the codec of the call. params must be empty, valid JSON, or
 // in the form of an [rpc.BinaryCodec]. The caller may reuse params afterwards.
 func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
+	if x.Verify != nil {
+		return a2a.Errorf(a2a.CodeInternal, "internal error") // the transport has not called VerifyBody
+	}
 	h := x.Request.Header
-	c.Extensions = x.Extensions
+	c.Principal, c.Owner, c.Extensions = x.Principal, h.Get(OwnerHeader), x.Extensions
 	if x.Extended {
 		if codec, ok := c.Codec.(v10.Codec); ok {
 			codec.Extensions = true

@@ -1,9 +1,11 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -201,11 +203,42 @@ func overload(err error) error {
 	return overloadError{err}
 }
 
+// Refusal is the rejection of a caller, as opposed to an error of a method: transports respond with its HTTP status.
+type Refusal struct {
+	// Err is the error for the caller.
+	Err error
+	// Status is the HTTP status; 0 means the status of the code of Err.
+	Status int
+	// Header has additional headers of the response, such as Retry-After.
+	Header http.Header
+}
+
+// Error returns the text of Err.
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns Err.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Refused sets the headers of the response to a rejected caller, and returns the HTTP status.
+func (x *Exchange) Refused(err error) (status int) {
+	var r *Refusal
+	if errors.As(err, &r) {
+		maps.Copy(x.Header(), r.Header)
+		status = r.Status
+	}
+	return cmp.Or(status, a2a.CodeOf(err).HTTPStatus())
+}
+
 // fail responds with an error. The headers for a stopping server make load balancers and
 // clients retry on another connection.
 func (r *Reply) fail(err error) {
 	h, status := r.x.Header(), http.StatusTooManyRequests
 	switch {
+	case errors.As(err, new(*Refusal)):
+		status = r.x.Refused(err)
+		r.x.SetWriteDeadline()
+		r.x.Respond(status, r.appendError(nil, err))
+		return
 	case errors.As(err, new(overloadError)):
 	case errors.Is(err, engine.ErrShutdown):
 		h.Set("Connection", "close")

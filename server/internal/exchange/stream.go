@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,15 +23,56 @@ type Streams struct {
 	slots     *memory.Budget // one unit is one open stream
 	stopping  context.Context
 	heartbeat time.Duration
+	recheck   func(ctx context.Context, p a2a.Principal) error
 }
 
+// recheckEvery is the interval at which the access of a stream's principal is checked.
+const recheckEvery = 10 * time.Second
+
 // NewStreams returns streams that end with stopping. Of at most limit open streams, one owner may
-// have half, or all if shared is false. heartbeat is the maximum time without data.
-func NewStreams(stopping context.Context, limit int, shared bool, heartbeat time.Duration) *Streams {
+// have half, or all if shared is false. heartbeat is the maximum time without data. recheck returns
+// the error that ends the streams of a principal; it may be nil.
+func NewStreams(stopping context.Context, limit int, shared bool, heartbeat time.Duration, recheck func(ctx context.Context, p a2a.Principal) error) *Streams {
 	if !shared {
 		limit *= 2 // a budget gives one owner half of it
 	}
-	return &Streams{slots: memory.New(int64(limit)), stopping: stopping, heartbeat: heartbeat}
+	return &Streams{slots: memory.New(int64(limit)), stopping: stopping, heartbeat: heartbeat, recheck: recheck}
+}
+
+// watchAccess calls end when the credentials of a principal expire, or when a recheck rejects it. The caller must call
+// stop.
+func (s *Streams) watchAccess(ctx context.Context, p *a2a.Principal, end func(error)) (stop func() bool) {
+	if p.Expires.IsZero() && s.recheck == nil {
+		return func() bool { return true }
+	}
+	next := func() time.Duration {
+		if left := time.Until(p.Expires); !p.Expires.IsZero() && (left < recheckEvery || s.recheck == nil) {
+			return left
+		}
+		return recheckEvery
+	}
+	var timer *time.Timer
+	armed := make(chan struct{}) // closed when timer is set
+	timer = time.AfterFunc(next(), func() {
+		<-armed
+		if ctx.Err() != nil {
+			return // the stream has ended
+		}
+		var err error
+		switch {
+		case !p.Expires.IsZero() && !time.Now().Before(p.Expires):
+			err = &a2a.Error{Code: a2a.CodeCredentialsExpired, Message: "the credentials have expired; resume the stream with new ones", Data: map[string]any{"reason": "expired"}}
+		case s.recheck != nil:
+			err = s.recheck(ctx, *p)
+		}
+		if err != nil {
+			end(&Refusal{Err: err})
+			return
+		}
+		timer.Reset(next())
+	})
+	close(armed)
+	return timer.Stop
 }
 
 // StreamsInfo counts open streams, and those rejected since the start.
@@ -80,9 +123,10 @@ func (s *Streams) Run(ctx context.Context, r *Reply, w Writer) {
 		w.Fail(engine.ErrShutdown)
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.stopping, func() { cancel(nil) })()
+	defer s.watchAccess(ctx, &x.Principal, cancel)()
 	if c.Method.Idempotent && c.LastEventID == "" { // the first event is the whole task, which must be read
 		r.readSlot = r.of.reads.Hold(x.Principal.ID)
 		defer r.readSlot.Release()
@@ -102,14 +146,27 @@ func (s *Streams) Run(ctx context.Context, r *Reply, w Writer) {
 	}
 	for item, err := range stream.Items {
 		if err != nil {
-			w.Fail(err)
+			w.Fail(cmp.Or(ended(ctx), err))
 			return
 		}
 		if !w.Write(item) {
 			return
 		}
 	}
+	if err := ended(ctx); err != nil {
+		w.Fail(err)
+		return
+	}
 	w.Open() // the stream may have no events
+}
+
+// ended returns the reason why the access of a stream's principal has ended, or nil.
+func ended(ctx context.Context) error {
+	var r *Refusal
+	if errors.As(context.Cause(ctx), &r) {
+		return r
+	}
+	return nil
 }
 
 // eventWriter writes the events of one stream, and heartbeats while there are none. If a

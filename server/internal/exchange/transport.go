@@ -12,9 +12,12 @@ import (
 // FilesHeader is a header of a request. Its value "links" makes all files above 64 KiB links.
 const FilesHeader = "Holdfast-Files"
 
+// OwnerHeader is a header of a request. Its value is the owner for whom an operator acts.
+const OwnerHeader = "Holdfast-Owner"
+
 // Headers are the headers that the parts of the server read from a request, in lower case. An
 // authenticator may read others.
-var Headers = []string{"a2a-version", "a2a-extensions", "x-a2a-extensions", "idempotency-key", "last-event-id", "x-request-id", "holdfast-files"}
+var Headers = []string{"a2a-version", "a2a-extensions", "x-a2a-extensions", "idempotency-key", "last-event-id", "x-request-id", "holdfast-files", "holdfast-owner"}
 
 // Transport is what a server shares with a transport that has a listener of its own.
 type Transport struct {
