@@ -1,6 +1,7 @@
 package grpc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -345,6 +346,39 @@ func TestAuthenticatorsGetTheRequest(t *testing.T) {
 	}
 	if _, err := c.GetTask(with(t, "x-user", "bob"), &pb.GetTaskRequest{Id: task.GetTask().GetId()}); status.Code(err) != codes.NotFound {
 		t.Errorf("GetTask of another owner = %v, want not found", err)
+	}
+}
+
+// bodyAuth knows callers by the content of their messages.
+type bodyAuth struct{ byHeader }
+
+func (bodyAuth) AuthenticateBody(_ *http.Request, p a2a.Principal, body []byte) (a2a.Principal, error) {
+	if !bytes.Contains(body, []byte("signed")) {
+		return p, a2a.Errorf(a2a.CodeInvalidSignature, "not signed")
+	}
+	return a2a.Principal{ID: "signer"}, nil
+}
+
+func TestTheSecondStepOfAuthenticationSeesTheMessage(t *testing.T) {
+	e := start(t, func(c *holdfast.Config) { c.Security.Authenticator = bodyAuth{} })
+	c := pb.NewA2AServiceClient(e.conn)
+	var header, trailer metadata.MD
+	_, err := c.SendMessage(t.Context(), message("m", "hello"), grpc.Header(&header), grpc.Trailer(&trailer))
+	if challenge := append(header.Get("www-authenticate"), trailer.Get("www-authenticate")...); status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "not signed") || !slices.Equal(challenge, []string{"Header"}) {
+		t.Errorf("SendMessage = %v with challenge %v, want unauthenticated", err, challenge)
+	}
+	stream, err := c.SendStreamingMessage(t.Context(), message("m", "hello"))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unauthenticated {
+		t.Errorf("SendStreamingMessage = %v, want unauthenticated", err)
+	}
+	if _, err := c.SendMessage(t.Context(), message("m", "signed")); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.SendMessage(with(t, "holdfast-owner", "bob"), message("m", "signed")); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("SendMessage for another owner = %v, want permission denied", err)
 	}
 }
 
