@@ -8,7 +8,7 @@
 // its last part is derived from the key in some agents, and from the names in others, so that its key must be pinned.
 // [Resolver] finds the document of a DID.
 //
-// Keys are Ed25519 or P-256.
+// Keys are Ed25519 or P-256. [Keys] are the keys of this agent: its replicas share them in the store, encrypted.
 //
 // # Guarantees
 //
@@ -17,5 +17,5 @@
 //
 // # Concurrency
 //
-// All functions and [Resolver] are safe for concurrent use.
+// All functions, [Resolver] and [Keys] are safe for concurrent use.
 package did
