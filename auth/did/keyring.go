@@ -177,19 +177,20 @@ func (ring *keyring) revoke(id string, now time.Time) error {
 		return nil
 	}
 	k.Revoked, k.Private = now, nil
-	switch state {
-	case KeyPending:
+	if state == KeyPending {
 		active, err := ring.active(k.Algorithm, now)
 		if err != nil {
 			return err
 		}
 		active.Retired, active.Removed = time.Time{}, time.Time{}
-	case KeyActive:
-		pending := ring.find(k.Algorithm, KeyPending, now)
-		if pending == nil {
-			return ring.add(k.Algorithm, now, time.Time{})
-		}
-		pending.Active = time.Time{}
 	}
+	if state != KeyActive {
+		return nil
+	}
+	pending := ring.find(k.Algorithm, KeyPending, now)
+	if pending == nil {
+		return ring.add(k.Algorithm, now, time.Time{})
+	}
+	pending.Active = time.Time{}
 	return nil
 }

@@ -57,6 +57,9 @@ var headers = [3]string{http.CanonicalHeaderKey(HeaderDID), http.CanonicalHeader
 // Sign adds the headers of a signature over a body to a request, in the dialect of Bindu's agents. The body must be
 // UTF-8 of at most [MaxSignedBody] bytes.
 func Sign(h http.Header, did string, private ed25519.PrivateKey, body []byte, now time.Time) error {
+	if err := Check(did); err != nil {
+		return err
+	}
 	size, _, err := measureBody(body)
 	if err != nil {
 		return err

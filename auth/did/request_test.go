@@ -212,8 +212,11 @@ func addOrder(t testing.TB, signature string) string {
 	return base58.Encode(raw)
 }
 
-func TestSignRejectsBodiesThatCannotBeVerified(t *testing.T) {
+func TestSignRejectsWhatCannotBeVerified(t *testing.T) {
 	t.Parallel()
+	if err := did.Sign(http.Header{}, `did:a:"`, zeroPrivate, nil, time.Unix(0, 0)); reason(err) != did.ReasonDID {
+		t.Errorf("Sign() for another text than a DID = %v, want reason %s", err, did.ReasonDID)
+	}
 	for want, body := range map[any][]byte{did.ReasonInvalidSignature: []byte("\xff"), did.ReasonTooLarge: make([]byte, did.MaxSignedBody+1)} {
 		h := http.Header{}
 		if err := did.Sign(h, zeroDID, zeroPrivate, body, time.Unix(0, 0)); reason(err) != want || len(h) > 0 {
@@ -263,10 +266,11 @@ func FuzzRequestSignatures(f *testing.F) {
 			_ = s.Verify(d, body)
 		}
 		h := http.Header{}
-		if err := did.Sign(h, id, zeroPrivate, body, now); (err == nil) != utf8.Valid(body) && len(body) <= did.MaxSignedBody {
-			t.Fatalf("Sign(%q) = %v", body, err)
+		valid := did.Check(id) == nil && utf8.Valid(body) && len(body) <= did.MaxSignedBody
+		if err := did.Sign(h, id, zeroPrivate, body, now); (err == nil) != valid {
+			t.Fatalf("Sign(%q, %q) = %v, want valid %t", id, body, err, valid)
 		}
-		if !utf8.Valid(body) || did.Check(id) != nil || len(body) > did.MaxSignedBody {
+		if !valid {
 			return
 		}
 		if err := verify(h, id, now, d, body); err != nil {

@@ -120,8 +120,8 @@ func TestResolverCachesResults(t *testing.T) {
 			if got := s.calls.Load(); got != calls || (err == nil) != (code == "") || err != nil && (a2a.CodeOf(err) != code || reason(err) != did.ReasonKeyUnavailable) {
 				t.Errorf("%s: Resolve() = %v after %d calls, want code %q after %d", when, err, got, code, calls)
 			}
-			if err != nil && strings.Contains(err.(*a2a.Error).Message, down.Error()) {
-				t.Errorf("%s: message %q, want it without the cause", when, err.(*a2a.Error).Message)
+			if e, ok := errors.AsType[*a2a.Error](err); ok && strings.Contains(e.Message, down.Error()) {
+				t.Errorf("%s: message %q, want it without the cause", when, e.Message)
 			}
 		}
 		check("first failure", 1, a2a.CodeUnavailable)
