@@ -114,6 +114,9 @@ func TestOtherKeysAreRejected(t *testing.T) {
 			t.Errorf("ParseKey(%s) = %v, %v, want an error with reason %s", name, got, err, did.ReasonDID)
 		}
 	}
+	if _, err := did.DecodeKey("z" + strings.Repeat("1", 1<<20)); err == nil || !strings.Contains(err.Error(), "at most 64 bytes") {
+		t.Errorf("DecodeKey() of 1 MiB = %v, want the limit before it is decoded", err)
+	}
 	other, err := ecdsa.GenerateKey(elliptic.P384(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -411,6 +412,43 @@ func TestKeysAreReadEvery30Seconds(t *testing.T) {
 	}
 }
 
+// during calls a function after the next read.
+type during struct {
+	did.KeyRecords
+	then func()
+}
+
+func (d *during) Record(ctx context.Context, key store.RecordKey) (store.Record, error) {
+	r, err := d.KeyRecords.Record(ctx, key)
+	if then := d.then; then != nil {
+		d.then = nil
+		then()
+	}
+	return r, err
+}
+
+// A read that started before a revocation does not bring the key back.
+func TestOlderReadsAreIgnored(t *testing.T) {
+	t.Parallel()
+	a := newAgents(t)
+	d := &during{KeyRecords: a.records}
+	a.records = d
+	k := a.replica(t)
+	first := list(t, k)[0].ID
+	d.then = func() {
+		if err := k.Revoke(t.Context(), first); err != nil {
+			t.Errorf("Revoke() = %v", err)
+		}
+	}
+	a.clock = a.clock.Add(time.Minute)
+	if got := list(t, k)[0].ID; got == first {
+		t.Errorf("List() starts with the revoked key %s", got)
+	}
+	if got := keyText(t, signer(t, k, did.EdDSA).Public()); got == first {
+		t.Errorf("Signer() has the revoked key %s", got)
+	}
+}
+
 func TestKeysAreEncrypted(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -428,6 +466,26 @@ func TestKeysAreEncrypted(t *testing.T) {
 	}
 	if got := signer(t, a.replica(t, 2, 1), did.EdDSA); !private.Equal(got) {
 		t.Error("a replica with a newer encryption key has another key")
+	}
+	// The private key of a revoked key is erased.
+	open := func() string {
+		sealer, err := seal.New(encryptionKeys(1), "holdfast agent keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := sealer.Open(record().Value, []byte("keys\x00agent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(plain)
+	}
+	seed := base64.StdEncoding.EncodeToString(private.Seed())
+	had := strings.Contains(open(), seed)
+	if err := k.Revoke(t.Context(), keyText(t, private.Public())); err != nil {
+		t.Fatal(err)
+	}
+	if has := strings.Contains(open(), seed); !had || has {
+		t.Errorf("the record has the seed before the revocation: %t, and after it: %t, want only before", had, has)
 	}
 	// Without the encryption key, nothing is overwritten.
 	before := record()

@@ -185,6 +185,24 @@ func TestAttack16RequestSignatures(t *testing.T) {
 	}
 }
 
+// A malformed header is rejected before the body is read and the key is found.
+func TestAttack16MalformedHeaders(t *testing.T) {
+	t.Parallel()
+	const id, timestamp = "did:bindu:test", "1700000000"
+	signature, now := did.SignText(zeroPrivate, ""), time.Unix(1_700_000_000, 0)
+	if got, err := did.ParseRequestSignature(signed(id, timestamp, signature), "", now); err != nil || got.DID != id || !got.Time.Equal(now) || base58.Encode(got.Value[:]) != signature {
+		t.Errorf("ParseRequestSignature() = %+v, %v, want %s, %s and %s", got, err, id, now, signature)
+	}
+	for _, h := range []http.Header{
+		signed("bindu:test", timestamp, signature), signed(id+`", "x": "`, timestamp, signature), signed(id+strings.Repeat("1", 1<<20), timestamp, signature), signed(id+"#key", timestamp, signature),
+		signed(id, "+1700000000", signature), signed(id, "01700000000", signature), signed(id, "1700000000 ", signature), signed(id, "1_700_000_000", signature),
+	} {
+		if got, err := did.ParseRequestSignature(h, "", now); err == nil {
+			t.Errorf("ParseRequestSignature(%.60q, %q) = %+v, want an error", h.Get(did.HeaderDID), h.Get(did.HeaderTimestamp), got)
+		}
+	}
+}
+
 // signedFor returns the headers of a request of one DID with the signature of another DID by the same key.
 func signedFor(t testing.TB, other, id string, body []byte, now time.Time) http.Header {
 	t.Helper()
