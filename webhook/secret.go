@@ -1,16 +1,13 @@
 package webhook
 
 import (
-	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/seal"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -58,26 +55,14 @@ func newSigningKey(now time.Time) signingKey {
 	return k
 }
 
-var errUndecryptable = errors.New("no key decrypts the secrets")
+var errUndecryptable = seal.ErrUndecryptable
 
 // sealer encrypts secrets with its first key, and decrypts with all of them.
-type sealer []cipher.AEAD
+type sealer seal.Sealer
 
 func newSealer(keys [][]byte) (sealer, error) {
-	s := make(sealer, len(keys))
-	for i, key := range keys {
-		if len(key) != keyLen {
-			return nil, fmt.Errorf("Keys[%d] has %d bytes, want %d", i, len(key), keyLen)
-		}
-		block, err := aes.NewCipher(derive(key, "secrets"))
-		if err != nil {
-			return nil, err
-		}
-		if s[i], err = cipher.NewGCM(block); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	s, err := seal.New(keys, "holdfast webhooks secrets")
+	return sealer(s), err
 }
 
 // additionalData returns the additional authenticated data that binds encrypted secrets to
@@ -99,9 +84,7 @@ func (s sealer) encode(set settings, task store.Key, id string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	nonce := make([]byte, s[0].NonceSize())
-	_, _ = rand.Read(nonce) // never fails
-	set.Sealed, set.Secrets = s[0].Seal(nonce, nonce, plain, additionalData(task, id)), nil
+	set.Sealed, set.Secrets = seal.Sealer(s).Seal(plain, additionalData(task, id)), nil
 	return wire.Marshal(&set)
 }
 
@@ -120,13 +103,9 @@ func (s sealer) decode(c *store.Webhook) (settings, error) {
 	}
 	sealed := set.Sealed
 	set.Sealed, set.Secrets = nil, new(secrets)
-	for _, aead := range s {
-		n := min(aead.NonceSize(), len(sealed))
-		plain, err := aead.Open(nil, sealed[:n:n], sealed[n:], additionalData(c.Task, c.ID))
-		if err != nil {
-			continue
-		}
-		return set, wire.Unmarshal(bytes.Clone(plain), set.Secrets)
+	plain, err := seal.Sealer(s).Open(sealed, additionalData(c.Task, c.ID))
+	if err != nil {
+		return set, err
 	}
-	return set, errUndecryptable
+	return set, wire.Unmarshal(plain, set.Secrets)
 }

@@ -50,6 +50,9 @@ func (k *Key) verifies(algorithm string) bool {
 	return k.Algorithm == algorithm || k.anyRSA && (algorithm == RS256 || algorithm == PS256)
 }
 
+// Public returns the public key: one of the types that [NewKey] accepts.
+func (k *Key) Public() crypto.PublicKey { return k.public }
+
 // jwk is a JSON Web Key (RFC 7517, RFC 8037).
 type jwk struct {
 	KTY string `json:"kty"`
