@@ -39,7 +39,7 @@ var layers = [][]string{
 	12: {"server/internal", "store/blob/blobcmd", "store/board/boardcmd", "store/graph/graphcmd", "store/history/historycmd", "store/memory/memorycmd", "store/vector/vectorcmd"},
 	13: {"server/internal/cards", "server/jsonrpc", "server/rest"},
 	14: {"server"},
-	15: {".", "agents/summarizer/summarize"},
+	15: {".", "agents/summarizer/summarize", "auth"},
 	16: {"agents/summarizer/pdftext", "holdfasttest"},
 	17: {"agents"},
 	18: {"cli", "faults"},

@@ -3,10 +3,12 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -67,15 +69,15 @@ func (t *Tokens) Authenticate(r *http.Request) (a2a.Principal, error) {
 	}
 	scheme, token, _ := strings.Cut(credentials[0], " ")
 	if len(credentials) == 1 && strings.EqualFold(scheme, "Bearer") {
-		if p, ok := t.principal(strings.Trim(token, " ")); ok {
+		if p, ok := t.Principal(strings.Trim(token, " ")); ok {
 			return p, nil
 		}
 	}
 	return a2a.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "invalid credentials")
 }
 
-// principal returns the principal that a token authenticates.
-func (t *Tokens) principal(token string) (a2a.Principal, bool) {
+// Principal returns the principal that a token authenticates.
+func (t *Tokens) Principal(token string) (a2a.Principal, bool) {
 	hash := sha256.Sum256([]byte(token))
 	accepted, found := *t.accepted.Load(), -1
 	for i := range accepted {
@@ -87,6 +89,11 @@ func (t *Tokens) principal(token string) (a2a.Principal, bool) {
 		return a2a.Principal{}, false
 	}
 	return accepted[found].principal, true
+}
+
+// Accepts reports whether a token with the given SHA-256 is accepted.
+func (t *Tokens) Accepts(hash string) bool {
+	return slices.ContainsFunc(*t.accepted.Load(), func(a hashedToken) bool { return hex.EncodeToString(a.hash[:]) == hash })
 }
 
 // Challenge implements [Authenticator].

@@ -37,7 +37,7 @@ const (
 const ReasonDerived = "did_derived_from_key"
 
 // keysRecord is the record with the keys. No principal is its owner, because the id is not printable.
-var keysRecord = store.RecordKey{Owner: "\x1fholdfast", Namespace: "keys", Key: "agent"}
+var keysRecord = store.RecordKey{Owner: store.System, Namespace: "keys", Key: "agent"}
 
 // KeyRecords is the part of a store that keeps the keys of the agent.
 type KeyRecords interface {

@@ -1,0 +1,72 @@
+package auth
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/rpc"
+)
+
+// Authorize returns the error that rejects a call, or nil. It checks, in this order, the operator who acts for another
+// owner, the scope, the proof of identity that the agent requires, the trust level, and the permission.
+func (a *Auth) Authorize(_ context.Context, c *rpc.Call) error {
+	m, p := c.Method, c.Principal
+	if !p.May(m.Scope) {
+		return deny(c, "scope", m.Scope, p.Scopes)
+	}
+	if a.cfg.Roles == nil {
+		if c.Owner != "" {
+			return deny(c, "owner", "an operator, which only a roles file makes", nil)
+		}
+		return nil
+	}
+	if c.Owner != "" {
+		if err := actFor(c); err != nil {
+			return err
+		}
+	}
+	if a.cfg.Roles.trust.TrustVerificationRequired && p.Proof == "" && !startsTask(m) {
+		return deny(c, "trust", "a proof of identity", "none")
+	}
+	need, none := a.cfg.Roles.required(&p, m)
+	switch {
+	case none:
+		return deny(c, "trust", "an operation in allowedOperations", p.Level)
+	case !p.Level.AtLeast(need):
+		return deny(c, "trust", need, p.Level)
+	case !p.MayUse(m.Permission):
+		return deny(c, "permission", m.Permission, p.Permissions)
+	}
+	return nil
+}
+
+// startsTask reports whether a method sends a message, which Admit decides about.
+func startsTask(m *a2a.Method) bool { return m.Name == a2a.MethodSend || m.Name == a2a.MethodStream }
+
+// actFor makes the call one of the owner that it names, if the caller is an auditor, for a read, or an operator.
+func actFor(c *rpc.Call) error {
+	need := a2a.TrustOperator
+	if c.Method.Idempotent || c.Method.Scope == a2a.ScopeRead {
+		need = a2a.TrustAuditor
+	}
+	p := c.Principal
+	if !p.Level.AtLeast(need) {
+		return deny(c, "owner", need, p.Level)
+	}
+	p.Actor, p.ID = p.ID, c.Owner
+	if err := p.Check(); err != nil {
+		return err
+	}
+	c.Principal = p
+	return nil
+}
+
+// deny returns the rejection of a call: it names the operation, the requirement and the caller's value.
+func deny(c *rpc.Call, reason string, required, actual any) error {
+	e := a2a.Errorf(a2a.CodeDenied, "%s requires %s %v", c.Operation(), denied[reason], required)
+	e.Data = map[string]any{"reason": reason, "operation": c.Method.Name, "required": required, "actual": actual}
+	return e
+}
+
+// denied has the kinds of requirements by reason, for messages.
+var denied = map[string]string{"scope": "the scope", "trust": "the trust level", "permission": "the permission", "owner": "for another owner"}

@@ -1,0 +1,134 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/wire"
+)
+
+// Roles are the roles of a deployment and the requirements of the agent. It is not changed after [ParseRoles].
+//
+// A principal has the roles that its credential names: by roleName, or by the name in externalMappings for the identity
+// provider of its issuer. Its level is the highest trustLevel of its roles, guest without a role. Its permissions are
+// those of its roles; a role without permissions permits everything that its level may do.
+type Roles struct {
+	roles []a2a.KeycloakRole
+	trust a2a.AgentTrust
+	// providers maps the names of issuers to their identity providers.
+	providers map[string]a2a.IdentityProvider
+}
+
+// rolesFile is the content of a roles file.
+type rolesFile struct {
+	Roles []a2a.KeycloakRole `json:"roles" wire:"required"`
+	Trust *a2a.AgentTrust    `json:"trust,omitempty"`
+}
+
+// ParseRoles reads a roles file: a JSON object with the members roles, a list of KeycloakRole objects, and trust, an
+// AgentTrust object, which may be absent. providers has the identity providers of issuers by their names.
+func ParseRoles(text []byte, providers map[string]a2a.IdentityProvider) (*Roles, error) {
+	var file rolesFile
+	if err := wire.UnmarshalStrict(text, &file); err != nil {
+		return nil, fmt.Errorf("roles: %w", err)
+	}
+	r := &Roles{roles: file.Roles, providers: providers}
+	if file.Trust != nil {
+		r.trust = *file.Trust
+	}
+	names := make(map[string]bool)
+	for _, role := range r.all() {
+		if names[role.Name] {
+			return nil, fmt.Errorf("roles: two roles have the name %s", a2a.Quote(role.Name))
+		}
+		names[role.Name] = true
+		if err := checkLevels(role.OperationPermissions); err != nil {
+			return nil, fmt.Errorf("roles: operationPermissions of role %s: %w", a2a.Quote(role.Name), err)
+		}
+	}
+	if err := checkLevels(r.trust.AllowedOperations); err != nil {
+		return nil, fmt.Errorf("roles: allowedOperations: %w", err)
+	}
+	return r, nil
+}
+
+// checkLevels returns an error if an operation is not known.
+func checkLevels(operations map[string]a2a.TrustLevel) error {
+	for name := range operations {
+		if _, known := a2a.MethodByName(name); !known {
+			return fmt.Errorf("there is no operation %s", a2a.Quote(name))
+		}
+	}
+	return nil
+}
+
+// Trust returns the agent's requirements for its callers, for the agent card.
+func (r *Roles) Trust() a2a.AgentTrust { return r.trust }
+
+// all returns the roles and the inherited ones.
+func (r *Roles) all() []a2a.KeycloakRole { return slices.Concat(r.roles, r.trust.InheritedRoles) }
+
+// has returns the roles of a principal.
+func (r *Roles) has(p *a2a.Principal) (roles []*a2a.KeycloakRole) {
+	provider := r.providers[p.Issuer]
+	creator := r.trust.CreatorID.String() == p.ID
+	match := func(list []a2a.KeycloakRole, always bool) {
+		for i := range list {
+			role := &list[i]
+			external, mapped := role.ExternalMappings[string(provider)]
+			name := role.Name
+			if mapped {
+				name = external
+			}
+			if always || slices.Contains(p.Roles, name) {
+				roles = append(roles, role)
+			}
+		}
+	}
+	match(r.roles, false)
+	match(r.trust.InheritedRoles, creator)
+	return roles
+}
+
+// grant sets the level, the permissions and the roles of a principal.
+func (r *Roles) grant(p *a2a.Principal) {
+	p.Level, p.Permissions = a2a.TrustGuest, []string{}
+	var names []string
+	everything := false
+	for _, role := range r.has(p) {
+		names = append(names, role.Name)
+		if role.TrustLevel.Rank() > p.Level.Rank() {
+			p.Level = role.TrustLevel
+		}
+		p.Permissions = append(p.Permissions, role.Permissions...)
+		everything = everything || len(role.Permissions) == 0
+	}
+	if p.Roles = names; everything {
+		p.Permissions = nil
+	}
+}
+
+// required returns the minimum level for an operation. denied reports that no level is enough.
+func (r *Roles) required(p *a2a.Principal, m *a2a.Method) (need a2a.TrustLevel, denied bool) {
+	level, listed := r.trust.AllowedOperations[m.Name]
+	if len(r.trust.AllowedOperations) > 0 && !listed && isMethod(m) {
+		return "", true
+	}
+	need = level
+	for i := range r.roles {
+		if l, ok := r.roles[i].OperationPermissions[m.Name]; ok && slices.Contains(p.Roles, r.roles[i].Name) && l.Rank() > need.Rank() {
+			need = l
+		}
+	}
+	if need == "" {
+		need = m.Level
+	}
+	return need, false
+}
+
+// isMethod reports whether an operation is a method of the protocol, which allowedOperations can name.
+func isMethod(m *a2a.Method) bool {
+	_, ok := a2a.MethodByName(m.Name)
+	return ok
+}
