@@ -37,6 +37,7 @@ const (
 	CodeInvalidSignature     Code = "invalid_signature"
 	CodeDenied               Code = "permission_denied"
 	CodeNotFound             Code = "not_found"
+	CodeSkillNotFound        Code = "skill_not_found"
 	CodeConflict             Code = "conflict"
 	CodeGenerationMismatch   Code = "task_generation_mismatch"
 	CodeTooLarge             Code = "too_large"
@@ -77,6 +78,7 @@ var codeTable = []codeInfo{
 	{CodeContextNotCancelable, -32021, http.StatusConflict, 5, false},
 	{CodePushConfigNotFound, -32022, http.StatusNotFound, 4, false},
 	{CodeNotFound, -32023, http.StatusNotFound, 4, false},
+	{CodeSkillNotFound, -32030, http.StatusNotFound, 4, false},
 	{CodeConflict, -32050, http.StatusConflict, 5, false},
 	{CodeGenerationMismatch, -32055, http.StatusConflict, 5, false},
 	{CodeTooLarge, -32051, http.StatusRequestEntityTooLarge, 3, false},

@@ -27,6 +27,9 @@ type Principal struct {
 
 	// Level is the trust level. "" is guest.
 	Level TrustLevel `json:"level,omitempty"`
+	// Schemes are the names of the security schemes that the request satisfied. The first one identified the
+	// principal and granted the Scopes.
+	Schemes []string `json:"schemes,omitempty"`
 	// Roles are the names of the roles that the principal has.
 	Roles []string `json:"roles,omitempty"`
 	// Permissions are dotted names such as agent.create; agent.* stands for all that start with "agent.". Nil means
@@ -51,7 +54,7 @@ type Principal struct {
 
 // Plain reports whether nothing is known of the principal but its ID.
 func (p *Principal) Plain() bool {
-	return p.Name == "" && p.Scopes == nil && p.Level == "" && p.Roles == nil && p.Permissions == nil && p.DID == "" &&
+	return p.Name == "" && p.Scopes == nil && p.Level == "" && p.Schemes == nil && p.Roles == nil && p.Permissions == nil && p.DID == "" &&
 		p.Client == "" && p.Issuer == "" && p.Proof == "" && p.Actor == "" && p.Credential == "" && p.Expires.IsZero()
 }
 
@@ -94,8 +97,8 @@ func (p Principal) May(s Scope) bool { return p.Scopes == nil || slices.Contains
 // Scope is a right that methods require of principals, see [Method].
 type Scope string
 
-// The scopes.
+// The scopes, as OAuth clients of Bindu's agents request them.
 const (
-	ScopeRead  Scope = "read"
-	ScopeWrite Scope = "write"
+	ScopeRead  Scope = "agent:read"
+	ScopeWrite Scope = "agent:write"
 )

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/a2a"
 	"github.com/holdfast-dev/holdfast/auth/did"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Scheme verifies the credentials of one kind. It must be safe for concurrent use.
@@ -62,6 +63,10 @@ type Config struct {
 	Roles *Roles
 	// Disabled reports principals that must not have access. Default: none.
 	Disabled Disabled
+	// Limits are the limits of calls. Default: none for principals.
+	Limits Limits
+	// Records stores the acts of operators for other owners. Required with Roles.
+	Records store.Records
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 	// Logger receives messages for operators. Default: discards them.
@@ -80,6 +85,8 @@ type Auth struct {
 	cfg     Config
 	declare map[string]a2a.SecurityScheme
 	require []map[string][]string
+
+	calls, failures, denials limiters
 }
 
 // New returns an Auth, or an error that lists the problems of cfg.
@@ -91,6 +98,12 @@ func New(cfg Config) (*Auth, error) {
 	}
 	if a.cfg.Logger == nil {
 		a.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if a.cfg.Limits.Failures.PerSecond == 0 {
+		a.cfg.Limits.Failures = Rate{PerSecond: 10, Burst: 100}
+	}
+	if cfg.Roles != nil && cfg.Records == nil {
+		errs = append(errs, errors.New("auth config: Records is required with Roles, to store the acts of operators"))
 	}
 	for _, s := range cfg.Schemes {
 		for name, declared := range s.Declare() {
@@ -161,12 +174,11 @@ func quotedPairs(params []string) string {
 // the caller: Authenticate then checks what it can, and returns the anonymous principal.
 func (a *Auth) Authenticate(r *http.Request) (a2a.Principal, error) {
 	if a.signed(r) {
-		if _, err := did.ParseRequestSignature(r.Header, "", a.cfg.Now()); err != nil {
-			return a2a.Principal{}, refuseDID(err)
-		}
-		return a2a.Principal{ID: a2a.Anonymous}, nil
+		_, err := did.ParseRequestSignature(r.Header, "", a.cfg.Now())
+		return a2a.Principal{ID: a2a.Anonymous}, a.failed(r, refuseDID(err))
 	}
-	return a.identify(r, nil)
+	p, err := a.identify(r, nil)
+	return p, a.failed(r, err)
 }
 
 // AuthenticateBody returns the principal of a request that a DID has signed, and p for all others.
@@ -174,7 +186,20 @@ func (a *Auth) AuthenticateBody(r *http.Request, p a2a.Principal, body []byte) (
 	if !a.signed(r) {
 		return p, nil
 	}
-	return a.identify(r, body)
+	p, err := a.identify(r, body)
+	return p, a.failed(r, err)
+}
+
+// failed counts and logs a request that failed to authenticate with err, and returns the error for it; nil if err is nil.
+func (a *Auth) failed(r *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
+	limited := a.limitFailure(r, err)
+	if a2a.CodeOf(limited) != a2a.CodeExhausted {
+		a.auditFailure(r, err)
+	}
+	return limited
 }
 
 func (a *Auth) signed(r *http.Request) bool { return a.cfg.DIDs != nil && did.Signed(r.Header) }
@@ -212,7 +237,7 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "signature", "the token was issued to a DID, and this agent verifies no signatures of DIDs")
 	}
 	if bound != "" || a.signed(r) {
-		p, err := a.cfg.DIDs.verify(r, body, bound, a.cfg.Now())
+		p, err := a.cfg.DIDs.verify(r, body, found, bound, a.cfg.Now())
 		if err != nil {
 			return a2a.Principal{}, err
 		}
@@ -277,7 +302,7 @@ func combine(found []proven, required map[string][]string) (a2a.Principal, error
 	p := a2a.Principal{ID: a2a.Anonymous}
 	for _, f := range found {
 		needed, named := required[f.name]
-		if !named && (f.name != SchemeDID || f.principal.DID != p.DID) { // a token's DID must sign, although no requirement says so
+		if !named && (f.name != SchemeDID || f.principal.DID != p.ID) { // the signature of the principal that a token identifies is a proof
 			continue
 		}
 		for _, scope := range needed {
@@ -285,7 +310,9 @@ func combine(found []proven, required map[string][]string) (a2a.Principal, error
 				return p, refuse(a2a.CodeDenied, "scope", "the credentials lack the scope %s", a2a.Quote(scope))
 			}
 		}
+		p.Schemes = append(p.Schemes, f.name)
 		if p.ID == a2a.Anonymous {
+			f.principal.Schemes = p.Schemes
 			p = f.principal
 			continue
 		}
@@ -322,6 +349,17 @@ func (a *Auth) Recheck(ctx context.Context, p a2a.Principal) error {
 		}
 	}
 	return nil
+}
+
+// reasonOf returns the reason of an error, or its code.
+func reasonOf(err error) string {
+	var e *a2a.Error
+	if errors.As(err, &e) {
+		if reason, ok := e.Data["reason"].(string); ok {
+			return reason
+		}
+	}
+	return string(a2a.CodeOf(err))
 }
 
 // refuse returns an error with a reason.

@@ -19,9 +19,9 @@ import (
 // SchemeDID is the name of DID signatures in [Config.Require]. Agent cards cannot declare it.
 const SchemeDID = "did"
 
-// DIDs verifies requests that DIDs have signed as Bindu's agents do, see package did. A signature identifies its DID if
-// the DID is in Allowed, or if a token in the same request was issued to it. A token that was issued to a DID is not
-// accepted without the DID's signature.
+// DIDs verifies requests that DIDs have signed as Bindu's agents do, see package did. The DID must be in Allowed, or
+// another credential in the same request must identify it. A token that an issuer has issued to a DID is not accepted
+// without the DID's signature.
 type DIDs struct {
 	// Resolver finds the keys of DIDs. Required.
 	Resolver *did.Resolver
@@ -31,13 +31,14 @@ type DIDs struct {
 	Replays *Replays
 }
 
-// verify returns the principal of a signed request. bound is the DID that must have signed, "" for one of Allowed.
-func (d *DIDs) verify(r *http.Request, body []byte, bound string, now time.Time) (a2a.Principal, error) {
+// verify returns the principal of a signed request. found are the principals of its other credentials, and bound is the
+// DID that must have signed, because a token was issued to it; "" if there is none.
+func (d *DIDs) verify(r *http.Request, body []byte, found []proven, bound string, now time.Time) (a2a.Principal, error) {
 	s, err := did.ParseRequestSignature(r.Header, bound, now)
 	if err != nil {
 		return a2a.Principal{}, refuseDID(err)
 	}
-	if bound == "" && !slices.Contains(d.Allowed, s.DID) {
+	if s.DID != bound && !slices.Contains(d.Allowed, s.DID) && !slices.ContainsFunc(found, func(f proven) bool { return f.principal.ID == s.DID }) {
 		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "the DID that signed the request needs a token")
 	}
 	document, err := d.Resolver.Resolve(r.Context(), s.DID, nil)
@@ -57,6 +58,9 @@ func (d *DIDs) verify(r *http.Request, body []byte, bound string, now time.Time)
 // refuseDID returns the rejection of a DID signature in the form of Bindu: with HTTP status 403, and with the members of
 // its details in the data of the error.
 func refuseDID(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *a2a.Error
 	if !errors.As(err, &e) || e.Code.Retryable() || e.Code == a2a.CodeInternal {
 		return err

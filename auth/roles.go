@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -16,6 +18,8 @@ import (
 type Roles struct {
 	roles []a2a.KeycloakRole
 	trust a2a.AgentTrust
+	// members are the names of the roles of principals, besides the roles that their credentials name, by their ids.
+	members map[string][]string
 	// providers maps the names of issuers to their identity providers.
 	providers map[string]a2a.IdentityProvider
 }
@@ -24,17 +28,29 @@ type Roles struct {
 type rolesFile struct {
 	Roles []a2a.KeycloakRole `json:"roles" wire:"required"`
 	Trust *a2a.AgentTrust    `json:"trust,omitempty"`
+	// Members maps ids of principals to the names of their roles.
+	Members map[string][]string `json:"members,omitempty"`
 }
 
-// ParseRoles reads a roles file: a JSON object with the members roles, a list of KeycloakRole objects, and trust, an
-// AgentTrust object, which may be absent. providers has the identity providers of issuers by their names.
+// ParseRoles reads a roles file: a JSON object with the member roles, a list of KeycloakRole objects, and two members
+// that may be absent: trust, an AgentTrust object, and members, which maps ids of principals to names of roles, for
+// principals with credentials that name no roles. providers has the identity providers of issuers by their names.
 func ParseRoles(text []byte, providers map[string]a2a.IdentityProvider) (*Roles, error) {
 	var file rolesFile
-	if err := wire.UnmarshalStrict(text, &file); err != nil {
+	err := wire.UnmarshalStrict(text, &file)
+	if err == nil { // a member with a wrong name must not be without effect
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		err = d.Decode(new(rolesFile))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("roles: %w", err)
 	}
-	r := &Roles{roles: file.Roles, providers: providers}
+	r := &Roles{roles: file.Roles, members: file.Members, providers: providers}
 	if file.Trust != nil {
+		if err := file.Trust.Validate(); err != nil {
+			return nil, fmt.Errorf("roles: trust: %w", err)
+		}
 		r.trust = *file.Trust
 	}
 	names := make(map[string]bool)
@@ -43,8 +59,18 @@ func ParseRoles(text []byte, providers map[string]a2a.IdentityProvider) (*Roles,
 			return nil, fmt.Errorf("roles: two roles have the name %s", a2a.Quote(role.Name))
 		}
 		names[role.Name] = true
+		if err := role.Validate(); err != nil {
+			return nil, fmt.Errorf("roles: role %s: %w", a2a.Quote(role.Name), err)
+		}
 		if err := checkLevels(role.OperationPermissions); err != nil {
 			return nil, fmt.Errorf("roles: operationPermissions of role %s: %w", a2a.Quote(role.Name), err)
+		}
+	}
+	for id, roles := range r.members {
+		for _, name := range roles {
+			if !names[name] {
+				return nil, fmt.Errorf("roles: member %s has the role %s, which does not exist", a2a.Quote(id), a2a.Quote(name))
+			}
 		}
 	}
 	if err := checkLevels(r.trust.AllowedOperations); err != nil {
@@ -81,7 +107,7 @@ func (r *Roles) has(p *a2a.Principal) (roles []*a2a.KeycloakRole) {
 			if mapped {
 				name = external
 			}
-			if always || slices.Contains(p.Roles, name) {
+			if always || slices.Contains(p.Roles, name) || slices.Contains(r.members[p.ID], role.Name) {
 				roles = append(roles, role)
 			}
 		}

@@ -258,7 +258,7 @@ func TestInterceptorsSurroundCalls(t *testing.T) {
 	if err := errors.Join(table.Lookup(&c, &rpc.Request{ID: rpc.ID("1"), Method: "a/one"}), c.Prepare(nil)); err != nil {
 		t.Fatal(err)
 	}
-	const denied, allowed = "outer, -outer <nil> a/one requires the scope read", "outer, inner, -inner done <nil>, -outer done <nil>"
+	const denied, allowed = "outer, -outer <nil> a/one requires the scope agent:read", "outer, inner, -inner done <nil>, -outer done <nil>"
 	for _, test := range []struct {
 		scopes []a2a.Scope
 		want   string

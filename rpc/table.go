@@ -43,6 +43,8 @@ type Call struct {
 	Extensions []string
 	// Origin is the address of the agent as the client sees it.
 	Origin Origin
+	// RequestID identifies the request in logs.
+	RequestID string
 	// Owner is the owner for whom the caller asks to act, "" for the caller itself. The authorization
 	// sets Principal accordingly, or rejects the call.
 	Owner string

@@ -96,7 +96,7 @@ func refusal(err error) error {
 
 // authorizeRoute authorizes a request of a route that is no method of the protocol, or rejects it.
 func (s *Server) authorizeRoute(x *exchange.Exchange, operation *a2a.Method) bool {
-	c := &rpc.Call{Method: operation, Principal: x.Principal, Owner: x.Request.Header.Get(exchange.OwnerHeader)}
+	c := &rpc.Call{Method: operation, Principal: x.Principal, RequestID: x.ID, Owner: x.Request.Header.Get(exchange.OwnerHeader)}
 	err := s.cfg.Security.Authorizer.Authorize(x.Request.Context(), c)
 	if err != nil {
 		s.refuse(x, x.Refused(err), err)

@@ -208,7 +208,7 @@ func TestInterceptorsSeeCallsThatTheServerRejects(t *testing.T) {
 			}
 		}}
 	})
-	e.call(a2a.MethodGet, `{"id":"x"}`, "User", "alice", "Scopes", "write")
+	e.call(a2a.MethodGet, `{"id":"x"}`, "User", "alice", "Scopes", "agent:write")
 	e.call(a2a.MethodCancel, `{"id":"x"}`, "User", "alice")
 	want := a2a.MethodGet + " permission_denied, " + a2a.MethodCancel + " extension_support_required"
 	if got := strings.Join(seen, ", "); got != want {

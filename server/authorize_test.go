@@ -119,8 +119,8 @@ func TestTheAuthorizerDecidesAboutEveryOperation(t *testing.T) {
 func TestDeniedCallsSayTheScope(t *testing.T) {
 	t.Parallel()
 	e := start(t, echo, func(c *server.Config) { c.Security.Authenticator = headerAuth{} })
-	got := e.call(a2a.MethodSend, params(message("a")), "User", "alice", "Scopes", "read")
-	if got.Status != 403 || got.code() != -32013 || got.Error.Data["reason"] != "scope" || got.Error.Data["operation"] != "message/send" || got.Error.Data["required"] != "write" || fmt.Sprint(got.Error.Data["actual"]) != "[read]" {
+	got := e.call(a2a.MethodSend, params(message("a")), "User", "alice", "Scopes", "agent:read")
+	if got.Status != 403 || got.code() != -32013 || got.Error.Data["reason"] != "scope" || got.Error.Data["operation"] != "message/send" || got.Error.Data["required"] != "agent:write" || fmt.Sprint(got.Error.Data["actual"]) != "[agent:read]" {
 		t.Errorf("message/send = HTTP %d %s, want 403 with the scopes", got.Status, got.Body)
 	}
 	if got := e.call(a2a.MethodList, "{}", "User", "alice", "Holdfast-Owner", "bob"); got.Status != 403 || got.code() != -32013 {

@@ -60,7 +60,7 @@ func copyPrincipal(p *a2a.Principal) *a2a.Principal {
 		return nil
 	}
 	c := *p
-	c.Scopes, c.Roles, c.Permissions = slices.Clone(p.Scopes), slices.Clone(p.Roles), slices.Clone(p.Permissions)
+	c.Scopes, c.Schemes, c.Roles, c.Permissions = slices.Clone(p.Scopes), slices.Clone(p.Schemes), slices.Clone(p.Roles), slices.Clone(p.Permissions)
 	return &c
 }
 

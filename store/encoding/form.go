@@ -47,6 +47,7 @@ type principal struct {
 	Name        string         `json:"name,omitempty"`
 	Scopes      []a2a.Scope    `json:"scopes,omitzero"`
 	Level       a2a.TrustLevel `json:"level,omitempty"`
+	Schemes     []string       `json:"schemes,omitempty"`
 	Roles       []string       `json:"roles,omitempty"`
 	Permissions []string       `json:"permissions,omitzero"`
 	DID         string         `json:"did,omitempty"`

@@ -55,7 +55,7 @@ func goldens() map[string]golden {
 		Metadata: metadata, Append: true, LastChunk: true,
 	}
 	sender := &a2a.Principal{
-		ID: goldenTask.Owner, Name: "name", Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
+		ID: goldenTask.Owner, Name: "name", Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Schemes: []string{"oidc"}, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
 		DID: "did:example:owner", Client: "client", Issuer: "issuer", Proof: a2a.ProofDID, Actor: "actor", Credential: "hash", Expires: goldenTime,
 	}
 	events := []store.Event{

@@ -53,6 +53,7 @@ func modifyEvent(e *store.Event) {
 func modifyPrincipal(p *a2a.Principal) {
 	if p != nil {
 		clear(p.Scopes)
+		clear(p.Schemes)
 		clear(p.Roles)
 		clear(p.Permissions)
 		p.ID, p.Level = "modified", "modified"

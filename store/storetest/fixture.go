@@ -197,7 +197,7 @@ func clientMessage(t time.Time, id string) store.Event {
 // sender returns a principal with facts.
 func sender(name string) *a2a.Principal {
 	return &a2a.Principal{
-		ID: owner, Name: name, Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
+		ID: owner, Name: name, Scopes: []a2a.Scope{}, Level: a2a.TrustAnalyst, Schemes: []string{"oidc"}, Roles: []string{"role"}, Permissions: []string{"tasks.*"},
 		DID: "did:example:1", Client: "client", Issuer: "issuer", Proof: a2a.ProofDID, Actor: "actor", Credential: "hash", Expires: at(99),
 	}
 }

@@ -180,7 +180,7 @@ func (x *Exchange) Prepare(c *rpc.Call, name string, params []byte) error {
 			c.Codec = codec
 		}
 	}
-	c.Origin = x.Origin
+	c.Origin, c.RequestID = x.Origin, x.ID
 	c.LastEventID = h.Get("Last-Event-Id")
 	c.FileLinks = strings.EqualFold(h.Get(FilesHeader), "links")
 	if c.IdempotencyKey = h.Get("Idempotency-Key"); c.IdempotencyKey != "" && !c.Method.Idempotent {
