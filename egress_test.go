@@ -29,6 +29,7 @@ var egressNames = map[string][]string{
 // URL that a client supplies.
 var egressAllowed = map[string]string{
 	"internal/safehttp": "makes all requests to URLs that clients supply",
+	"auth/issuer":       "calls the issuers that the operator configures, and the key sets that these name",
 	"client":            "calls the agent that its user configures",
 	"holdfasttest":      "calls a handler in the same process",
 	"internal/pgtest":   "forwards connections of tests to their database",

@@ -26,7 +26,7 @@ const module = "github.com/holdfast-dev/holdfast"
 var layers = [][]string{
 	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/seal", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
 	1:  {"a2a", "internal/pgtest"},
-	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "store/suite"},
+	2:  {"a2a/ap2", "a2a/v10", "auth/issuer", "internal/cardsig", "internal/memory", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"auth/did", "store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
