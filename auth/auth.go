@@ -67,6 +67,8 @@ type Config struct {
 	Limits Limits
 	// Records stores the acts of operators for other owners. Required with Roles.
 	Records store.Records
+	// URL is the address of the agent for clients. Default: the address of the request.
+	URL string
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 	// Logger receives messages for operators. Default: discards them.
@@ -147,14 +149,23 @@ func (a *Auth) Security() (map[string]a2a.SecurityScheme, []map[string][]string)
 func (a *Auth) Challenge(r *http.Request) string {
 	var all []string
 	failed := len(r.Header["Authorization"]) > 0
-	for _, s := range a.cfg.Schemes {
+	bearer := false
+	for _, s := range slices.Backward(a.cfg.Schemes) { // of the bearer tokens, issuers say most
 		c := s.Challenge()
 		params := append([]string{"realm", "holdfast"}, c.Params...)
-		if failed && c.Scheme == "Bearer" { // RFC 6750 section 3.1
-			params = append(params, "error", "invalid_token")
+		if c.Scheme == "Bearer" {
+			if bearer {
+				continue
+			}
+			bearer = true
+			params = append(params, "resource_metadata", strings.TrimSuffix(a.resource(r), "/")+metadataPath) // RFC 9728 section 5.1
+			if failed {                                                                                       // RFC 6750 section 3.1
+				params = append(params, "error", "invalid_token")
+			}
 		}
 		all = append(all, c.Scheme+" "+quotedPairs(params))
 	}
+	slices.Reverse(all)
 	if a.cfg.DIDs != nil {
 		all = append(all, `DID realm="holdfast"`)
 	}

@@ -35,6 +35,28 @@ type BodyAuthenticator interface {
 	AuthenticateBody(r *http.Request, p a2a.Principal, body []byte) (a2a.Principal, error)
 }
 
+// Origin returns the address of the agent as the client of a request sees it: of a request that the server passes to
+// [Authenticator.Challenge] or to a [Route].
+func Origin(r *http.Request) rpc.Origin {
+	origin, _ := r.Context().Value(originKey{}).(rpc.Origin)
+	return origin
+}
+
+type originKey struct{}
+
+// withOrigin returns the request of an exchange for functions that call Origin.
+func withOrigin(x *exchange.Exchange) *http.Request {
+	return x.Request.WithContext(context.WithValue(x.Request.Context(), originKey{}, x.Origin))
+}
+
+// Route is a path that the server serves to everybody, without credentials, such as the metadata of the agent's
+// authentication.
+type Route struct {
+	// Method is an HTTP method, and Path a path without variables. GET includes HEAD.
+	Method, Path string
+	Handler      http.Handler
+}
+
 // Rechecker is an Authenticator that can end the access of a principal during a stream.
 type Rechecker interface {
 	Authenticator
@@ -151,7 +173,7 @@ func (s *Server) accept(x *exchange.Exchange, p a2a.Principal, err error) error 
 		return nil
 	}
 	if a2a.CodeOf(err).HTTPStatus() == http.StatusUnauthorized {
-		x.Header().Set("WWW-Authenticate", s.cfg.Security.Authenticator.Challenge(x.Request))
+		x.Header().Set("WWW-Authenticate", s.cfg.Security.Authenticator.Challenge(withOrigin(x)))
 	}
 	return err
 }

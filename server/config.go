@@ -67,6 +67,8 @@ type Security struct {
 	// server sets the interfaces of the result. It needs an Authenticator and must be safe for
 	// concurrent use. If nil, the agent has no extended card.
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
+	// Routes are public paths beside those of the server, such as /.well-known/did.json. Default none.
+	Routes []Route
 	// CardKeys are Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first key signs the agent
 	// cards. The key set at /.well-known/jwks.json contains all keys, so that cards that the other keys signed remain
 	// valid. All replicas must have the same keys. Default: cards are not signed.

@@ -107,6 +107,9 @@ func New(cfg Config) (*Server, error) {
 	s.routes.Handle(http.MethodGet, "/health", route{serve: s.serveHealth, operation: &operationHealth})
 	s.routes.Handle(http.MethodGet, "/healthz", route{serve: s.serveHealthz, public: true, probe: true})
 	s.routes.Handle(http.MethodGet, "/readyz", route{serve: s.serveReadyz, public: true, probe: true})
+	for _, r := range cfg.Security.Routes {
+		s.routes.Handle(r.Method, r.Path, route{serve: func(x *exchange.Exchange) { r.Handler.ServeHTTP(x, withOrigin(x)) }, public: true})
+	}
 	if c, _ := codecOf(cfg.Codecs, v10.Codec{}.Version()).(v10.Codec); c.Tenant != "" && s.routes.Reserved(c.Tenant) {
 		return nil, fmt.Errorf("server config: tenant %s is the start of another path", a2a.Quote(c.Tenant))
 	}
@@ -122,7 +125,7 @@ func (s *Server) handleREST(table *rpc.Table) (err error) {
 	bind := func(h *rest.Handler) {
 		h.Table, h.Bodies, h.Replies = table, s.rpc.Bodies, s.rpc.Replies
 		if s.cfg.Security.Authenticator != nil {
-			h.Challenge = s.cfg.Security.Authenticator.Challenge
+			h.Challenge = func(x *exchange.Exchange) string { return s.cfg.Security.Authenticator.Challenge(withOrigin(x)) }
 		}
 		routes, invalid := h.Routes(s.methods.Descriptors())
 		err = errors.Join(err, invalid)

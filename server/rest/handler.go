@@ -44,7 +44,7 @@ type Handler struct {
 	Bodies  *exchange.Bodies
 	Replies *exchange.Replies
 	// Challenge returns the header WWW-Authenticate of a request. It is nil without authentication.
-	Challenge func(r *http.Request) string
+	Challenge func(x *exchange.Exchange) string
 
 	roots []string // the first segments of the routes
 }
@@ -55,7 +55,7 @@ func (h *Handler) authorize(x *exchange.Exchange, m *a2a.Method) error {
 	if m.Name != a2a.MethodExtendedCard || x.Principal.ID != a2a.Anonymous || h.Challenge == nil {
 		return nil
 	}
-	x.Header().Set("WWW-Authenticate", h.Challenge(x.Request))
+	x.Header().Set("WWW-Authenticate", h.Challenge(x))
 	return a2a.Errorf(a2a.CodeUnauthenticated, "the extended agent card requires credentials")
 }
 
