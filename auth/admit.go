@@ -20,7 +20,7 @@ func (a *Auth) Admit(skills []a2a.AgentSkill) func(context.Context, engine.Admit
 		if err := a.checkSkill(&p, skills); err != nil {
 			return adm, err
 		}
-		if a.cfg.Roles != nil && a.cfg.Roles.trust.TrustVerificationRequired && p.Principal.Proof == "" {
+		if roles := a.roles.Load(); roles != nil && roles.trust.TrustVerificationRequired && p.Principal.Proof == "" {
 			adm.Pause = a2a.StateTrustVerificationRequired
 			adm.Explanation = []a2a.Part{a2a.TextPart{Text: "Prove your identity: send the next message with the signature of your DID or with your client certificate."}}
 		}

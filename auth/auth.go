@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -88,6 +89,7 @@ type Auth struct {
 	declare map[string]a2a.SecurityScheme
 	require []map[string][]string
 
+	roles                    atomic.Pointer[Roles] // nil without roles
 	calls, failures, denials limiters
 }
 
@@ -129,12 +131,22 @@ func New(cfg Config) (*Auth, error) {
 			}
 		}
 	}
+	a.roles.Store(cfg.Roles)
 	if len(a.require) == 0 {
 		for _, name := range known {
 			a.require = append(a.require, map[string][]string{name: {}})
 		}
 	}
 	return a, errors.Join(errs...)
+}
+
+// SetRoles replaces [Config.Roles] for subsequent requests. It cannot turn roles on or off.
+func (a *Auth) SetRoles(r *Roles) error {
+	if r == nil || a.roles.Load() == nil {
+		return errors.New("roles cannot be turned on or off while the server runs")
+	}
+	a.roles.Store(r)
+	return nil
 }
 
 // Security returns the members securitySchemes and security of the agent card. A card cannot declare DID signatures;
@@ -227,7 +239,11 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "invalid_token", "the request has several Authorization headers")
 	}
 	var found []proven
+	bearer := false // the bearer token is known
 	for _, s := range a.cfg.Schemes {
+		if bearer && s.Challenge().Scheme == "Bearer" {
+			continue
+		}
 		name, p, err := s.Authenticate(r)
 		if err != nil {
 			return a2a.Principal{}, err
@@ -235,10 +251,11 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 		if name != "" {
 			p.Credential = name + ":" + p.Credential
 			found = append(found, proven{name, p})
+			bearer = bearer || s.Challenge().Scheme == "Bearer"
 		}
 	}
 	if len(r.Header["Authorization"]) > 0 && !slices.ContainsFunc(found, func(f proven) bool { return a.usesAuthorization(f.name) }) {
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "invalid_token", "the credentials are not valid")
+		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "invalid_token", "invalid credentials")
 	}
 	bound := "" // the DID for which a token was issued
 	for _, f := range found {
@@ -262,8 +279,8 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 	if err := a.enabled(r.Context(), p.ID); err != nil {
 		return a2a.Principal{}, err
 	}
-	if a.cfg.Roles != nil {
-		a.cfg.Roles.grant(&p)
+	if roles := a.roles.Load(); roles != nil {
+		roles.grant(&p)
 	}
 	return p, nil
 }
@@ -305,7 +322,7 @@ func (a *Auth) meet(found []proven) (a2a.Principal, error) {
 		return a2a.Principal{}, denied
 	}
 	slices.Sort(missing)
-	return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "authentication is required: the request has no credentials for %s", strings.Join(missing, " and "))
+	return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "authentication is required: the request lacks credentials of %s", strings.Join(missing, " and "))
 }
 
 // combine returns the principal of the schemes that a requirement names, or an error if it lacks a scope.

@@ -60,7 +60,7 @@ func start(t *testing.T, cfg auth.Config, s store.Store, skills ...a2a.AgentSkil
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.New(server.Config{Engine: e, Card: a2a.AgentCard{Name: "agent", Skills: skills}, Security: server.Security{Authenticator: a, Authorizer: a}})
+	srv, err := server.New(server.Config{Engine: e, Card: a2a.AgentCard{Name: "agent", Skills: skills}, Security: server.Security{Authenticator: a, Authorizer: a, Routes: a.Routes("agent")}})
 	if err != nil {
 		t.Fatal(err)
 	}

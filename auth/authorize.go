@@ -29,7 +29,8 @@ func (a *Auth) decide(c *rpc.Call) error {
 	if !p.May(m.Scope) {
 		return deny(c, "scope", m.Scope, p.Scopes)
 	}
-	if a.cfg.Roles == nil {
+	roles := a.roles.Load()
+	if roles == nil {
 		if c.Owner != "" {
 			return deny(c, "owner", "an operator, which only a roles file makes", nil)
 		}
@@ -40,10 +41,10 @@ func (a *Auth) decide(c *rpc.Call) error {
 			return err
 		}
 	}
-	if a.cfg.Roles.trust.TrustVerificationRequired && p.Proof == "" && !startsTask(m) {
+	if roles.trust.TrustVerificationRequired && p.Proof == "" && !startsTask(m) {
 		return deny(c, "trust", "a proof of identity", "none")
 	}
-	need, none := a.cfg.Roles.required(&p, m)
+	need, none := roles.required(&p, m)
 	switch {
 	case none:
 		return deny(c, "trust", "an operation in allowedOperations", p.Level)

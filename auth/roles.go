@@ -89,8 +89,14 @@ func checkLevels(operations map[string]a2a.TrustLevel) error {
 	return nil
 }
 
-// Trust returns the agent's requirements for its callers, for the agent card.
-func (r *Roles) Trust() a2a.AgentTrust { return r.trust }
+// Trust returns the agent's requirements for its callers, for the agent card; nil if the file has none.
+func (r *Roles) Trust() *a2a.AgentTrust {
+	if r.trust.IdentityProvider == "" {
+		return nil
+	}
+	trust := r.trust
+	return &trust
+}
 
 // all returns the roles and the inherited ones.
 func (r *Roles) all() []a2a.KeycloakRole { return slices.Concat(r.roles, r.trust.InheritedRoles) }

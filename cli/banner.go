@@ -15,6 +15,7 @@ import (
 type banner struct {
 	a       *app
 	cfg     holdfast.Config
+	access  *access
 	agent   chosenAgent
 	addr    net.Addr
 	grpc    net.Listener // nil without gRPC
@@ -32,12 +33,12 @@ func (b *banner) print() {
 	}
 	if b.jsonLog {
 		b.log.Info("listening", "url", b.url(), "agent", b.cfg.Name, "storage", b.storage.kind, "data", b.storage.location(),
-			"tokens", len(b.cfg.Tokens) > 0, "version", readBuild().Version)
+			"tokens", b.access.auth != nil, "version", readBuild().Version)
 		if b.grpc != nil {
 			b.log.Info("listening for gRPC", "addr", b.grpcAddr())
 		}
 	}
-	if len(b.cfg.Tokens) == 0 && !isLoopback(b.addr) {
+	if b.access.auth == nil && !isLoopback(b.addr) {
 		b.log.Warn("no token is required and other machines can reach this address: any client can use the agent and read its tasks; set --token or listen on 127.0.0.1",
 			"addr", b.addr.String())
 	}
@@ -56,8 +57,8 @@ func (b *banner) printText() {
 		location += " (selected by " + source + ")"
 	}
 	access := "any client that can reach this address (no tokens are set)"
-	if len(b.cfg.Tokens) > 0 {
-		access = "with a bearer token"
+	if b.access.auth != nil {
+		access = b.access.describe()
 	}
 	o.Line("holdfast %s", readBuild().Version)
 	o.Line("")
@@ -88,7 +89,7 @@ func (b *banner) printJSON() {
 		Tokens   bool   `json:"tokens"`
 		Version  string `json:"version"`
 		PID      int    `json:"pid"`
-	}{b.url(), b.grpcAddr(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, len(b.cfg.Tokens) > 0, readBuild().Version, os.Getpid()})
+	}{b.url(), b.grpcAddr(), b.cfg.Name, b.storage.kind, b.storage.data, b.storage.url, b.storage.cfg.Schema, b.access.auth != nil, readBuild().Version, os.Getpid()})
 	b.a.Out.JSON(raw)
 }
 
@@ -136,7 +137,7 @@ func (b *banner) curl() string {
 		Configuration: &a2a.MessageSendConfiguration{Blocking: true},
 	})
 	line := "curl -sS " + b.url()
-	if len(b.cfg.Tokens) > 0 {
+	if b.access.auth != nil {
 		line += ` -H "Authorization: Bearer $HOLDFAST_TOKEN"`
 	}
 	return line + ` -H 'Content-Type: application/json' -d ` +

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/auth"
 	"github.com/holdfast-dev/holdfast/internal/cardsig"
 	"github.com/holdfast-dev/holdfast/internal/wire"
 )
@@ -47,8 +48,8 @@ func (f *cardFlags) extend(cfg *holdfast.Config) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("--extended-card: %w", err)
-	case len(cfg.Tokens) == 0:
-		return errors.New("--extended-card needs --token or --tokens-file")
+	case cfg.Security.Authenticator == nil:
+		return errors.New("--extended-card needs callers with credentials: --token, --tokens-file, --issuer or --allowed-did")
 	}
 	cfg.Security.ExtendedCard = extended.of
 	return nil
@@ -80,8 +81,8 @@ func readExtendedCard(file string) (*extendedCard, error) {
 	return card, nil
 }
 
-// of returns the extended card of a public card, for any caller.
-func (e *extendedCard) of(_ context.Context, _ a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
+// of returns the extended card of a public card, with the skills that the caller may use.
+func (e *extendedCard) of(_ context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error) {
 	for to, from := range map[*string]string{&card.Description: e.Description, &card.IconURL: e.IconURL, &card.DocumentationURL: e.DocumentationURL} {
 		if from != "" {
 			*to = from
@@ -90,6 +91,6 @@ func (e *extendedCard) of(_ context.Context, _ a2a.Principal, card a2a.AgentCard
 	if e.Provider != nil {
 		card.Provider = e.Provider
 	}
-	card.Skills = slices.Concat(card.Skills, e.Skills)
+	card.Skills = slices.DeleteFunc(slices.Concat(card.Skills, e.Skills), func(s a2a.AgentSkill) bool { return !auth.MayUse(&caller, &s) })
 	return &card, nil
 }

@@ -8,16 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
-
-	"github.com/holdfast-dev/holdfast"
 )
 
-// reloader reloads the tokens and the certificate of a running server.
+// reloader reloads the tokens, the roles and the certificate of a running server.
 type reloader struct {
-	cmd   *serveCmd
-	agent *holdfast.Agent
-	cert  *certificate
-	log   *slog.Logger
+	cmd    *serveCmd
+	access *access
+	cert   *certificate
+	log    *slog.Logger
 }
 
 // run reloads after each SIGHUP until ctx is done.
@@ -32,16 +30,27 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// reload replaces the tokens and the certificate. If a file is not valid, the previous content stays
+// reload replaces the tokens, the roles and the certificate. If a file is not valid, the previous content stays
 // in use. Open connections stay open.
 func (r *reloader) reload() {
-	if r.cmd.TokensFile == "" && r.cert == nil {
-		r.log.Warn("nothing to reload: neither --tokens-file nor --tls-cert is set")
+	if r.cmd.TokensFile == "" && r.cmd.Roles == "" && r.cert == nil {
+		r.log.Warn("nothing to reload: neither --tokens-file, --roles-file nor --tls-cert is set")
+	}
+	if r.cmd.Roles != "" {
+		roles, err := r.cmd.roles(r.access.providers)
+		if err == nil {
+			err = r.access.auth.SetRoles(roles)
+		}
+		if err != nil {
+			r.log.Error("roles not reloaded; the previous roles stay in use", "error", err)
+		} else {
+			r.log.Info("roles reloaded", "file", r.cmd.Roles)
+		}
 	}
 	if r.cmd.TokensFile != "" {
 		tokens, err := r.cmd.tokens()
 		if err == nil {
-			err = r.agent.SetTokens(tokens)
+			err = r.access.tokens.Set(tokens)
 		}
 		if err != nil {
 			r.log.Error("tokens not reloaded; the previous tokens stay valid", "error", err)

@@ -40,6 +40,7 @@ type serveCmd struct {
 	RunMigrationsOnStartup bool `field:"postgres.Migrate" envvar:"" also:"STORAGE__RUN_MIGRATIONS_ON_STARTUP" group:"PostgreSQL:" help:"Apply pending migrations at startup. Otherwise serve rejects an outdated schema; run holdfast migrate up."`
 
 	accessFlags
+	identityFlags
 	requestFlags
 	cardFlags
 	webhookFlags
@@ -123,6 +124,7 @@ func (s *size) UnmarshalText(text []byte) error {
 type serveSettings struct {
 	storage storage
 	agent   chosenAgent
+	access  access
 	cfg     holdfast.Config
 	cert    *certificate // nil without TLS
 	notes   []string     // about settings without effect
@@ -146,9 +148,9 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error
 		errs = append(errs, prefixLines("--retention", err))
 	}
 	add := func(err error) { others = append(others, err) }
-	r.cfg.Tokens, err = c.tokens()
-	add(err)
 	r.cfg.Webhooks.Keys, err = c.keys(a)
+	add(err)
+	r.access, err = c.access(&r.cfg)
 	add(err)
 	add(c.describeCard(&r.cfg))
 	r.storage, err = c.resolve(a, c.Data)
@@ -190,6 +192,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		return errors.Join(err, closeAll(ln, over))
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }() // closed also when ctx is done
+	defer r.access.start(ctx, cfg.Store)()
 	others, err := r.storage.openContracts(ctx, a, openContractsParams{main: cfg.Store, log: log, age: cfg.Retention.Age})
 	if err != nil {
 		return errors.Join(err, closeAll(ln, over))
@@ -208,7 +211,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 		return errors.Join(err, closeAll(ln, over))
 	}
 	a.Out.BestEffort = true // a write error of the banner must not change the exit code
-	b := banner{a: a, cfg: cfg, agent: r.agent, addr: ln.Addr(), grpc: over, tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
+	b := banner{a: a, cfg: cfg, access: &r.access, agent: r.agent, addr: ln.Addr(), grpc: over, tls: r.cert != nil, storage: r.storage, log: log, jsonLog: c.LogFormat == "json"}
 	b.print()
 	defer context.AfterFunc(ctx, b.stopping)()
 	tuning, tuned := context.WithCancel(ctx)
@@ -217,7 +220,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	go a.tuneGC(tuning, limit, gcHeadroomOf(r.storage.inMemory, limit))
 	go r.storage.probeEmbedder(tuning, log)
 	a.reloads.Store(true)
-	go (&reloader{cmd: c, agent: h, cert: r.cert, log: log}).run(tuning, a.hangups) // needs no wait at the end: it only reads files
+	go (&reloader{cmd: c, access: &r.access, cert: r.cert, log: log}).run(tuning, a.hangups) // needs no wait at the end: it only reads files
 	if err := c.serve(ctx, a, h, ln, over, r.cert); err != nil && !graceExpired(ctx, err) {
 		return err
 	}
