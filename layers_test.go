@@ -416,7 +416,8 @@ var libraryModules = []string{"github.com/gofrs/flock", "github.com/google/uuid"
 // modules of its other parts are larger.
 var commandModules = append([]string{
 	"github.com/alecthomas/kong", "github.com/clipperhouse/uax29", "github.com/dustin/go-humanize", "github.com/jackc/pgx", "github.com/mattn/go-shellwords",
-	"github.com/yuin/goldmark", "go.yaml.in/yaml", "golang.org/x/net", "golang.org/x/term", "golang.org/x/text",
+	"github.com/go-jose/go-jose", "github.com/mr-tron/base58", "github.com/yuin/goldmark", "go.yaml.in/yaml", "golang.org/x/net", "golang.org/x/term", "golang.org/x/text",
+	"golang.org/x/time",
 }, libraryModules...)
 
 func TestTheLibraryLinksFewModules(t *testing.T) {

@@ -220,7 +220,7 @@ func TestOperatorsActForOtherOwners(t *testing.T) {
 		}
 	}
 	if p := g.send(actingFor("operator", "alice")).sender(t); p.ID != "alice" || p.Actor != "olga" {
-		t.Errorf("the sender is %+v, want alice, for whom olga acts", p)
+		t.Errorf("the sender is %+v, want alice, and olga as her actor", p)
 	}
 	page, err := auth.ListAudit(t.Context(), s, "", 100)
 	if err != nil {

@@ -45,7 +45,7 @@ type Call struct {
 	Origin Origin
 	// RequestID identifies the request in logs.
 	RequestID string
-	// Owner is the owner for whom the caller asks to act, "" for the caller itself. The authorization
+	// Owner is the owner in place of the caller, if the caller asks to act for another owner, else "". The authorization
 	// sets Principal accordingly, or rejects the call.
 	Owner string
 	// Authorized is set once the call is authorized, because an idempotent call may run several times.

@@ -12,7 +12,7 @@ import (
 // FilesHeader is a header of a request. Its value "links" makes all files above 64 KiB links.
 const FilesHeader = "Holdfast-Files"
 
-// OwnerHeader is a header of a request. Its value is the owner for whom an operator acts.
+// OwnerHeader is a header of a request. An operator acts for the owner that it names.
 const OwnerHeader = "Holdfast-Owner"
 
 // Headers are the headers that the parts of the server read from a request, in lower case. An
