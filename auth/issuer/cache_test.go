@@ -36,3 +36,20 @@ func TestCachesAreBounded(t *testing.T) {
 		t.Errorf("get(%d) after its time = true, want it expired", last)
 	}
 }
+
+// Tokens stay verified while the issuer's keys are the same.
+func TestEqualKeySetsAreOne(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1, 0)
+	var k keyring
+	first, equal, other := &keySet{raw: []byte("a")}, &keySet{raw: []byte("a")}, &keySet{raw: []byte("b")}
+	for n, step := range []struct{ set, want *keySet }{{first, first}, {equal, first}, {other, other}, {first, first}} {
+		k.replace(step.set, now)
+		if got := k.current(now); got != step.want {
+			t.Errorf("%d: current() = %p, want %p", n, got, step.want)
+		}
+	}
+	if got := k.current(now.Add(maxKeyAge + time.Second)); got != nil {
+		t.Errorf("current() after %s = %p, want nil", maxKeyAge, got)
+	}
+}

@@ -118,7 +118,7 @@ func (i *Issuer) principal(c claims, audiences []string, hash [sha256.Size]byte)
 	p := a2a.Principal{Issuer: i.cfg.Name, Credential: credential(hash)}
 	subject, err := c.identifier("sub")
 	if err != nil {
-		return p, err
+		return a2a.Principal{}, err
 	}
 	for _, name := range []string{"client_id", "azp", "cid", "appid"} { // the last two are Okta's and Azure's
 		client, err := c.identifier(name)

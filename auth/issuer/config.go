@@ -46,7 +46,8 @@ type Config struct {
 	DIDs bool
 	// Unscoped grants all scopes to a token without a claim for scopes. Then roles are the only limit.
 	Unscoped bool
-	// Introspection verifies tokens that are not JWTs of this issuer. Default: such tokens are refused.
+	// Introspection verifies opaque tokens, and JWTs that no issuer of the [Set] has issued: the endpoint receives all of
+	// these, also tokens for other issuers with introspection. Default: such tokens are refused.
 	Introspection *Introspection
 	// HTTP makes the requests to the issuer. Its redirect policy is replaced. Default: a client with http.DefaultTransport.
 	HTTP *http.Client

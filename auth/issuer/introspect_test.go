@@ -1,6 +1,7 @@
 package issuer_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -61,6 +62,7 @@ func TestIntrospectedTokens(t *testing.T) {
 	}
 	for label, test := range map[string]struct{ answer, want string }{
 		"not active":      {`{"active":false}`, invalidToken},
+		"not active, but": {strings.Replace(p.active(""), "true", "false", 1), invalidToken},
 		"no exp":          {`{"active":true,"sub":"alice"}`, invalidToken},
 		"exp of a text":   {`{"active":true,"sub":"alice","exp":"1800000600"}`, invalidToken},
 		"expired":         {`{"active":true,"sub":"alice","exp":1}`, expired},
@@ -142,6 +144,13 @@ func TestOpaqueTokensAreTriedInOrder(t *testing.T) {
 	wantReason(t, set, "the first fails, the second refuses", "token-3", unavailable)
 	p.set(introspectPath, text(`{"active":true,"sub":"alice","exp":1}`))
 	wantReason(t, set, "both refuse", "token-4", expired)
+	q.set(introspectPath, nil)
+	wantReason(t, set, "the first refuses, the second fails", "token-5", unavailable)
+	before := p.count(introspectPath)
+	wantReason(t, set, "a space", "to ken", invalidToken)
+	if n := p.count(introspectPath); n != before {
+		t.Errorf("%d introspections of a token that cannot be one, want none", n-before)
+	}
 }
 
 func TestAttack12BrokenIntrospection(t *testing.T) {
@@ -154,20 +163,24 @@ func TestAttack12BrokenIntrospection(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, "<html>active: true</html>")
 		},
-		"text true":       text(strings.Replace(p.active(""), "true", `"true"`, 1)),
-		"1":               text(strings.Replace(p.active(""), "true", `1`, 1)),
-		"null":            text(strings.Replace(p.active(""), "true", `null`, 1)),
-		"no active":       text(strings.Replace(p.active(""), "active", `Active`, 1)),
-		"active twice":    text(strings.Replace(p.active(""), `{`, `{"active":false,`, 1)),
-		"list":            text("[" + p.active("") + "]"),
-		"empty":           text(""),
-		"status 500":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, p.active(""), 500) },
-		"status 401":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, p.active(""), 401) },
-		"status 204":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
-		"redirect":        redirect(other.URL + introspectPath),
-		"redirect, 307":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+introspectPath, 307) },
-		"redirect, local": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, introspectPath, 308) },
-		"too long":        text(p.active(`,"x":"` + strings.Repeat("x", 64<<10) + `"`)),
+		"text true":    text(strings.Replace(p.active(""), "true", `"true"`, 1)),
+		"1":            text(strings.Replace(p.active(""), "true", `1`, 1)),
+		"null":         text(strings.Replace(p.active(""), "true", `null`, 1)),
+		"no active":    text(strings.Replace(p.active(""), "active", `Active`, 1)),
+		"active twice": text(strings.Replace(p.active(""), `{`, `{"active":false,`, 1)),
+		"list":         text("[" + p.active("") + "]"),
+		"empty":        text(""),
+		"status 500":   func(w http.ResponseWriter, _ *http.Request) { http.Error(w, p.active(""), 500) },
+		"status 401":   func(w http.ResponseWriter, _ *http.Request) { http.Error(w, p.active(""), http.StatusUnauthorized) },
+		"status 204":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"redirect":     redirect(other.URL + introspectPath),
+		"redirect, 307": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+introspectPath, http.StatusTemporaryRedirect)
+		},
+		"redirect, local": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, introspectPath, http.StatusPermanentRedirect)
+		},
+		"too long": text(p.active(`,"x":"` + strings.Repeat("x", 64<<10) + `"`)),
 		"cut off": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, p.active(""))
@@ -282,5 +295,84 @@ func TestIntrospectionNeedsNoKeysIfItsURLIsConfigured(t *testing.T) {
 		wantReason(t, unknown, "endpoint not known", "token", unavailable)
 		known := p.bubbleIssuer(t, func(c *issuer.Config) { c.Introspection = &issuer.Introspection{URL: p.URL + "/own"} })
 		wantReason(t, known, "endpoint configured", "token", "")
+	})
+}
+
+func TestRequestsStopWaitingWhenTheirContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newBubbleProvider(t)
+		i := p.bubbleIssuer(t, introspection)
+		time.Sleep(time.Minute)
+		hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		p.set(introspectPath, hang)
+		p.set(keysPath, hang)
+		for label, token := range map[string]string{"opaque": "token", "unknown key": unknownKey(t, p, 1)} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			start := time.Now()
+			var group sync.WaitGroup
+			group.Go(func() { wantReason(t, i, label+", first", token, unavailable) })
+			synctest.Wait()
+			if _, err := i.Verify(ctx, token); reason(err) != unavailable || time.Since(start) != time.Second {
+				t.Errorf("%s: Verify() = %v after %s, want %s after 1 s", label, err, time.Since(start), unavailable)
+			}
+			cancel()
+			group.Wait()
+		}
+	})
+}
+
+// The request of a caller that has gone away serves the callers that wait for it.
+func TestIntrospectionSurvivesItsFirstCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newBubbleProvider(t)
+		i := p.bubbleIssuer(t, introspection)
+		time.Sleep(time.Minute)
+		slow := func(answer string) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(time.Second)
+				fmt.Fprint(w, answer)
+			}
+		}
+		keys := allKeys(t)
+		p.set(keysPath, slow(strings.Replace(keys, `"eddsa"`, `"random-1"`, 1)))
+		p.set(introspectPath, slow(p.active("")))
+		for _, token := range []string{"token", unknownKey(t, p, 1)} {
+			ctx, cancel := context.WithCancel(t.Context())
+			var group sync.WaitGroup
+			group.Go(func() { _, _ = i.Verify(ctx, token) })
+			synctest.Wait()
+			group.Go(func() { wantReason(t, i, "second caller", token, "") })
+			synctest.Wait()
+			cancel()
+			group.Wait()
+		}
+	})
+}
+
+func TestSetStartsAndClosesItsIssuers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newBubbleProvider(t)
+		one, err := issuer.New(issuer.Config{Name: "N", URL: p.URL, Audiences: []string{audience}, HTTP: &http.Client{Transport: p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := issuer.NewSet(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantReason(t, set, "before the start", p.token(t, nil), unavailable)
+		set.Start(t.Context())
+		synctest.Wait()
+		wantReason(t, set, "started", p.token(t, nil), "")
+		set.Close()
+		before := p.count(keysPath)
+		time.Sleep(time.Hour)
+		if n := p.count(keysPath); n != before {
+			t.Errorf("%d fetches after Close, want none", n-before)
+		}
+		wantReason(t, set, "closed", p.token(t, nil), "")
 	})
 }

@@ -78,8 +78,8 @@ func parseKeys(raw []byte) (*keySet, error) {
 	return s, nil
 }
 
-// parseKey returns a public key that may verify signatures (RFC 7517 section 4). It ignores the key's certificates,
-// because an unusual certificate must not make a key unusable.
+// parseKey returns a key that may verify signatures (RFC 7517 section 4). A private or symmetric key fits no algorithm.
+// The key's certificates are ignored, because an unusual certificate must not make a key unusable.
 func parseKey(text []byte) (key jose.JSONWebKey, err error) {
 	var members map[string]json.RawMessage
 	if err := wire.UnmarshalStrict(text, &members); err != nil {
@@ -98,8 +98,8 @@ func parseKey(text []byte) (key jose.JSONWebKey, err error) {
 	if err := json.Unmarshal(text, &key); err != nil {
 		return key, err
 	}
-	if !key.IsPublic() || key.Use != "" && key.Use != "sig" || operations != nil && !slices.Contains(operations, "verify") {
-		return key, errors.New("not a public key for signatures")
+	if key.Use != "" && key.Use != "sig" || operations != nil && !slices.Contains(operations, "verify") {
+		return key, errors.New("not a key for signatures")
 	}
 	return key, nil
 }
@@ -119,7 +119,7 @@ func (s *keySet) find(id string, algorithm jose.SignatureAlgorithm) (key crypto.
 			key = k.Key
 		}
 	}
-	return key, known || id == ""
+	return key, known
 }
 
 // keyring has an issuer's present keys. The zero value has none.
@@ -178,6 +178,8 @@ func (i *Issuer) key(ctx context.Context, id string, algorithm jose.SignatureAlg
 	}
 	key, known := set.find(id, algorithm)
 	if !known {
+		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+		defer cancel()
 		switch _, err := i.refresh(ctx, false); {
 		case errors.Is(err, errNoFetch):
 		case err != nil:
@@ -229,10 +231,10 @@ func (i *Issuer) refresh(ctx context.Context, scheduled bool) (time.Duration, er
 	return f.value, f.err
 }
 
-// fetch reads the keys, and the metadata if scheduled or unknown. The previous metadata stay valid if they cannot be read.
+// fetch reads the keys, and if scheduled the metadata. The previous metadata stay valid if they cannot be read.
 func (i *Issuer) fetch(ctx context.Context, scheduled bool) (time.Duration, error) {
 	m := i.metadata.Load()
-	if scheduled || m == nil {
+	if scheduled {
 		fresh, err := i.discover(ctx)
 		switch {
 		case err == nil:

@@ -108,6 +108,28 @@ func TestRequestsThatWaitForKeysAreBounded(t *testing.T) {
 	})
 }
 
+// A scheduled fetch makes up to three requests.
+func TestRequestsWait10SecondsForAScheduledFetch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newBubbleProvider(t)
+		i := p.bubbleIssuer(t, nil)
+		for _, path := range []string{discoveryPath, metadataPath, keysPath} {
+			p.set(path, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}
+		time.Sleep(5*time.Minute + time.Second)
+		start := time.Now()
+		wantReason(t, i, "unknown key", unknownKey(t, p, 1), unavailable)
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("Verify() took %s, want 10 s", d)
+		}
+		time.Sleep(20 * time.Second)
+		if n := p.count(keysPath); n != 2 {
+			t.Errorf("%d fetches of the keys, want 2", n)
+		}
+	})
+}
+
 func TestAttack4RemovedKeysEndAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -200,6 +222,13 @@ func TestTokensAreUnavailableUntilKeysArrive(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantReason(t, i, "keys", token, "")
+		p.set(keysPath, nil)
+		before := p.count(keysPath)
+		time.Sleep(5*time.Minute + 2*time.Second) // the next refresh, and 1 s after its failure
+		synctest.Wait()
+		if n := p.count(keysPath) - before; n < 2 {
+			t.Errorf("%d fetches after the next refresh has failed, want 2: the pauses start again at 1 s", n)
+		}
 		i.Close()
 		i.Close()
 	})
@@ -226,7 +255,6 @@ func TestKeysThatDoNotFitAreIgnored(t *testing.T) {
 	}
 	ed, rs := public("EdDSA"), public("RS256")
 	private := jose.JSONWebKey{Key: signers()["EdDSA"], KeyID: "eddsa"}
-	small := jose.JSONWebKey{Key: newRSA(t, 1024).Public(), KeyID: "eddsa"}
 	for label, test := range map[string]struct{ keys, want string }{
 		"usable":                 {member(ed, "", ""), ""},
 		"no use, no alg":         {member(ed, `"use":"sig",`, ""), ""},
@@ -243,7 +271,6 @@ func TestKeysThatDoNotFitAreIgnored(t *testing.T) {
 		"no object":              {`1`, invalidToken},
 		"the key id twice":       {member(ed, "", "") + "," + member(ed, "", ""), invalidToken},
 		"same id, other types":   {member(rs, `"rs256"`, `"eddsa"`) + "," + member(ed, "", ""), ""},
-		"too small":              {member(small, "", ""), invalidToken},
 		"beside unknown ones":    {`{"kty":"AKP","kid":"x","pub":"AA"},{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"},` + member(ed, "", ""), ""},
 		"point not on the curve": {fmt.Sprintf(`{"kty":"EC","crv":"P-256","kid":"eddsa","x":%[1]q,"y":%[1]q}`, strings.Repeat("A", 43)), invalidToken},
 	} {
@@ -256,6 +283,11 @@ func TestKeysThatDoNotFitAreIgnored(t *testing.T) {
 	second := jose.JSONWebKey{Key: newEd25519(t).Public(), KeyID: "second"}
 	p.set(keysPath, text(keySet(t, ed, second, rs)))
 	wantReason(t, p.issuer(t, nil), "without kid, two keys fit", none, invalidToken)
+
+	small := newRSA(t, 1024)
+	p.set(keysPath, text(keySet(t, jose.JSONWebKey{Key: small.Public(), KeyID: "small"})))
+	weak := sign(t, "RS256", small, `{"alg":"RS256","kid":"small","typ":"at+jwt"}`, p.claims(t, nil))
+	wantReason(t, p.issuer(t, nil), "RSA key of 1024 bits", weak, invalidToken)
 }
 
 func TestInvalidKeySetsKeepTheLastOne(t *testing.T) {
@@ -267,6 +299,7 @@ func TestInvalidKeySetsKeepTheLastOne(t *testing.T) {
 	for label, answer := range map[string]http.HandlerFunc{
 		"HTML": text("<html>"), "no keys": text(`{}`), "keys null": text(`{"keys":null}`), "keys of another type": text(`{"keys":{}}`), "duplicate": text(`{"keys":[],"keys":[]}`), "duplicate in a key": text(`{"keys":[{"kid":"a","kid":"b"}]}`), "list": text(`[]`), "empty": text(``),
 		"too large":        text(`{"x":"` + strings.Repeat("x", 1<<20) + `","keys":[]}`),
+		"too much space":   text(`{"keys":[]}` + strings.Repeat(" ", 1<<20)),
 		"101 keys":         text(`{"keys":[` + strings.Repeat(`{},`, 100) + `{}]}`),
 		"status 500":       func(w http.ResponseWriter, _ *http.Request) { http.Error(w, allKeys(t), 500) },
 		"status 201":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); fmt.Fprint(w, `{"keys":[]}`) },

@@ -50,10 +50,7 @@ type document struct {
 
 // discover fetches the metadata: by OpenID Connect Discovery 1.0 section 4, else by RFC 8414 section 3.
 func (i *Issuer) discover(ctx context.Context) (*Metadata, error) {
-	u, err := url.Parse(i.cfg.URL)
-	if err != nil {
-		return nil, err
-	}
+	u, _ := url.Parse(i.cfg.URL) // New has checked it
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	base := u.Scheme + "://" + u.Host
 	m, err := i.discoverAt(ctx, base+path+"/.well-known/openid-configuration")

@@ -54,17 +54,22 @@ func TestInvalidMetadataAreRefused(t *testing.T) {
 	t.Parallel()
 	const host = "https://issuer.example"
 	for label, answer := range map[string]http.HandlerFunc{
-		"another issuer":    text(`{"issuer":"https://other.example","jwks_uri":"https://issuer.example/keys"}`),
-		"slash":             text(`{"issuer":"https://issuer.example/","jwks_uri":"https://issuer.example/keys"}`),
-		"no issuer":         text(`{"jwks_uri":"https://issuer.example/keys"}`),
-		"no keys":           text(`{"issuer":"https://issuer.example"}`),
-		"keys over http":    text(`{"issuer":"https://issuer.example","jwks_uri":"http://issuer.example/keys"}`),
-		"keys on loopback":  text(`{"issuer":"https://issuer.example","jwks_uri":"http://127.0.0.1/keys"}`),
-		"keys in a file":    text(`{"issuer":"https://issuer.example","jwks_uri":"file:///etc/passwd"}`),
-		"issuer twice":      text(`{"issuer":"https://issuer.example","issuer":"x","jwks_uri":"https://issuer.example/keys"}`),
-		"HTML":              text(`<html>`),
-		"other host":        redirect("https://other.example" + discoveryPath),
-		"other scheme":      redirect("http://issuer.example" + discoveryPath),
+		"another issuer":   text(`{"issuer":"https://other.example","jwks_uri":"https://issuer.example/keys"}`),
+		"slash":            text(`{"issuer":"https://issuer.example/","jwks_uri":"https://issuer.example/keys"}`),
+		"no issuer":        text(`{"jwks_uri":"https://issuer.example/keys"}`),
+		"no keys":          text(`{"issuer":"https://issuer.example"}`),
+		"keys over http":   text(`{"issuer":"https://issuer.example","jwks_uri":"http://issuer.example/keys"}`),
+		"keys on loopback": text(`{"issuer":"https://issuer.example","jwks_uri":"http://127.0.0.1/keys"}`),
+		"keys in a file":   text(`{"issuer":"https://issuer.example","jwks_uri":"file:///etc/passwd"}`),
+		"issuer twice":     text(`{"issuer":"https://issuer.example","issuer":"x","jwks_uri":"https://issuer.example/keys"}`),
+		"HTML":             text(`<html>`),
+		"other host":       redirect("https://other.example" + discoveryPath),
+		"other scheme": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Scheme == "https" {
+				redirect("http://issuer.example"+discoveryPath)(w, r)
+			}
+			fmt.Fprint(w, `{"issuer":"https://issuer.example","jwks_uri":"https://issuer.example/keys"}`)
+		},
 		"more than one MiB": text(`{"issuer":"https://issuer.example","jwks_uri":"https://issuer.example/keys","x":"` + strings.Repeat("x", 1<<20) + `"}`),
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,6 +122,7 @@ func TestConfigReportsAllProblems(t *testing.T) {
 		"loopback in a name":      {func(c *issuer.Config) { c.URL = "http://localhost.example" }, "URL"},
 		"user":                    {func(c *issuer.Config) { c.URL = "https://a@issuer.example" }, "URL"},
 		"query":                   {func(c *issuer.Config) { c.URL = "https://issuer.example?" }, "URL"},
+		"query with members":      {func(c *issuer.Config) { c.URL = "https://issuer.example?a=b" }, "URL"},
 		"fragment":                {func(c *issuer.Config) { c.URL = "https://issuer.example#x" }, "URL"},
 		"no audience":             {func(c *issuer.Config) { c.Audiences = nil }, "Audiences"},
 		"empty audience":          {func(c *issuer.Config) { c.Audiences = []string{""} }, "Audiences"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -81,16 +82,17 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 		"DID": {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:bindu:a:b:1", "sub": "did:bindu:a:b:1"}, base(func(p *a2a.Principal) {
 			p.ID, p.DID, p.Client = "did:bindu:a:b:1", "did:bindu:a:b:1", "did:bindu:a:b:1"
 		})},
-		"no DID":                   {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:", "sub": nil}, base(func(p *a2a.Principal) { p.ID, p.Client = "N:c:did:", "did:" })},
-		"keycloak":                 {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": roles("r1"), "resource_access": map[string]any{audience: roles("r2", "r1"), "other": roles("r3")}}, base(func(p *a2a.Principal) { p.Roles = []string{"r1", "r2"} })},
-		"azure, user":              {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "scp": "agent:read", "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"read"}, []string{"agent:write"} })},
-		"azure, application":       {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"write"}, []string{"agent:write"} })},
-		"okta":                     {provide(a2a.ProviderOkta), map[string]any{"groups": []string{"g", ""}}, base(func(p *a2a.Principal) { p.Roles = []string{"g"} })},
-		"auth0":                    {provide(a2a.ProviderAuth0), map[string]any{"permissions": []string{"read:tasks"}}, base(func(p *a2a.Principal) { p.Roles = []string{"read:tasks"} })},
-		"hydra":                    {provide(a2a.ProviderHydra), map[string]any{"ext": roles("h")}, base(func(p *a2a.Principal) { p.Roles = []string{"h"} })},
-		"custom":                   {custom("https://x.example/roles", "a.b", "a.c"), map[string]any{"https://x.example/roles": "one", "a": map[string]any{"b": []any{"two"}, "c": []any{1}}}, base(func(p *a2a.Principal) { p.Roles = []string{"one", "two"} })},
-		"roles of another type":    {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": "admin"}, base(nil)},
-		"roles without a provider": {nil, map[string]any{"roles": []string{"admin"}, "groups": []string{"admin"}}, base(nil)},
+		"no DID":                    {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:", "sub": nil}, base(func(p *a2a.Principal) { p.ID, p.Client = "N:c:did:", "did:" })},
+		"keycloak":                  {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": roles("r1"), "resource_access": map[string]any{audience: roles("r2", "r1"), "other": roles("r3")}}, base(func(p *a2a.Principal) { p.Roles = []string{"r1", "r2"} })},
+		"azure, user":               {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "scp": "agent:read", "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"read"}, []string{"agent:write"} })},
+		"azure, application":        {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"write"}, []string{"agent:write"} })},
+		"okta, roles are no scopes": {provide(a2a.ProviderOkta), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{} })},
+		"okta":                      {provide(a2a.ProviderOkta), map[string]any{"groups": []string{"g", ""}}, base(func(p *a2a.Principal) { p.Roles = []string{"g"} })},
+		"auth0":                     {provide(a2a.ProviderAuth0), map[string]any{"permissions": []string{"read:tasks"}}, base(func(p *a2a.Principal) { p.Roles = []string{"read:tasks"} })},
+		"hydra":                     {provide(a2a.ProviderHydra), map[string]any{"ext": roles("h")}, base(func(p *a2a.Principal) { p.Roles = []string{"h"} })},
+		"custom":                    {custom("https://x.example/roles", "a.b", "a.c"), map[string]any{"https://x.example/roles": "one", "a": map[string]any{"b": []any{"two"}, "c": []any{1}}}, base(func(p *a2a.Principal) { p.Roles = []string{"one", "two"} })},
+		"roles of another type":     {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": "admin"}, base(nil)},
+		"roles without a provider":  {nil, map[string]any{"roles": []string{"admin"}, "groups": []string{"admin"}}, base(nil)},
 	} {
 		i := p.issuer(t, test.setting)
 		token := p.token(t, test.claims)
@@ -137,6 +139,8 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 		"two parts":             {valid[:strings.LastIndex(valid, ".")], invalidToken},
 		"four parts":            {valid + ".x", invalidToken},
 		"JSON form":             {`{"payload":"e30","protected":"e30","signature":""}`, invalidToken},
+		"other spelling":        {otherSpelling(valid), invalidToken},
+		"other header spelling": {otherSpelling(valid[:strings.Index(valid, ".")]) + valid[strings.Index(valid, "."):], invalidToken},
 		"padding":               {strings.Replace(valid, ".", "=.", 1), invalidToken},
 		"header null":           {header(`null`), invalidToken},
 		"header list":           {header(`[]`), invalidToken},
@@ -167,6 +171,13 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 	} {
 		wantReason(t, i, label, test.token, test.want)
 	}
+}
+
+// otherSpelling returns base64url with other unused bits at its end, which it must have.
+func otherSpelling(token string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := len(token) - 1
+	return token[:last] + alphabet[strings.IndexByte(alphabet, token[last])+1:][:1]
 }
 
 func TestTypesOfTokens(t *testing.T) {
@@ -226,6 +237,9 @@ func TestAttack1OtherAlgorithms(t *testing.T) {
 		wantReason(t, i, "unsigned "+alg, sign(t, alg, nil, header, p.claims(t, nil)), invalidToken)
 		wantReason(t, i, "signed with the public key, "+alg, sign(t, alg, secret, header, p.claims(t, nil)), invalidToken)
 	}
+	bare := newProvider(t)
+	bare.set(keysPath, text(strings.ReplaceAll(keySet(t, jose.JSONWebKey{Key: signers()["RS256"].Public(), KeyID: "rs256"}), `"alg"`, `"x"`)))
+	wantReason(t, bare.issuer(t, nil), "a key for any algorithm", sign(t, "HS256", secret, `{"alg":"HS256","kid":"rs256","typ":"at+jwt"}`, bare.claims(t, nil)), invalidToken)
 	for alg, kid := range map[string]string{"ES256": "rs256", "RS256": "es256", "EdDSA": "es256", "ES384": "es256", "PS256": "rs256"} {
 		header := fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"at+jwt"}`, alg, kid)
 		wantReason(t, i, alg+" with the kid "+kid, sign(t, alg, signers()[alg], header, p.claims(t, nil)), invalidToken)
