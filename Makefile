@@ -15,7 +15,7 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
 
 # Packages with goroutines of their own. Their tests run with the race detector, and only there, except RACE_SKIP.
-RACE_ALL := ./auth/issuer ./backend/inmem ./client ./embedding ./engine ./agents ./agents/conformance ./agents/echo ./agents/execagent ./agents/summarizer ./internal/fileref ./internal/memory ./internal/runtime
+RACE_ALL := ./auth ./auth/issuer ./backend/inmem ./client ./embedding ./engine ./agents ./agents/conformance ./agents/echo ./agents/execagent ./agents/summarizer ./internal/fileref ./internal/memory ./internal/runtime
 RACE_ALL := $(RACE_ALL) ./internal/safehttp ./internal/wire ./server/... ./store ./store/memory ./webhook
 
 # Packages of which the tests with several goroutines run also with the race detector. Most code of the databases makes

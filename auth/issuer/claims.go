@@ -154,8 +154,6 @@ func (i *Issuer) principal(c claims, audiences []string, hash [sha256.Size]byte)
 	return p, err
 }
 
-var scopeNames = map[string]a2a.Scope{"agent:read": a2a.ScopeRead, "agent:write": a2a.ScopeWrite}
-
 // scopes returns the scopes of a token. They are nil only if the issuer's setting grants everything.
 func (i *Issuer) scopes(c claims) ([]a2a.Scope, error) {
 	claim := "scope"
@@ -173,7 +171,7 @@ func (i *Issuer) scopes(c claims) ([]a2a.Scope, error) {
 	scopes := []a2a.Scope{}
 	for _, text := range texts {
 		for name := range strings.FieldsSeq(text) {
-			scope := cmp.Or(scopeNames[name], a2a.Scope(strings.Clone(name)))
+			scope := a2a.Scope(strings.Clone(name))
 			if !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)
 			}

@@ -38,7 +38,7 @@ func TestIntrospectedTokens(t *testing.T) {
 	})
 	got, err := i.Verify(t.Context(), "opaque+/=~token")
 	got.Credential = ""
-	want := a2a.Principal{ID: "N:u:alice", Client: "app", Issuer: "N", Scopes: []a2a.Scope{"read"}, Roles: []string{"r"}, Expires: time.Unix(1_800_000_600, 0)}
+	want := a2a.Principal{ID: "N:u:alice", Client: "app", Issuer: "N", Scopes: []a2a.Scope{"agent:read"}, Roles: []string{"r"}, Expires: time.Unix(1_800_000_600, 0)}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Verify() = %v (-want +got):\n%s", err, diff)
 	}

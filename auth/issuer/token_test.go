@@ -38,7 +38,7 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 	p := newProvider(t)
 	expires := time.Unix(1_800_000_600, 0)
 	base := func(change func(*a2a.Principal)) a2a.Principal {
-		want := a2a.Principal{ID: "N:u:alice", Client: "app", Issuer: "N", Scopes: []a2a.Scope{"read", "write"}, Expires: expires}
+		want := a2a.Principal{ID: "N:u:alice", Client: "app", Issuer: "N", Scopes: []a2a.Scope{"agent:read", "agent:write"}, Expires: expires}
 		if change != nil {
 			change(&want)
 		}
@@ -70,7 +70,7 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 		"no client":             {nil, map[string]any{"client_id": nil}, base(func(p *a2a.Principal) { p.Client = "" })},
 		"fractional exp":        {nil, map[string]any{"exp": 1_800_000_600.5}, base(func(p *a2a.Principal) { p.Expires = expires.Add(time.Second / 2) })},
 		"long fraction of exp":  {nil, map[string]any{"exp": json.Number("1800000600.0000000000000000001")}, base(nil)},
-		"scp list":              {nil, map[string]any{"scope": nil, "scp": []string{"agent:read", "read", "x"}}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{"read", "x"} })},
+		"scp list":              {nil, map[string]any{"scope": nil, "scp": []string{"agent:read", "agent:read", "x"}}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{"agent:read", "x"} })},
 		"scp text":              {nil, map[string]any{"scope": nil, "scp": "write admin"}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{"write", "admin"} })},
 		"empty scope":           {nil, map[string]any{"scope": ""}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{} })},
 		"no scope":              {nil, map[string]any{"scope": nil}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{} })},
@@ -84,8 +84,8 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 		})},
 		"no DID":                    {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:", "sub": nil}, base(func(p *a2a.Principal) { p.ID, p.Client = "N:c:did:", "did:" })},
 		"keycloak":                  {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": roles("r1"), "resource_access": map[string]any{audience: roles("r2", "r1"), "other": roles("r3")}}, base(func(p *a2a.Principal) { p.Roles = []string{"r1", "r2"} })},
-		"azure, user":               {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "scp": "agent:read", "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"read"}, []string{"agent:write"} })},
-		"azure, application":        {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"write"}, []string{"agent:write"} })},
+		"azure, user":               {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "scp": "agent:read", "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"agent:read"}, []string{"agent:write"} })},
+		"azure, application":        {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"agent:write"}, []string{"agent:write"} })},
 		"okta, roles are no scopes": {provide(a2a.ProviderOkta), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes = []a2a.Scope{} })},
 		"okta":                      {provide(a2a.ProviderOkta), map[string]any{"groups": []string{"g", ""}}, base(func(p *a2a.Principal) { p.Roles = []string{"g"} })},
 		"auth0":                     {provide(a2a.ProviderAuth0), map[string]any{"permissions": []string{"read:tasks"}}, base(func(p *a2a.Principal) { p.Roles = []string{"read:tasks"} })},
