@@ -38,9 +38,8 @@ func (b *banner) print() {
 			b.log.Info("listening for gRPC", "addr", b.grpcAddr())
 		}
 	}
-	if b.access.auth == nil && !isLoopback(b.addr) {
-		b.log.Warn("no token is required and other machines can reach this address: any client can use the agent and read its tasks; set --token or listen on 127.0.0.1",
-			"addr", b.addr.String())
+	for _, text := range b.cfg.Security.Warnings {
+		b.log.Warn(text, "addr", b.addr.String())
 	}
 }
 

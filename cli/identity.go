@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -118,6 +119,20 @@ func (s *access) describe() string {
 		ways = append(ways, "the signature of a DID")
 	}
 	return "with " + strings.Join(ways, ", or ")
+}
+
+// warnings returns texts about how a server with this access is exposed at an address.
+func (s *access) warnings(cfg *holdfast.Config, addr net.Addr, encrypted bool) []string {
+	behindProxy := strings.HasPrefix(cfg.Card.URL, "https://") || len(cfg.Security.TrustedProxies) > 0
+	switch {
+	case isLoopback(addr):
+		return nil
+	case s.auth == nil:
+		return []string{"no token is required and other machines can reach this address: any client can use the agent and read its tasks; set --token or listen on 127.0.0.1"}
+	case !encrypted && !behindProxy:
+		return []string{"credentials arrive without encryption: set --tls-cert and --tls-key, or put a TLS proxy in front and set --url or --trusted-proxies"}
+	}
+	return nil
 }
 
 // start starts the issuers, and uses the records of a store. The caller must call stop.

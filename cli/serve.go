@@ -206,6 +206,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) (err error) {
 	if r.storage.url != "" {
 		log.Info("database", "url", r.storage.url, "schema", r.storage.cfg.Schema, "chosen_by", r.storage.chosenBy)
 	}
+	cfg.Security.Warnings = r.access.warnings(&cfg, ln.Addr(), r.cert != nil)
 	h, err := holdfast.New(cfg, r.agent.handler) // opening the store must not end half-way
 	if err != nil {
 		return errors.Join(err, closeAll(ln, over))

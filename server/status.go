@@ -71,7 +71,9 @@ type healthInfo struct {
 	Status   string   `json:"status"`
 	Problems []string `json:"problems"`
 	// Degraded names the stores of single contracts that do not respond.
-	Degraded    []string             `json:"degraded,omitempty"`
+	Degraded []string `json:"degraded,omitempty"`
+	// Warnings are about how the agent is exposed.
+	Warnings    []string             `json:"warnings,omitempty"`
 	Store       string               `json:"store"`
 	Running     int                  `json:"running"`
 	Concurrency int                  `json:"concurrency"`
@@ -179,7 +181,7 @@ func (s *Server) checkHealth(x *exchange.Exchange) healthInfo {
 	defer cancel()
 	h := s.healthCheck.check(ctx, s.cfg.Engine)
 	info := healthInfo{
-		Status: "ok", Problems: h.Problems, Degraded: h.Degraded, Store: s.cfg.Engine.Info().Name, Running: h.Running,
+		Status: "ok", Problems: h.Problems, Degraded: h.Degraded, Warnings: s.cfg.Security.Warnings, Store: s.cfg.Engine.Info().Name, Running: h.Running,
 		Concurrency: h.Concurrency, Queued: h.Queued, Queue: queueInfo{h.QueueRefused, h.OwnerQueueRefused}, Turns: turnsInfo{h.Reserved, h.OwnersAtLimit}, Abandoned: h.Abandoned, Oversized: h.Oversized, ContextFull: h.ContextFull, Streams: s.streams.Info(), Lists: s.lists.info(), ReadCache: s.methods.CacheInfo(),
 		Batches: s.rpc.Batches(),
 		Expired: expiredInfo{Tasks: h.Expired.Tasks, Contexts: h.Expired.Contexts, IdempotencyRecords: h.Expired.IdempotencyRecords, Records: h.Expired.Records, Contracts: h.Swept},
