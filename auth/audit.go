@@ -93,7 +93,11 @@ func (e *AuditEntry) log(ctx context.Context, log *slog.Logger) {
 			attrs = append(attrs, slog.String(a[0], a[1]))
 		}
 	}
-	log.LogAttrs(ctx, slog.LevelWarn, "audit", attrs...)
+	level := slog.LevelWarn
+	if e.Outcome == "allowed" {
+		level = slog.LevelInfo
+	}
+	log.LogAttrs(ctx, level, "audit", attrs...)
 }
 
 // auditFailure logs a request that failed to authenticate.

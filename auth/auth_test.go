@@ -159,6 +159,12 @@ func (g *agent) send(h http.Header, more ...string) answer {
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
+func withToken(t *testing.T, token string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	r.Header = bearer(token)
+	return r
+}
+
 // tokens returns a scheme with tokens of principals by their text.
 func tokens(t *testing.T, list map[string]a2a.Principal) auth.Tokens {
 	t.Helper()
@@ -439,5 +445,45 @@ func TestDIDsOfTokensMustSign(t *testing.T) {
 	without := start(t, auth.Config{Schemes: []auth.Scheme{list}}, s)
 	if got := without.send(bearer("bound")); got.reason() != "401 -32010 signature" {
 		t.Errorf("a token of a DID at an agent without DIDs = %s, want 401", got.reason())
+	}
+}
+
+// blocked are principals that must not have access.
+type blocked map[string]bool
+
+func (b blocked) Disabled(_ context.Context, id string) (bool, error) {
+	if id == "unknown" {
+		return false, a2a.Errorf(a2a.CodeUnavailable, "the store does not respond")
+	}
+	return b[id], nil
+}
+
+func TestDisabledPrincipalsAndRemovedTokensHaveNoAccess(t *testing.T) {
+	t.Parallel()
+	list := tokens(t, map[string]a2a.Principal{"a": {ID: "alice"}, "b": {ID: "bob"}, "u": {ID: "unknown"}})
+	off := blocked{"bob": true}
+	a, err := auth.New(auth.Config{Schemes: []auth.Scheme{list}, Disabled: off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := a.Authenticate(withToken(t, "a"))
+	if err != nil || a.Recheck(t.Context(), alice) != nil {
+		t.Fatalf("Authenticate() = %+v, %v, want alice", alice, err)
+	}
+	for token, want := range map[string]a2a.Code{"b": a2a.CodeUnauthenticated, "u": a2a.CodeUnavailable} {
+		if p, err := a.Authenticate(withToken(t, token)); a2a.CodeOf(err) != want {
+			t.Errorf("Authenticate(%s) = %+v, %v, want %s", token, p, err, want)
+		}
+	}
+	off["alice"] = true
+	if err := a.Recheck(t.Context(), alice); a2a.CodeOf(err) != a2a.CodeUnauthenticated {
+		t.Errorf("Recheck() of a disabled principal = %v, want unauthenticated", err)
+	}
+	delete(off, "alice")
+	if err := list.Accepted.Set([]server.Token{{Token: "other", Principal: a2a.Principal{ID: "alice"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Recheck(t.Context(), alice); a2a.CodeOf(err) != a2a.CodeUnauthenticated {
+		t.Errorf("Recheck() after the token was removed = %v, want unauthenticated", err)
 	}
 }

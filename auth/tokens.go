@@ -39,7 +39,7 @@ func (t Tokens) Authenticate(r *http.Request) (string, a2a.Principal, error) {
 		return "", p, nil
 	}
 	hash := sha256.Sum256([]byte(token))
-	p.Credential = hex.EncodeToString(hash[:])
+	p.Credential = hex.EncodeToString(hash[:16])
 	return SchemeBearer, p, nil
 }
 

@@ -91,9 +91,9 @@ func (t *Tokens) Principal(token string) (a2a.Principal, bool) {
 	return accepted[found].principal, true
 }
 
-// Accepts reports whether a token with the given SHA-256 is accepted.
+// Accepts reports whether a token is accepted that has a SHA-256 with the given first 16 bytes, in hex.
 func (t *Tokens) Accepts(hash string) bool {
-	return slices.ContainsFunc(*t.accepted.Load(), func(a hashedToken) bool { return hex.EncodeToString(a.hash[:]) == hash })
+	return slices.ContainsFunc(*t.accepted.Load(), func(a hashedToken) bool { return hex.EncodeToString(a.hash[:16]) == hash })
 }
 
 // Challenge implements [Authenticator].
