@@ -86,8 +86,14 @@ func ListAudit(ctx context.Context, records store.Records, after string, limit i
 func (e *AuditEntry) log(ctx context.Context, log *slog.Logger) {
 	attrs := make([]slog.Attr, 0, 8)
 	for _, a := range [][2]string{
-		{"principal", e.Principal}, {"credential", e.Credential}, {"operation", e.Operation}, {"target", e.Target}, {"outcome", e.Outcome},
-		{"reason", e.Reason}, {"request", e.Request}, {"address", e.Address},
+		{"principal", e.Principal},
+		{"credential", e.Credential},
+		{"operation", e.Operation},
+		{"target", e.Target},
+		{"outcome", e.Outcome},
+		{"reason", e.Reason},
+		{"request", e.Request},
+		{"address", e.Address},
 	} {
 		if a[1] != "" {
 			attrs = append(attrs, slog.String(a[0], a[1]))

@@ -39,7 +39,7 @@ func (b *banner) print() {
 		}
 	}
 	for _, text := range b.cfg.Security.Warnings {
-		b.log.Warn(text, "addr", b.addr.String())
+		b.log.Warn("access", "problem", text, "addr", b.addr.String())
 	}
 }
 
