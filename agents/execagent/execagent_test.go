@@ -98,6 +98,9 @@ func TestProgramReceivesTheTurn(t *testing.T) {
 			t.Errorf("%s = %v, want %v", field, turn[field], want)
 		}
 	}
+	if p, _ := turn["principal"].(map[string]any); len(p) != 1 || p["id"] != a2a.Anonymous {
+		t.Errorf("principal = %v, want an object with the id only", turn["principal"])
+	}
 	messages := turn["messages"].([]any)
 	part := messages[0].(map[string]any)["parts"].([]any)[1].(map[string]any)
 	if len(messages) != 1 || part["file"].(map[string]any)["bytes"] != "YWJj" {

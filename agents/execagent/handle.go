@@ -141,5 +141,5 @@ func (s *session) receive(m *programLine) error {
 	if messages == nil {
 		messages = []a2a.Message{}
 	}
-	return s.sendContent(newMessageLine(messages), messages)
+	return s.sendContent(newMessageLine(s.t, messages), messages)
 }

@@ -23,6 +23,7 @@ type turnLine struct {
 	TaskID    string         `json:"taskId"`
 	ContextID string         `json:"contextId"`
 	Owner     string         `json:"owner"`
+	Principal a2a.Principal  `json:"principal"`
 	Turn      int            `json:"turn"`
 	Attempt   int            `json:"attempt"`
 	Messages  []a2a.Message  `json:"messages"`
@@ -41,8 +42,9 @@ type historyLine struct {
 // messageLine is the response to a receive request.
 type messageLine struct {
 	_        struct{}      `wire:"const=type:message"`
-	Text     string        `json:"text"`
-	Messages []a2a.Message `json:"messages"`
+	Text      string         `json:"text"`
+	Messages  []a2a.Message  `json:"messages"`
+	Principal *a2a.Principal `json:"principal,omitempty"` // the sender of the newest message; nil without messages
 }
 
 // stepResultLine is the response to a step request.
@@ -84,7 +86,7 @@ func newTurnLine(ctx context.Context, t *holdfast.Turn) turnLine {
 	history, earlier := page(t.TaskHistory())
 	loadFiles(ctx, t, history)
 	return turnLine{
-		Text: t.Text(), TaskID: t.TaskID(), ContextID: t.ContextID(), Owner: t.Owner(), Turn: t.Number(), Attempt: t.Attempt(),
+		Text: t.Text(), TaskID: t.TaskID(), ContextID: t.ContextID(), Owner: t.Owner(), Principal: t.Principal(), Turn: t.Number(), Attempt: t.Attempt(),
 		Messages: t.Messages(), History: history, Earlier: earlier, Metadata: t.Metadata(),
 	}
 }
@@ -116,15 +118,20 @@ func sizeOf(messages []a2a.Message) (size int) {
 	return size
 }
 
-// newMessageLine returns a line with messages and their combined text.
-func newMessageLine(messages []a2a.Message) messageLine {
+// newMessageLine returns a line with messages that a turn has received, and their combined text.
+func newMessageLine(t *holdfast.Turn, messages []a2a.Message) messageLine {
 	var texts []string
 	for _, m := range messages {
 		if text := m.Text(); text != "" {
 			texts = append(texts, text)
 		}
 	}
-	return messageLine{Text: strings.Join(texts, "\n"), Messages: messages}
+	line := messageLine{Text: strings.Join(texts, "\n"), Messages: messages}
+	if len(messages) > 0 {
+		p := t.Principal()
+		line.Principal = &p
+	}
+	return line
 }
 
 // violation is an error of a program that does not follow the protocol.

@@ -312,7 +312,7 @@ func (s *session) sendReceived(arrived received) error {
 	if arrived.err != nil {
 		return arrived.err
 	}
-	return s.sendContent(newMessageLine(arrived.messages), arrived.messages)
+	return s.sendContent(newMessageLine(s.t, arrived.messages), arrived.messages)
 }
 
 // received is the result of waiting for messages.
