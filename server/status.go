@@ -66,7 +66,7 @@ func (s *Server) serveInfo(x *exchange.Exchange) {
 	s.respondJSON(x, http.StatusOK, info)
 }
 
-// healthInfo is the response of GET /health.
+// healthInfo is the response of GET /health. It has a field for each kind of load, because operators read them by name.
 type healthInfo struct {
 	Status   string   `json:"status"`
 	Problems []string `json:"problems"`

@@ -41,7 +41,7 @@ type historyLine struct {
 
 // messageLine is the response to a receive request.
 type messageLine struct {
-	_        struct{}      `wire:"const=type:message"`
+	_         struct{}       `wire:"const=type:message"`
 	Text      string         `json:"text"`
 	Messages  []a2a.Message  `json:"messages"`
 	Principal *a2a.Principal `json:"principal,omitempty"` // the sender of the newest message; nil without messages
