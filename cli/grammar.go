@@ -23,6 +23,7 @@ type grammar struct {
 	Tasks    tasksCmd    `kong:"-"`
 	Contexts contextsCmd `kong:"-"`
 	Webhooks webhooksCmd `kong:"-"`
+	Audit    auditCmd    `kong:"-"`
 	Config   configCmd   `kong:"-"`
 	Migrate  migrateCmd  `kong:"-"`
 	Storage  storageCmd  `kong:"-"`
@@ -50,6 +51,7 @@ func (g *grammar) commands(a *app) []topCommand {
 		{"tasks", "List, show, follow, cancel, delete and rate tasks.", &g.Tasks},
 		{"contexts", "List, show, describe, archive and delete contexts (conversations).", &g.Contexts},
 		{"webhooks", "Set, list, delete and test webhooks; list and resend undelivered events.", &g.Webhooks},
+		{"audit", "List who acted for other owners.", &g.Audit},
 		{"config", "Show the effective settings and their sources.", &g.Config},
 		{"migrate", "Apply, list or print schema migrations of a store.", &g.Migrate},
 		{"storage", "Test a store with the conformance suites.", &g.Storage},

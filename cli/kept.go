@@ -29,6 +29,17 @@ func (f *keptStorage) Open(ctx context.Context, owner string, write bool, do fun
 
 // openKept opens the stores, calls do and closes them. The stores exist; write opens them for writing.
 func (f *keptStorage) openKept(ctx context.Context, a *app, write bool, do func(main store.Store, c engine.Contracts) error) error {
+	return f.openMain(ctx, a, write, func(s *storage, main store.Store) error {
+		others, err := s.openContracts(ctx, a, openContractsParams{main: main, existing: !write})
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(main, others.WithParts(main, nil)), others.Close())
+	})
+}
+
+// openMain opens the store of tasks, calls do and closes it. The store exists; write opens it for writing.
+func (f *keptStorage) openMain(ctx context.Context, a *app, write bool, do func(s *storage, main store.Store) error) error {
 	s, err := f.resolve(a, f.Data)
 	if err = errors.Join(err, s.requirePersistent()); err != nil {
 		return err
@@ -38,12 +49,7 @@ func (f *keptStorage) openKept(ctx context.Context, a *app, write bool, do func(
 	if err != nil {
 		return err
 	}
-	others, err := s.openContracts(ctx, a, openContractsParams{main: main, existing: !write})
-	if err != nil {
-		return errors.Join(err, main.Close())
-	}
-	err = do(main, others.WithParts(main, nil))
-	if err = errors.Join(err, others.Close(), main.Close()); err != nil && ctx.Err() != nil { // closed also when ctx is done
+	if err = errors.Join(do(&s, main), main.Close()); err != nil && ctx.Err() != nil { // closed also when ctx is done
 		return context.Cause(ctx)
 	}
 	return err

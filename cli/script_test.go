@@ -205,7 +205,7 @@ func TestHelp(t *testing.T) {
 		"chat", "contexts", "contexts list", "contexts get", "contexts create", "contexts update", "contexts archive", "contexts clear",
 		"webhooks", "webhooks list", "webhooks get", "webhooks set", "webhooks delete", "webhooks attempts", "webhooks dead", "webhooks replay", "webhooks test",
 		"blobs", "blobs list", "blobs show", "blobs get", "blobs put", "blobs delete", "blobs rotate-links", "history", "history list", "history show", "history search", "history export",
-		"history clear", "memory", "memory list", "memory show", "memory search", "memory forget", "documents", "documents collections", "documents list", "documents add", "documents search", "documents delete", "documents export", "graph", "graph list", "graph entities", "graph show", "graph query", "graph export", "graph forget", "boards", "boards list", "boards show", "forget", "storage", "storage check",
+		"history clear", "memory", "memory list", "memory show", "memory search", "memory forget", "documents", "documents collections", "documents list", "documents add", "documents search", "documents delete", "documents export", "graph", "graph list", "graph entities", "graph show", "graph query", "graph export", "graph forget", "boards", "boards list", "boards show", "forget", "storage", "storage check", "audit", "audit list",
 	} {
 		t.Run("help "+topic, func(t *testing.T) {
 			t.Parallel()

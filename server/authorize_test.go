@@ -144,6 +144,16 @@ func TestAnAuthorizerReplacesThePrincipal(t *testing.T) {
 			}
 			return nil
 		})
+		c.Requests.Interceptors = []rpc.Interceptor{func(m *a2a.Method, next rpc.Handler) rpc.Handler {
+			return func(ctx context.Context, c *rpc.Call) (any, error) {
+				if m.Idempotent { // runs again, as when its result exceeds the free memory
+					if _, err := next(ctx, c); err != nil {
+						return nil, err
+					}
+				}
+				return next(ctx, c)
+			}
+		}}
 	})
 	task := e.call(a2a.MethodSend, params(message("a"), blocking), "User", "alice").task(t)
 	get := `{"id":"` + task.ID + `"}`

@@ -4,14 +4,14 @@ package mutants
 var server = []mutant{
 	// Package rpc.
 	{
-		defect: "streaming methods require no scope", file: "rpc/table.go",
-		old: "if !c.Principal.May(m.Scope) {", new: "if !m.Streaming && !c.Principal.May(m.Scope) {",
-		test: "^TestMethodsRequireTheirScope$", in: "server",
+		defect: "streaming methods require no scope", file: "server/auth.go",
+		old: "case !c.Principal.May(c.Method.Scope):", new: "case !c.Method.Streaming && !c.Principal.May(c.Method.Scope):",
+		test: "^TestMethodsRequireTheirScope$",
 	},
 	{
-		defect: "methods of features that must be configured require no scope", file: "rpc/table.go",
-		old: "if !c.Principal.May(m.Scope) {", new: "if d, _ := a2a.MethodByName(m.Name); d.Off == \"\" && !c.Principal.May(m.Scope) {",
-		test: "^TestMethodsRequireTheirScope$", in: "server",
+		defect: "methods of features that must be configured require no scope", file: "server/auth.go",
+		old: "case !c.Principal.May(c.Method.Scope):", new: "case !c.Principal.May(c.Method.Scope) && c.Method.Permission[:3] != \"web\":",
+		test: "^TestMethodsRequireTheirScope$",
 	},
 	{
 		defect: "the first interceptor is innermost", file: "rpc/table.go",
@@ -91,8 +91,38 @@ var server = []mutant{
 		test: "^TestPrincipalsWithInvalidIDsAreRejected$",
 	},
 	{
+		defect: "JSON-RPC skips the second step of authentication", file: "server/jsonrpc/handler.go",
+		old: "err := x.VerifyBody(body.B); err != nil {", new: "err := error(nil); err != nil {",
+		test: "^TestTheSecondStepOfAuthenticationSeesTheBody$", in: "server",
+	},
+	{
+		defect: "HTTP+JSON skips the second step of authentication", file: "server/rest/handler.go",
+		old: "err := x.VerifyBody(body.B); err != nil {", new: "err := error(nil); err != nil {",
+		test: "^TestTheSecondStepOfAuthenticationSeesTheBody$", in: "server",
+	},
+	{
+		defect: "routes that are no methods need no authorization", file: "server/server.go",
+		old: "m.Value.operation != nil && !s.authorizeRoute", new: "false && !s.authorizeRoute",
+		test: "^TestTheAuthorizerDecidesAboutEveryOperation$",
+	},
+	{
+		defect: "a call that is repeated is authorized again", file: "server/auth.go",
+		old: "			c.Authorized = true\n", new: "",
+		test: "^TestAnAuthorizerReplacesThePrincipal$",
+	},
+	{
+		defect: "streams outlive their credentials", file: "server/internal/exchange/stream.go",
+		old: "	defer s.watchAccess(ctx, &x.Principal, cancel)()\n", new: "",
+		test: "^TestStreamsEndWithTheAccessOfTheirPrincipal$", in: "server",
+	},
+	{
+		defect: "a rejected caller gets the status 200 over JSON-RPC", file: "server/internal/exchange/reply.go",
+		old: "	case errors.As(err, new(*Refusal)):\n", new: "	case false:\n",
+		test: "^TestTheAuthorizerDecidesAboutEveryOperation$", in: "server",
+	},
+	{
 		defect: "a caller that is not permitted gets a challenge", file: "server/auth.go",
-		old: "status == http.StatusUnauthorized {", new: "status >= http.StatusUnauthorized {",
+		old: "HTTPStatus() == http.StatusUnauthorized {", new: "HTTPStatus() >= http.StatusUnauthorized {",
 		test: "^TestAuthenticatorDeterminesPrincipalAndStatus$",
 	},
 	{
@@ -196,7 +226,7 @@ var server = []mutant{
 	// Files.
 	{
 		defect: "a file needs no scope", file: "server/file.go",
-		old: "if !x.Principal.May(a2a.ScopeRead) {", new: "if !x.Principal.May(a2a.ScopeRead) && !x.Principal.May(a2a.ScopeWrite) {",
+		old: "if !s.authorizeRoute(x, &operationFile) {", new: "if false {",
 		test: "^TestLinksThatAreNotValidAreNotFound$",
 	},
 	{
@@ -325,7 +355,7 @@ var server = []mutant{
 	},
 	{
 		defect: "links have the address of no request", file: "server/internal/exchange/exchange.go",
-		old: "	c.Origin = x.Origin\n", new: "",
+		old: "	c.Origin, c.RequestID = x.Origin, x.ID\n", new: "	c.RequestID = x.ID\n",
 		test: "^TestAddressesHaveTheSchemeOfTheRequest$", in: "server",
 	},
 	{
@@ -411,7 +441,7 @@ var server = []mutant{
 	},
 	{
 		defect: "streams do not end when the server stops", file: "server/internal/exchange/stream.go",
-		old: "	defer context.AfterFunc(s.stopping, cancel)()\n", new: "",
+		old: "	defer context.AfterFunc(s.stopping, func() { cancel(nil) })()\n", new: "",
 		test: "^TestServeStopsGracefully$", in: "server",
 	},
 	{
@@ -433,7 +463,7 @@ var server = []mutant{
 	// The transports.
 	{
 		defect: "a request keeps the memory of its body", file: "server/jsonrpc/handler.go",
-		old: "	defer x.Body.Release()\n	if rpc.IsBatch", new: "	if rpc.IsBatch",
+		old: "	defer x.Body.Release()\n	if err := x.VerifyBody", new: "	if err := x.VerifyBody",
 		test: "^TestResponsesReleaseTheirMemory$", in: "server",
 	},
 	{
@@ -518,7 +548,7 @@ var server = []mutant{
 	},
 	{
 		defect: "an anonymous caller gets no challenge for the extended card", file: "server/rest/handler.go",
-		old: "	x.Header().Set(\"WWW-Authenticate\", h.Challenge(x.Request))\n", new: "",
+		old: "	x.Header().Set(\"WWW-Authenticate\", h.Challenge(x))\n", new: "",
 		test: "^TestAnonymousCallersHaveNoExtendedCard$", in: "server",
 	},
 	{
