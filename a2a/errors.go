@@ -199,6 +199,11 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Refusef returns an *Error without a cause. Programs read its reason in Data["reason"].
+func Refusef(code Code, reason, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Data: map[string]any{"reason": reason}}
+}
+
 // Wrap returns an *Error with the cause err. The caller sees only the message.
 func Wrap(code Code, err error, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Err: err}

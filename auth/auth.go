@@ -236,7 +236,7 @@ type proven struct {
 // identify verifies all credentials of a request and returns its principal. body is nil unless the request is signed.
 func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 	if len(r.Header["Authorization"]) > 1 {
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "invalid_token", "the request has several Authorization headers")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "invalid_token", "the request has several Authorization headers")
 	}
 	var found []proven
 	bearer := false // the bearer token is known
@@ -255,14 +255,14 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 		}
 	}
 	if len(r.Header["Authorization"]) > 0 && !slices.ContainsFunc(found, func(f proven) bool { return a.usesAuthorization(f.name) }) {
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "invalid_token", "invalid credentials")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "invalid_token", "invalid credentials")
 	}
 	bound := "" // the DID for which a token was issued
 	for _, f := range found {
 		bound = cmp.Or(bound, f.principal.DID)
 	}
 	if bound != "" && a.cfg.DIDs == nil {
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "signature", "the token was issued to a DID, and this agent verifies no signatures of DIDs")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "signature", "the token was issued to a DID, and this agent verifies no signatures of DIDs")
 	}
 	if bound != "" || a.signed(r) {
 		p, err := a.cfg.DIDs.verify(r, body, found, bound, a.cfg.Now())
@@ -322,7 +322,7 @@ func (a *Auth) meet(found []proven) (a2a.Principal, error) {
 		return a2a.Principal{}, denied
 	}
 	slices.Sort(missing)
-	return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "authentication is required: the request lacks credentials of %s", strings.Join(missing, " and "))
+	return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "missing", "authentication is required: the request lacks credentials of %s", strings.Join(missing, " and "))
 }
 
 // combine returns the principal of the schemes that a requirement names, or an error if it lacks a scope.
@@ -335,7 +335,7 @@ func combine(found []proven, required map[string][]string) (a2a.Principal, error
 		}
 		for _, scope := range needed {
 			if !f.principal.May(a2a.Scope(scope)) {
-				return p, refuse(a2a.CodeDenied, "scope", "the credentials lack the scope %s", a2a.Quote(scope))
+				return p, a2a.Refusef(a2a.CodeDenied, "scope", "the credentials lack the scope %s", a2a.Quote(scope))
 			}
 		}
 		p.Schemes = append(p.Schemes, f.name)
@@ -359,7 +359,7 @@ func (a *Auth) enabled(ctx context.Context, id string) error {
 	}
 	disabled, err := a.cfg.Disabled.Disabled(ctx, id)
 	if err == nil && disabled {
-		err = refuse(a2a.CodeUnauthenticated, "disabled", "the principal is disabled")
+		err = a2a.Refusef(a2a.CodeUnauthenticated, "disabled", "the principal is disabled")
 	}
 	return err
 }
@@ -388,11 +388,4 @@ func reasonOf(err error) string {
 		}
 	}
 	return string(a2a.CodeOf(err))
-}
-
-// refuse returns an error with a reason.
-func refuse(code a2a.Code, reason, format string, args ...any) *a2a.Error {
-	e := a2a.Errorf(code, format, args...)
-	e.Data = map[string]any{"reason": reason}
-	return e
 }

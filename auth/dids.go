@@ -39,7 +39,7 @@ func (d *DIDs) verify(r *http.Request, body []byte, found []proven, bound string
 		return a2a.Principal{}, refuseDID(err)
 	}
 	if s.DID != bound && !slices.Contains(d.Allowed, s.DID) && !slices.ContainsFunc(found, func(f proven) bool { return f.principal.ID == s.DID }) {
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "the DID that signed the request needs a token")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "missing", "the DID that signed the request needs a token")
 	}
 	document, err := d.Resolver.Resolve(r.Context(), s.DID, nil)
 	if err == nil {
@@ -101,7 +101,7 @@ func (r *Replays) use(ctx context.Context, signer string, hash [sha256.Size]byte
 	key := sha256.Sum256(append([]byte(signer+"\n"), hash[:]...))
 	if r.recent != nil {
 		if signed.Before(r.start) {
-			return refuse(a2a.CodeInvalidSignature, "replayed", "the request was signed before the server started; sign it again")
+			return a2a.Refusef(a2a.CodeInvalidSignature, "replayed", "the request was signed before the server started; sign it again")
 		}
 		// A signature from the future may be used again after a restart, and one from the first minutes may have been
 		// used before the start. Both need a record.
@@ -118,7 +118,7 @@ func (r *Replays) use(ctx context.Context, signer string, hash [sha256.Size]byte
 	return err
 }
 
-var errReplayed error = refuse(a2a.CodeInvalidSignature, "replayed", "the signature was used before")
+var errReplayed error = a2a.Refusef(a2a.CodeInvalidSignature, "replayed", "the signature was used before")
 
 // recentSignatures remembers signatures for at least twice [did.Window], in two generations.
 type recentSignatures struct {
@@ -140,7 +140,7 @@ func (s *recentSignatures) use(key [sha256.Size]byte, now time.Time) error {
 		return errReplayed
 	}
 	if len(s.used)+len(s.older) >= maxRecent {
-		return refuse(a2a.CodeUnavailable, "rate", "too many signed requests; retry later")
+		return a2a.Refusef(a2a.CodeUnavailable, "rate", "too many signed requests; retry later")
 	}
 	s.used[key] = struct{}{}
 	return nil

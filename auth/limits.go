@@ -103,7 +103,7 @@ func (a *Auth) limitFailure(r *http.Request, err error) error {
 
 // tooMany returns the rejection of a request above a limit.
 func tooMany(wait time.Duration, format string, args ...any) error {
-	e := refuse(a2a.CodeExhausted, "rate", format, args...)
+	e := a2a.Refusef(a2a.CodeExhausted, "rate", format, args...)
 	return &server.Refusal{Err: e, Header: http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(wait.Seconds())))}}}
 }
 

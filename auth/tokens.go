@@ -46,7 +46,7 @@ func (t Tokens) Authenticate(r *http.Request) (string, a2a.Principal, error) {
 // Recheck implements [Rechecker].
 func (t Tokens) Recheck(_ context.Context, p a2a.Principal) error {
 	if hash, ok := strings.CutPrefix(p.Credential, SchemeBearer+":"); ok && !t.Accepted.Accepts(hash) {
-		return refuse(a2a.CodeUnauthenticated, "invalid_token", "the token is no longer accepted")
+		return a2a.Refusef(a2a.CodeUnauthenticated, "invalid_token", "the token is no longer accepted")
 	}
 	return nil
 }

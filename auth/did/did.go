@@ -49,7 +49,5 @@ func of(text, set string) bool {
 }
 
 func invalid(reason, format string, args ...any) *a2a.Error {
-	e := a2a.Errorf(a2a.CodeInvalid, format, args...)
-	e.Data = map[string]any{"reason": reason}
-	return e
+	return a2a.Refusef(a2a.CodeInvalid, reason, format, args...)
 }

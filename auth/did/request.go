@@ -35,12 +35,6 @@ const (
 	ReasonInvalidSignature = "invalid_signature"
 )
 
-func unverified(code a2a.Code, reason, format string, args ...any) *a2a.Error {
-	e := a2a.Errorf(code, format, args...)
-	e.Data = map[string]any{"reason": reason}
-	return e
-}
-
 // Signed reports whether a request has a header of a request signature.
 func Signed(h http.Header) bool {
 	for _, name := range headers {
@@ -88,24 +82,24 @@ func ParseRequestSignature(h http.Header, want string, now time.Time) (*RequestS
 	var values [len(headers)]string
 	for i, name := range headers {
 		if len(h[name]) != 1 || h[name][0] == "" {
-			return nil, unverified(a2a.CodeInvalidSignature, ReasonMissingHeaders, "the request must have exactly one %s, %s and %s", HeaderDID, HeaderTimestamp, HeaderSignature)
+			return nil, a2a.Refusef(a2a.CodeInvalidSignature, ReasonMissingHeaders, "the request must have exactly one %s, %s and %s", HeaderDID, HeaderTimestamp, HeaderSignature)
 		}
 		values[i] = h[name][0]
 	}
 	s := &RequestSignature{DID: values[0], timestamp: values[1]}
 	if want != "" && s.DID != want || Check(s.DID) != nil {
-		return nil, unverified(a2a.CodeInvalidSignature, ReasonMismatch, "%s is not the DID of the caller", HeaderDID)
+		return nil, a2a.Refusef(a2a.CodeInvalidSignature, ReasonMismatch, "%s is not the DID of the caller", HeaderDID)
 	}
 	seconds, err := strconv.ParseInt(s.timestamp, 10, 64)
 	if err != nil || strconv.FormatInt(seconds, 10) != s.timestamp {
-		return nil, unverified(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s must be a number of seconds", HeaderTimestamp)
+		return nil, a2a.Refusef(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s must be a number of seconds", HeaderTimestamp)
 	}
 	s.Time = time.Unix(seconds, 0)
 	if s.Time.Before(now.Add(-Window)) || s.Time.After(now.Add(Window)) {
-		return nil, unverified(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s differs by more than %s from the time of this server", HeaderTimestamp, Window)
+		return nil, a2a.Refusef(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s differs by more than %s from the time of this server", HeaderTimestamp, Window)
 	}
 	if copy(s.Value[:], decodeBase58(values[2], len(s.Value))) == 0 {
-		return nil, unverified(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s must be base58 of %d bytes", HeaderSignature, len(s.Value))
+		return nil, a2a.Refusef(a2a.CodeInvalidSignature, ReasonInvalidSignature, "%s must be base58 of %d bytes", HeaderSignature, len(s.Value))
 	}
 	return s, nil
 }
@@ -114,7 +108,7 @@ func ParseRequestSignature(h http.Header, want string, now time.Time) (*RequestS
 // of Bindu's agents and of its TypeScript callers. It copies the body once. The error has one of the reasons of this package.
 func (s *RequestSignature) Verify(d *Document, body []byte) error {
 	if d.ID != s.DID {
-		return unverified(a2a.CodeInvalidSignature, ReasonMismatch, "the key is not a key of %s", HeaderDID)
+		return a2a.Refusef(a2a.CodeInvalidSignature, ReasonMismatch, "the key is not a key of %s", HeaderDID)
 	}
 	var keys []ed25519.PublicKey
 	for _, k := range d.Keys {
@@ -124,7 +118,7 @@ func (s *RequestSignature) Verify(d *Document, body []byte) error {
 		}
 	}
 	if len(keys) == 0 {
-		return unverified(a2a.CodeInvalidSignature, ReasonKeyUnavailable, "the DID has no Ed25519 key for authentication")
+		return a2a.Refusef(a2a.CodeInvalidSignature, ReasonKeyUnavailable, "the DID has no Ed25519 key for authentication")
 	}
 	size, same, err := measureBody(body)
 	if err != nil {
@@ -140,7 +134,7 @@ func (s *RequestSignature) Verify(d *Document, body []byte) error {
 			return nil
 		}
 	}
-	return unverified(a2a.CodeInvalidSignature, ReasonInvalidSignature, "the signature does not match the request")
+	return a2a.Refusef(a2a.CodeInvalidSignature, ReasonInvalidSignature, "the signature does not match the request")
 }
 
 func verifyAny(keys []ed25519.PublicKey, text, signature []byte) bool {
@@ -151,11 +145,11 @@ func verifyAny(keys []ed25519.PublicKey, text, signature []byte) bool {
 // same in both dialects.
 func measureBody(body []byte) (size int, same bool, err error) {
 	if len(body) > MaxSignedBody {
-		return 0, false, unverified(a2a.CodeTooLarge, ReasonTooLarge, "the body of a signed request must have at most %d bytes", MaxSignedBody)
+		return 0, false, a2a.Refusef(a2a.CodeTooLarge, ReasonTooLarge, "the body of a signed request must have at most %d bytes", MaxSignedBody)
 	}
 	size, same = escapedSize(body)
 	if size < 0 {
-		return 0, false, unverified(a2a.CodeInvalidSignature, ReasonInvalidSignature, "the body of a signed request must be UTF-8")
+		return 0, false, a2a.Refusef(a2a.CodeInvalidSignature, ReasonInvalidSignature, "the body of a signed request must be UTF-8")
 	}
 	return size, same, nil
 }

@@ -206,7 +206,7 @@ func (r *Resolver) ask(ctx context.Context, did string) (*Document, error) {
 }
 
 func keyUnavailable(code a2a.Code, did string, cause error) error {
-	e := unverified(code, ReasonKeyUnavailable, "no public key of %s is available", a2a.Quote(did))
+	e := a2a.Refusef(code, ReasonKeyUnavailable, "no public key of %s is available", a2a.Quote(did))
 	e.Err = cause
 	return e
 }

@@ -98,15 +98,15 @@ func (i *Issuer) checkClaims(c claims, now time.Time, needAudience bool) ([]stri
 	ours := slices.DeleteFunc(slices.Clone(i.cfg.Audiences), func(a string) bool { return !slices.Contains(audiences, a) })
 	switch expires, notBefore, issued := times[0], times[1], times[2]; {
 	case len(ours) == 0 && (needAudience || len(audiences) > 0):
-		return nil, refuse(a2a.CodeUnauthenticated, "audience", "the token is not for this server: its aud is another")
+		return nil, a2a.Refusef(a2a.CodeUnauthenticated, "audience", "the token is not for this server: its aud is another")
 	case c["exp"] == nil:
 		return nil, invalid("the token has no exp")
 	case !now.Before(expires.Add(skew)):
-		return nil, refuse(a2a.CodeCredentialsExpired, "expired", "the token has expired")
+		return nil, a2a.Refusef(a2a.CodeCredentialsExpired, "expired", "the token has expired")
 	case notBefore.After(now.Add(skew)), issued.After(now.Add(skew)):
-		return nil, refuse(a2a.CodeCredentialsExpired, "not_yet_valid", "the token is not valid yet: its nbf or iat is in the future")
+		return nil, a2a.Refusef(a2a.CodeCredentialsExpired, "not_yet_valid", "the token is not valid yet: its nbf or iat is in the future")
 	case c["cnf"] != nil:
-		return nil, refuse(a2a.CodeInvalidSignature, "proof", "the token is bound to a key (cnf), and this server accepts bearer tokens only")
+		return nil, a2a.Refusef(a2a.CodeInvalidSignature, "proof", "the token is bound to a key (cnf), and this server accepts bearer tokens only")
 	}
 	return ours, nil
 }

@@ -98,7 +98,7 @@ func (i *Issuer) introspected(c claims, now time.Time, hash [sha256.Size]byte) (
 	case c["active"] != true:
 		return a2a.Principal{}, invalid("the token is not active")
 	case iss != nil && iss != i.cfg.URL:
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "issuer", "the token has another issuer")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "issuer", "the token has another issuer")
 	}
 	if err := checkUse(c); err != nil {
 		return a2a.Principal{}, err

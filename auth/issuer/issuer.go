@@ -155,7 +155,7 @@ func (s *Set) Verify(ctx context.Context, token string) (a2a.Principal, error) {
 func verify(ctx context.Context, issuers []*Issuer, token string) (a2a.Principal, error) {
 	switch {
 	case token == "":
-		return a2a.Principal{}, refuse(a2a.CodeUnauthenticated, "missing", "authentication is required: send an access token")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "missing", "authentication is required: send an access token")
 	case len(token) > maxToken:
 		return a2a.Principal{}, invalid("the token has more than %d bytes", maxToken)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -174,7 +174,7 @@ func verify(ctx context.Context, issuers []*Issuer, token string) (a2a.Principal
 				return i.verifyJWT(ctx, t, hash)
 			}
 		}
-		err = refuse(a2a.CodeUnauthenticated, "issuer", "the token's issuer is not accepted here")
+		err = a2a.Refusef(a2a.CodeUnauthenticated, "issuer", "the token's issuer is not accepted here")
 	}
 	asked := false
 	for _, i := range issuers {
@@ -206,21 +206,14 @@ func (i *Issuer) known(hash [sha256.Size]byte) (a2a.Principal, bool) {
 // credential returns the hash of a token for logs.
 func credential(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[:16]) }
 
-// refuse returns an error with a reason for programs.
-func refuse(code a2a.Code, reason, format string, args ...any) *a2a.Error {
-	e := a2a.Errorf(code, format, args...)
-	e.Data = map[string]any{"reason": reason}
-	return e
-}
-
 // invalid returns the error for a token that breaks a rule.
 func invalid(format string, args ...any) *a2a.Error {
-	return refuse(a2a.CodeUnauthenticated, "invalid_token", format, args...)
+	return a2a.Refusef(a2a.CodeUnauthenticated, "invalid_token", format, args...)
 }
 
 // unavailable returns the error while an issuer does not answer correctly.
 func (i *Issuer) unavailable(cause error) *a2a.Error {
-	e := refuse(a2a.CodeUnavailable, "issuer_unavailable", "the issuer %s is not available; retry later", i.cfg.Name)
+	e := a2a.Refusef(a2a.CodeUnavailable, "issuer_unavailable", "the issuer %s is not available; retry later", i.cfg.Name)
 	e.Err = cause
 	return e
 }

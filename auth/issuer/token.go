@@ -66,7 +66,7 @@ func (i *Issuer) verifyJWT(ctx context.Context, t *jwt, hash [sha256.Size]byte) 
 		return a2a.Principal{}, invalid("the token is not a valid JSON Web Signature")
 	}
 	if _, err := signed.Verify(key); err != nil {
-		return a2a.Principal{}, refuse(a2a.CodeInvalidSignature, "signature", "the token's signature is not valid")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeInvalidSignature, "signature", "the token's signature is not valid")
 	}
 	now := i.cfg.Now()
 	audiences, err := i.checkClaims(t.claims, now, true)
@@ -99,7 +99,7 @@ func (i *Issuer) checkType(t *jwt) error {
 	case kind == "at+jwt":
 		return nil
 	case !plain || !i.cfg.PlainTypes && !i.cfg.IDTokens:
-		return refuse(a2a.CodeUnauthenticated, "type", "the token's type is not accepted, want at+jwt")
+		return a2a.Refusef(a2a.CodeUnauthenticated, "type", "the token's type is not accepted, want at+jwt")
 	case i.cfg.IDTokens && t.claims["events"] == nil:
 		return nil
 	}
@@ -108,7 +108,7 @@ func (i *Issuer) checkType(t *jwt) error {
 	}
 	has := func(name string) bool { return t.claims[name] != nil }
 	if slices.ContainsFunc(identityClaims, has) || !slices.ContainsFunc(accessClaims, has) {
-		return refuse(a2a.CodeUnauthenticated, "type", "the token is not an access token: send one, not an ID token")
+		return a2a.Refusef(a2a.CodeUnauthenticated, "type", "the token is not an access token: send one, not an ID token")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func checkUse(c claims) error {
 	kind, use := c["typ"], c["token_use"]
 	text, _ := kind.(string)
 	if kind != nil && !strings.EqualFold(text, "Bearer") && !strings.EqualFold(text, "DPoP") || use != nil && use != "access_token" {
-		return refuse(a2a.CodeUnauthenticated, "type", "the token is not an access token: its claim typ or token_use says otherwise")
+		return a2a.Refusef(a2a.CodeUnauthenticated, "type", "the token is not an access token: its claim typ or token_use says otherwise")
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *Streams) watchAccess(ctx context.Context, p *a2a.Principal, end func(er
 		var err error
 		switch {
 		case !p.Expires.IsZero() && !time.Now().Before(p.Expires):
-			err = &a2a.Error{Code: a2a.CodeCredentialsExpired, Message: "the credentials have expired; resume the stream with new ones", Data: map[string]any{"reason": "expired"}}
+			err = a2a.Refusef(a2a.CodeCredentialsExpired, "expired", "the credentials have expired; resume the stream with new ones")
 		case s.recheck != nil:
 			err = s.recheck(ctx, *p)
 		}
