@@ -26,11 +26,11 @@ const module = "github.com/holdfast-dev/holdfast"
 var layers = [][]string{
 	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/seal", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
 	1:  {"a2a", "internal/pgtest"},
-	2:  {"a2a/ap2", "a2a/v10", "auth/issuer", "internal/cardsig", "internal/memory", "store/suite"},
+	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},
 	4:  {"client", "internal/sqlkit", "store/blob", "store/board", "store/contract", "store/encoding", "store/graph", "store/history", "store/memory", "store/rules"},
 	5:  {"auth/did", "store/blob/blobdriver", "store/graph/graphdriver", "store/memory/memorydriver", "store/history/historydriver"},
-	6:  {"backend/internal", "cli/command", "internal/fileref", "store/blob/blobsql", "store/board/boards", "store/graph/graphwalk", "store/history/historysql", "store/memory/recall", "store/memory/states", "store/vector"},
+	6:  {"auth/issuer", "backend/internal", "cli/command", "internal/fileref", "store/blob/blobsql", "store/board/boards", "store/graph/graphwalk", "store/history/historysql", "store/memory/recall", "store/memory/states", "store/vector"},
 	7:  {"backend/internal/sqltask", "store/blob/blobs", "store/graph/graphsql", "store/history/transcripts", "store/memory/recall/recallsql", "store/vector/vectordriver"},
 	8:  {"embedding", "rag", "store/graph/graphs", "store/memory/memorysql", "store/vector/documents", "store/vector/vectors", "store/vector/vectorsql", "webhook"},
 	9:  {"backend", "store/graph/cypher", "store/memory/facts", "store/storetest"},

@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/auth/did"
 )
 
 const (
@@ -111,8 +111,6 @@ func (i *Issuer) checkClaims(c claims, now time.Time, needAudience bool) ([]stri
 	return ours, nil
 }
 
-var did = regexp.MustCompile(`^did:[a-z0-9]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]$`)
-
 // principal returns the principal of checked claims. audiences are those that name this server.
 func (i *Issuer) principal(c claims, audiences []string, hash [sha256.Size]byte) (a2a.Principal, error) {
 	p := a2a.Principal{Issuer: i.cfg.Name, Credential: credential(hash)}
@@ -128,7 +126,10 @@ func (i *Issuer) principal(c claims, audiences []string, hash [sha256.Size]byte)
 		p.Client = cmp.Or(p.Client, client)
 	}
 	switch {
-	case i.cfg.DIDs && did.MatchString(p.Client):
+	case i.cfg.DIDs && strings.HasPrefix(p.Client, "did:"): // must sign, so that a malformed DID is no other client
+		if did.Check(p.Client) != nil {
+			return a2a.Principal{}, invalid("the token's client starts like a DID and is none")
+		}
 		p.ID, p.DID = p.Client, p.Client
 	case p.Client != "" && (subject == "" || subject == p.Client):
 		p.ID = i.cfg.Name + ":c:" + p.Client

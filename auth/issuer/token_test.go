@@ -82,7 +82,9 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 		"DID": {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:bindu:a:b:1", "sub": "did:bindu:a:b:1"}, base(func(p *a2a.Principal) {
 			p.ID, p.DID, p.Client = "did:bindu:a:b:1", "did:bindu:a:b:1", "did:bindu:a:b:1"
 		})},
-		"no DID":                    {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:", "sub": nil}, base(func(p *a2a.Principal) { p.ID, p.Client = "N:c:did:", "did:" })},
+		"DID of Bindu with a plus": {func(c *issuer.Config) { c.DIDs = true }, map[string]any{"client_id": "did:bindu:a+b:c:1"}, base(func(p *a2a.Principal) {
+			p.ID, p.DID, p.Client = "did:bindu:a+b:c:1", "did:bindu:a+b:c:1", "did:bindu:a+b:c:1"
+		})},
 		"keycloak":                  {provide(a2a.ProviderKeycloak), map[string]any{"realm_access": roles("r1"), "resource_access": map[string]any{audience: roles("r2", "r1"), "other": roles("r3")}}, base(func(p *a2a.Principal) { p.Roles = []string{"r1", "r2"} })},
 		"azure, user":               {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "scp": "agent:read", "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"agent:read"}, []string{"agent:write"} })},
 		"azure, application":        {provide(a2a.ProviderAzureAD), map[string]any{"scope": nil, "roles": []string{"agent:write"}}, base(func(p *a2a.Principal) { p.Scopes, p.Roles = []a2a.Scope{"agent:write"}, []string{"agent:write"} })},
@@ -106,6 +108,10 @@ func TestPrincipalHasTheClaimsOfTheToken(t *testing.T) {
 				t.Errorf("%s, %s: Verify() = %v (-want +got):\n%s", label, round, err, diff)
 			}
 		}
+	}
+	dids := p.issuer(t, func(c *issuer.Config) { c.DIDs = true })
+	for _, client := range []string{"did:", "did:x", "did:bindu:a b", "did:key:z6Mk#key"} {
+		wantReason(t, dids, client, p.token(t, map[string]any{"client_id": client}), invalidToken)
 	}
 	i := p.issuer(t, nil)
 	wantReason(t, i, "five actors", p.token(t, map[string]any{"act": act(5)}), invalidToken)
@@ -410,7 +416,7 @@ func TestAttack10Subjects(t *testing.T) {
 		"lone surrogate":              {map[string]any{"sub": json.RawMessage(`"alice\ud800"`)}, ""},
 		"number":                      {map[string]any{"sub": 1}, ""},
 		"list":                        {map[string]any{"sub": []string{"alice"}}, ""},
-		"client that is not a DID":    {map[string]any{"sub": nil, "client_id": "did:x:\u202e"}, "N:c:did:x:\u202e"},
+		"client that is not a DID":    {map[string]any{"sub": nil, "client_id": "did:x:\u202e"}, ""},
 	} {
 		got, err := i.Verify(t.Context(), p.token(t, test.claims))
 		if got.ID != test.want || (test.want == "") != (reason(err) == invalidToken) {
