@@ -60,8 +60,8 @@ type Route struct {
 // Rechecker is an Authenticator that can end the access of a principal during a stream.
 type Rechecker interface {
 	Authenticator
-	// Recheck returns the error that ends a stream, or nil if the principal may continue. The server calls it
-	// every few seconds for each open stream.
+	// Recheck returns the error that ends a stream, or nil if the principal may continue. An error that may pass
+	// ([a2a.Code.Retryable]) ends no stream. The server calls Recheck every few seconds for each open stream.
 	Recheck(ctx context.Context, p a2a.Principal) error
 }
 

@@ -238,6 +238,7 @@ func TestTheSecondStepOfAuthenticationSeesTheBody(t *testing.T) {
 type expiringAuth struct {
 	headerAuth
 	expires  time.Time
+	away     time.Time // until then, nobody knows who is disabled
 	disabled *atomic.Bool
 }
 
@@ -248,6 +249,9 @@ func (a expiringAuth) Authenticate(r *http.Request) (a2a.Principal, error) {
 }
 
 func (a expiringAuth) Recheck(_ context.Context, p a2a.Principal) error {
+	if time.Now().Before(a.away) {
+		return a2a.Errorf(a2a.CodeUnavailable, "the store does not respond")
+	}
 	if a.disabled.Load() {
 		return a2a.Errorf(a2a.CodeUnauthenticated, "%s is disabled", p.ID)
 	}
@@ -260,7 +264,7 @@ func TestStreamsEndWithTheAccessOfTheirPrincipal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				auth := expiringAuth{disabled: new(atomic.Bool)}
+				auth := expiringAuth{away: time.Now().Add(30 * time.Second), disabled: new(atomic.Bool)}
 				if name == "expired" {
 					auth.expires = time.Now().Add(time.Minute)
 				}

@@ -63,7 +63,9 @@ func (s *Streams) watchAccess(ctx context.Context, p *a2a.Principal, end func(er
 		case !p.Expires.IsZero() && !time.Now().Before(p.Expires):
 			err = a2a.Refusef(a2a.CodeCredentialsExpired, "expired", "the credentials have expired; resume the stream with new ones")
 		case s.recheck != nil:
-			err = s.recheck(ctx, *p)
+			if err = s.recheck(ctx, *p); err != nil && a2a.CodeOf(err).Retryable() {
+				err = nil // the next check may know more
+			}
 		}
 		if err != nil {
 			end(&Refusal{Err: err})
