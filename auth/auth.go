@@ -198,6 +198,9 @@ func quotedPairs(params []string) string {
 func (a *Auth) Authenticate(r *http.Request) (a2a.Principal, error) {
 	if a.signed(r) {
 		_, err := did.ParseRequestSignature(r.Header, "", a.cfg.Now())
+		if err == nil {
+			err = did.CheckSize(r.ContentLength)
+		}
 		return a2a.Principal{ID: a2a.Anonymous}, a.failed(r, refuseDID(err))
 	}
 	p, err := a.identify(r, nil)

@@ -375,6 +375,21 @@ func TestAttack16DIDSignatures(t *testing.T) {
 	}
 }
 
+// A body that no signature can cover is rejected before it is received.
+func TestLargeSignedBodiesAreNotRead(t *testing.T) {
+	t.Parallel()
+	alice, c := newSigner(t, 1), newClock()
+	a, err := auth.New(auth.Config{DIDs: dids(t, inmem.New(), false, c.now(), alice.did), Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+	r.Header, r.ContentLength = alice.sign(t, "", c.now()), did.MaxSignedBody+1
+	if _, err := a.Authenticate(r); a2a.CodeOf(err) != a2a.CodeTooLarge {
+		t.Errorf("Authenticate() with %d bytes = %v, want too large", r.ContentLength, err)
+	}
+}
+
 // A signature counts once: on other replicas, and after a restart.
 func TestAttack16ReplaysElsewhere(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,12 @@ import (
 //
 // A principal has the roles that its credential names: by roleName, or by the name in externalMappings for the identity
 // provider of its issuer. Its level is the highest trustLevel of its roles, guest without a role. Its permissions are
-// those of its roles; a role without permissions permits everything that its level may do.
+// its roles' permissions; a role without permissions permits everything that its level may do.
 type Roles struct {
-	roles []a2a.KeycloakRole
-	trust a2a.AgentTrust
+	// roles are all roles. The inherited roles, which the agent's creator always has, start at inherited.
+	roles     []a2a.KeycloakRole
+	inherited int
+	trust     a2a.AgentTrust
 	// members are the names of the roles of principals, besides the roles that their credentials name, by their ids.
 	members map[string][]string
 	// providers maps the names of issuers to their identity providers.
@@ -46,15 +48,16 @@ func ParseRoles(text []byte, providers map[string]a2a.IdentityProvider) (*Roles,
 	if err != nil {
 		return nil, fmt.Errorf("roles: %w", err)
 	}
-	r := &Roles{roles: file.Roles, members: file.Members, providers: providers}
+	r := &Roles{roles: file.Roles, inherited: len(file.Roles), members: file.Members, providers: providers}
 	if file.Trust != nil {
 		if err := file.Trust.Validate(); err != nil {
 			return nil, fmt.Errorf("roles: trust: %w", err)
 		}
 		r.trust = *file.Trust
+		r.roles = slices.Concat(r.roles, r.trust.InheritedRoles)
 	}
 	names := make(map[string]bool)
-	for _, role := range r.all() {
+	for _, role := range r.roles {
 		if names[role.Name] {
 			return nil, fmt.Errorf("roles: two roles have the name %s", a2a.Quote(role.Name))
 		}
@@ -98,28 +101,20 @@ func (r *Roles) Trust() *a2a.AgentTrust {
 	return &trust
 }
 
-// all returns the roles and the inherited ones.
-func (r *Roles) all() []a2a.KeycloakRole { return slices.Concat(r.roles, r.trust.InheritedRoles) }
-
 // has returns the roles of a principal.
 func (r *Roles) has(p *a2a.Principal) (roles []*a2a.KeycloakRole) {
-	provider := r.providers[p.Issuer]
+	provider := string(r.providers[p.Issuer])
 	creator := r.trust.CreatorID.String() == p.ID
-	match := func(list []a2a.KeycloakRole, always bool) {
-		for i := range list {
-			role := &list[i]
-			external, mapped := role.ExternalMappings[string(provider)]
-			name := role.Name
-			if mapped {
-				name = external
-			}
-			if always || slices.Contains(p.Roles, name) || slices.Contains(r.members[p.ID], role.Name) {
-				roles = append(roles, role)
-			}
+	for i := range r.roles {
+		role := &r.roles[i]
+		name, mapped := role.ExternalMappings[provider]
+		if !mapped {
+			name = role.Name
+		}
+		if creator && i >= r.inherited || slices.Contains(p.Roles, name) || slices.Contains(r.members[p.ID], role.Name) {
+			roles = append(roles, role)
 		}
 	}
-	match(r.roles, false)
-	match(r.trust.InheritedRoles, creator)
 	return roles
 }
 

@@ -131,6 +131,18 @@ func TestDenialsNameOperationRequiredAndActual(t *testing.T) {
 	}
 }
 
+func TestInheritedRolesRaiseLevelsToo(t *testing.T) {
+	t.Parallel()
+	roles := parseRoles(t, `{"roles":[],"trust":`+trust(false, "", role("owner", "manager", "", `"operationPermissions":{"tasks/list":"admin"}`))+`}`, nil)
+	g := start(t, auth.Config{Schemes: []auth.Scheme{tokens(t, map[string]a2a.Principal{"c": {ID: "creator"}})}, Roles: roles}, inmem.New())
+	if got := g.do("POST", "/", request("tasks/list", "{}"), bearer("c")); got.reason() != "403 -32013 trust" {
+		t.Errorf("tasks/list = %s (%s), want 403: the inherited role requires an admin", got.reason(), got.body)
+	}
+	if got := g.send(bearer("c")); got.status != 200 {
+		t.Errorf("message/send = HTTP %d %s, want 200", got.status, got.body)
+	}
+}
+
 func TestTasksWaitForProofOfIdentity(t *testing.T) {
 	t.Parallel()
 	alice, c, s := newSigner(t, 1), newClock(), inmem.New()

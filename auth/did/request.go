@@ -141,11 +141,19 @@ func verifyAny(keys []ed25519.PublicKey, text, signature []byte) bool {
 	return slices.ContainsFunc(keys, func(public ed25519.PublicKey) bool { return ed25519.Verify(public, text, signature) })
 }
 
+// CheckSize returns an error if no signature covers a body of that many bytes.
+func CheckSize(bytes int64) error {
+	if bytes > MaxSignedBody {
+		return a2a.Refusef(a2a.CodeTooLarge, ReasonTooLarge, "the body of a signed request must have at most %d bytes", MaxSignedBody)
+	}
+	return nil
+}
+
 // measureBody returns the size of a body as a JSON string in the dialect of Bindu's agents, and whether the body is the
 // same in both dialects.
 func measureBody(body []byte) (size int, same bool, err error) {
-	if len(body) > MaxSignedBody {
-		return 0, false, a2a.Refusef(a2a.CodeTooLarge, ReasonTooLarge, "the body of a signed request must have at most %d bytes", MaxSignedBody)
+	if err := CheckSize(int64(len(body))); err != nil {
+		return 0, false, err
 	}
 	size, same = escapedSize(body)
 	if size < 0 {
