@@ -86,11 +86,18 @@ type Disabled interface {
 // and Authorizer of package server. It is safe for concurrent use.
 type Auth struct {
 	cfg     Config
+	schemes []scheme
 	declare map[string]a2a.SecurityScheme
 	require []map[string][]string
 
 	roles                    atomic.Pointer[Roles] // nil without roles
 	calls, failures, denials limiters
+}
+
+// scheme is a Scheme with what New knows of it.
+type scheme struct {
+	Scheme
+	bearer bool // its credentials are bearer tokens
 }
 
 // New returns an Auth, or an error that lists the problems of cfg.
@@ -110,6 +117,7 @@ func New(cfg Config) (*Auth, error) {
 		errs = append(errs, errors.New("auth config: Records is required with Roles, to store the acts of operators"))
 	}
 	for _, s := range cfg.Schemes {
+		a.schemes = append(a.schemes, scheme{s, s.Challenge().Scheme == "Bearer"})
 		for name, declared := range s.Declare() {
 			if _, twice := a.declare[name]; twice || name == SchemeDID {
 				errs = append(errs, fmt.Errorf("auth config: two schemes have the name %s", a2a.Quote(name)))
@@ -162,10 +170,10 @@ func (a *Auth) Challenge(r *http.Request) string {
 	var all []string
 	failed := len(r.Header["Authorization"]) > 0
 	bearer := false
-	for _, s := range slices.Backward(a.cfg.Schemes) { // of the bearer tokens, issuers say most
+	for _, s := range slices.Backward(a.schemes) { // of the bearer tokens, issuers say most
 		c := s.Challenge()
 		params := append([]string{"realm", "holdfast"}, c.Params...)
-		if c.Scheme == "Bearer" {
+		if s.bearer {
 			if bearer {
 				continue
 			}
@@ -243,8 +251,8 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 	}
 	var found []proven
 	bearer := false // the bearer token is known
-	for _, s := range a.cfg.Schemes {
-		if bearer && s.Challenge().Scheme == "Bearer" {
+	for _, s := range a.schemes {
+		if bearer && s.bearer {
 			continue
 		}
 		name, p, err := s.Authenticate(r)
@@ -254,7 +262,7 @@ func (a *Auth) identify(r *http.Request, body []byte) (a2a.Principal, error) {
 		if name != "" {
 			p.Credential = name + ":" + p.Credential
 			found = append(found, proven{name, p})
-			bearer = bearer || s.Challenge().Scheme == "Bearer"
+			bearer = bearer || s.bearer
 		}
 	}
 	if len(r.Header["Authorization"]) > 0 && !slices.ContainsFunc(found, func(f proven) bool { return a.usesAuthorization(f.name) }) {
@@ -372,8 +380,8 @@ func (a *Auth) Recheck(ctx context.Context, p a2a.Principal) error {
 	if err := a.enabled(ctx, p.ID); err != nil {
 		return err
 	}
-	for _, s := range a.cfg.Schemes {
-		if s, ok := s.(Rechecker); ok {
+	for _, s := range a.schemes {
+		if s, ok := s.Scheme.(Rechecker); ok {
 			if err := s.Recheck(ctx, p); err != nil {
 				return err
 			}

@@ -27,12 +27,12 @@ func (a *Auth) Authorize(ctx context.Context, c *rpc.Call) error {
 func (a *Auth) decide(c *rpc.Call) error {
 	m, p := c.Method, c.Principal
 	if !p.May(m.Scope) {
-		return deny(c, "scope", m.Scope, p.Scopes)
+		return deny(c, "scope", "the scope "+string(m.Scope), m.Scope, p.Scopes)
 	}
 	roles := a.roles.Load()
 	if roles == nil {
 		if c.Owner != "" {
-			return deny(c, "owner", "an operator, which only a roles file makes", nil)
+			return deny(c, "owner", "an operator when it names another owner, and this agent has no roles", a2a.TrustOperator, nil)
 		}
 		return nil
 	}
@@ -42,16 +42,16 @@ func (a *Auth) decide(c *rpc.Call) error {
 		}
 	}
 	if roles.trust.TrustVerificationRequired && p.Proof == "" && !startsTask(m) {
-		return deny(c, "trust", "a proof of identity", "none")
+		return deny(c, "trust", "a proof of identity: the signature of a DID", "proof", "none")
 	}
 	need, none := roles.required(&p, m)
 	switch {
 	case none:
-		return deny(c, "trust", "an operation in allowedOperations", p.Level)
+		return deny(c, "trust", "a place in the agent's allowedOperations", "allowedOperations", p.Level)
 	case !p.Level.AtLeast(need):
-		return deny(c, "trust", need, p.Level)
+		return deny(c, "trust", "the trust level "+string(need), need, p.Level)
 	case need != a2a.TrustGuest && !p.MayUse(m.Permission): // guests have no role, and so no permissions
-		return deny(c, "permission", m.Permission, p.Permissions)
+		return deny(c, "permission", "the permission "+m.Permission, m.Permission, p.Permissions)
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func actFor(c *rpc.Call) error {
 		need = a2a.TrustAuditor
 	}
 	if !p.Level.AtLeast(a2a.TrustOperator) && p.Level != need {
-		return deny(c, "owner", need, p.Level)
+		return deny(c, "owner", "the trust level "+string(need)+" when it names another owner", need, p.Level)
 	}
 	p.Actor, p.ID = p.ID, c.Owner
 	if err := p.Check(); err != nil {
@@ -78,12 +78,9 @@ func actFor(c *rpc.Call) error {
 	return nil
 }
 
-// deny returns the rejection of a call: it names the operation, the requirement and the caller's value.
-func deny(c *rpc.Call, reason string, required, actual any) error {
-	e := a2a.Errorf(a2a.CodeDenied, "%s requires %s %v", c.Operation(), denied[reason], required)
-	e.Data = map[string]any{"reason": reason, "operation": c.Method.Name, "required": required, "actual": actual}
+// deny returns the rejection of a call: it names the operation, the requirement, as a text too, and the caller's value.
+func deny(c *rpc.Call, reason, text string, required, actual any) error {
+	e := a2a.Refusef(a2a.CodeDenied, reason, "%s requires %s", c.Operation(), text)
+	e.Data["operation"], e.Data["required"], e.Data["actual"] = c.Method.Name, required, actual
 	return e
 }
-
-// denied has the kinds of requirements by reason, for messages.
-var denied = map[string]string{"scope": "the scope", "trust": "the trust level", "permission": "the permission", "owner": "for another owner"}

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/a2a"
@@ -24,11 +23,10 @@ type Issuers struct {
 func (s Issuers) Declare() map[string]a2a.SecurityScheme {
 	declared := make(map[string]a2a.SecurityScheme)
 	for _, i := range s.Set.Issuers() {
-		base := strings.TrimSuffix(i.URL(), "/") + "/.well-known/"
 		if flows, ok := s.Flows[i.Name()]; ok {
 			declared[i.Name()] = a2a.OAuth2SecurityScheme{Flows: flows}
 		} else {
-			declared[i.Name()] = a2a.OpenIDConnectSecurityScheme{URL: base + "openid-configuration"}
+			declared[i.Name()] = a2a.OpenIDConnectSecurityScheme{URL: strings.TrimSuffix(i.URL(), "/") + "/.well-known/openid-configuration"}
 		}
 	}
 	return declared
@@ -65,14 +63,16 @@ type resourceMetadata struct {
 // (RFC 9728). name is the name of the agent.
 func (a *Auth) Routes(name string) []server.Route {
 	m := resourceMetadata{Scopes: []string{string(a2a.ScopeRead), string(a2a.ScopeWrite)}, Methods: []string{"header"}, Name: name}
-	for _, s := range a.cfg.Schemes {
-		if s, ok := s.(Issuers); ok {
+	bearer := false
+	for _, s := range a.schemes {
+		bearer = bearer || s.bearer
+		if s, ok := s.Scheme.(Issuers); ok {
 			for _, i := range s.Set.Issuers() {
 				m.Servers = append(m.Servers, i.URL())
 			}
 		}
 	}
-	if !a.usesBearer() {
+	if !bearer {
 		return nil
 	}
 	return []server.Route{{Method: http.MethodGet, Path: metadataPath, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,11 +87,6 @@ func (a *Auth) Routes(name string) []server.Route {
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		_, _ = w.Write(append(body, '\n'))
 	})}}
-}
-
-// usesBearer reports whether a scheme has bearer tokens.
-func (a *Auth) usesBearer() bool {
-	return slices.ContainsFunc(a.cfg.Schemes, func(s Scheme) bool { return s.Challenge().Scheme == "Bearer" })
 }
 
 // resource returns the URL of the agent as a protected resource.

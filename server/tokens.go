@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -93,7 +94,8 @@ func (t *Tokens) Principal(token string) (a2a.Principal, bool) {
 
 // Accepts reports whether a token is accepted that has a SHA-256 with the given first 16 bytes, in hex.
 func (t *Tokens) Accepts(hash string) bool {
-	return slices.ContainsFunc(*t.accepted.Load(), func(a hashedToken) bool { return hex.EncodeToString(a.hash[:16]) == hash })
+	want, err := hex.DecodeString(hash)
+	return err == nil && len(want) == 16 && slices.ContainsFunc(*t.accepted.Load(), func(a hashedToken) bool { return bytes.Equal(a.hash[:16], want) })
 }
 
 // Challenge implements [Authenticator].
