@@ -24,7 +24,7 @@ const module = "github.com/holdfast-dev/holdfast"
 // layers are the rows of packages, from the lowest one: a package imports only packages of lower rows and
 // its own sub-packages. The longest matching prefix determines the row. docs/design/packages.md has the table.
 var layers = [][]string{
-	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recording", "internal/runtime", "internal/safehttp", "internal/seal", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
+	0:  {"internal/await", "internal/config", "internal/content", "internal/cputime", "internal/jsonobject", "internal/jsonschema", "internal/keywords", "internal/mutants", "internal/recent", "internal/recording", "internal/runtime", "internal/safehttp", "internal/seal", "internal/signature", "internal/testport", "internal/testseed", "internal/wire", "scripts/gotest", "store/filter", "store/vector/ann"},
 	1:  {"a2a", "internal/pgtest"},
 	2:  {"a2a/ap2", "a2a/v10", "internal/cardsig", "internal/memory", "store/suite"},
 	3:  {"a2a/v03", "internal/migrate", "rpc", "store"},

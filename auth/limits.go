@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/holdfast-dev/holdfast/a2a"
+	"github.com/holdfast-dev/holdfast/internal/recent"
 	"github.com/holdfast-dev/holdfast/rpc"
 	"github.com/holdfast-dev/holdfast/server"
 )
@@ -35,14 +36,14 @@ type Limits struct {
 	Failures Rate
 }
 
-// maxLimiters is the number of principals or addresses with a count of their own, per generation. A flood of other
+// maxLimiters is the number of principals or addresses that certainly have a count of their own. A flood of other
 // principals can only make the process forget a count, which gives its owner a new burst.
 const maxLimiters = 50_000
 
 // limiters are the counts of calls by a key.
 type limiters struct {
-	mu             sync.Mutex
-	current, older map[string]*rate.Limiter
+	mu    sync.Mutex
+	byKey recent.Map[string, *rate.Limiter]
 }
 
 // allow counts a call. It returns 0, or the time after which the next call is allowed.
@@ -52,19 +53,15 @@ func (l *limiters) allow(key string, limit Rate, now time.Time) time.Duration {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lim := l.current[key]
-	if lim == nil {
-		if lim = l.older[key]; lim == nil {
-			burst := limit.Burst
-			if burst <= 0 {
-				burst = max(1, int(math.Ceil(limit.PerSecond)))
-			}
-			lim = rate.NewLimiter(rate.Limit(limit.PerSecond), burst)
+	lim, known := l.byKey.Get(key)
+	if !known {
+		burst := limit.Burst
+		if burst <= 0 {
+			burst = max(1, int(math.Ceil(limit.PerSecond)))
 		}
-		if l.current == nil || len(l.current) >= maxLimiters {
-			l.older, l.current = l.current, make(map[string]*rate.Limiter)
-		}
-		l.current[key] = lim
+		lim = rate.NewLimiter(rate.Limit(limit.PerSecond), burst)
+		l.byKey.Max = maxLimiters
+		l.byKey.Put(key, lim)
 	}
 	if lim.AllowN(now, 1) {
 		return 0

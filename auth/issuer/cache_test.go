@@ -21,7 +21,7 @@ func TestCachesAreBounded(t *testing.T) {
 		if _, ok := c.get(key(used), now); !ok {
 			t.Fatalf("get(%d) after %d insertions = false, want the value that is in use", used, n)
 		}
-		if size := len(c.young) + len(c.old); size > maxCached {
+		if size := c.values.Len(); size > maxCached {
 			t.Fatalf("%d values after %d insertions, want at most %d", size, n, maxCached)
 		}
 	}
