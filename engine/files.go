@@ -45,7 +45,7 @@ func (s *sendCall) storeFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.Parts, err = s.e.files.StoreParts(ctx, store.Key{Owner: s.owner, ID: m.TaskID}, m.Parts)
+	m.Parts, err = s.e.files.StoreParts(ctx, store.Key{Owner: s.principal.ID, ID: m.TaskID}, m.Parts)
 	return err
 }
 
@@ -55,7 +55,7 @@ func (s *sendCall) storeFilesOfTask(ctx context.Context) error {
 	if s.e.files == nil || !fileref.HasLarge(s.params.Message.Parts) {
 		return nil
 	}
-	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
+	key := store.Key{Owner: s.principal.ID, ID: s.params.Message.TaskID}
 	t, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	if err != nil || t.Status.State.Terminal() {
 		return err

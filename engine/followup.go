@@ -27,7 +27,7 @@ func (s *sendCall) addToTask(ctx context.Context) (*Sent, error) {
 	if err := s.storeFilesOfTask(ctx); err != nil {
 		return nil, taskError(m.TaskID, err)
 	}
-	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
+	l := e.hub.acquire(store.Key{Owner: s.principal.ID, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()
 	defer l.unlock()
@@ -109,7 +109,7 @@ func (s *sendCall) appendedBefore(ctx context.Context, t *store.Task) (*store.Id
 			return nil, err
 		}
 		if same {
-			return &store.IdempotencyRecord{Owner: s.owner, TaskID: t.Key.ID, Seq: entry.Seq}, nil
+			return &store.IdempotencyRecord{Owner: s.principal.ID, TaskID: t.Key.ID, Seq: entry.Seq}, nil
 		}
 		used = true
 	}
@@ -155,7 +155,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 	if err := e.checkTaskSize(l.key.ID, base.Bytes, size); err != nil {
 		return nil, err
 	}
-	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.owner, ID: base.ContextID}); err != nil {
+	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.principal.ID, ID: base.ContextID}); err != nil {
 		return nil, err
 	}
 	if err := l.holdMemory(ctx, base.Bytes+size); err != nil {
@@ -181,7 +181,7 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 		change.Events = []store.Event{event, s.pauseEvent(admission)}
 	default:
 		event.State = a2a.StateSubmitted
-		if err := e.queue.checkOwner(ctx, s.owner); err != nil {
+		if err := e.queue.checkOwner(ctx, s.principal.ID); err != nil {
 			return nil, err
 		}
 		queue := base.Queue
@@ -190,11 +190,11 @@ func (s *sendCall) appendMessage(ctx context.Context, l *live, base *store.Task)
 		queue.StartSeq = base.Seq
 		change.Queue = &queue
 		change.Events = []store.Event{event}
-		slot = e.dispatcher.reserveSlot(s.owner, &queue, &change.Events)
+		slot = e.dispatcher.reserveSlot(s.principal.ID, &queue, &change.Events)
 	}
 	t, err := e.hub.write(ctx, l, base, change)
 	if err != nil {
-		e.dispatcher.returnSlot(slot, s.owner)
+		e.dispatcher.returnSlot(slot, s.principal.ID)
 		return nil, err
 	}
 	if change.Queue != nil {

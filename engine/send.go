@@ -65,7 +65,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 	if !e.lifecycle.Running() {
 		return nil, ErrShutdown
 	}
-	s := &sendCall{e: e, principal: p, owner: p.ID, params: &params, opts: opts, identity: e.idempotency(p.ID, opts)}
+	s := &sendCall{e: e, principal: p, params: &params, opts: opts, identity: e.idempotency(p.ID, opts)}
 	s.identity.identifyMessage(p.ID, &params)
 	sent, err := s.send(ctx)
 	var dup *duplicateError
@@ -89,8 +89,7 @@ func (e *Engine) Send(ctx context.Context, p a2a.Principal, params a2a.MessageSe
 // sendCall is one call of Send.
 type sendCall struct {
 	e         *Engine
-	principal a2a.Principal
-	owner     string                 // the principal's id
+	principal a2a.Principal          // owns the task
 	params    *a2a.MessageSendParams // nil once the message is stored
 	opts      SendOptions
 	identity  *idempotency
@@ -124,7 +123,7 @@ func (s *sendCall) send(ctx context.Context) (*Sent, error) {
 // pending, createTask finishes the deletion and creates the context again. If a record of the
 // admission has changed, createTask admits the message again.
 func (s *sendCall) createTask(ctx context.Context) (*Sent, error) {
-	key := store.ContextKey{Owner: s.owner, ID: s.params.Message.ContextID}
+	key := store.ContextKey{Owner: s.principal.ID, ID: s.params.Message.ContextID}
 	for range maxConflicts {
 		sent, err := s.tryCreate(ctx)
 		if errors.Is(err, store.ErrRecordConflict) {
@@ -167,7 +166,7 @@ func (s *sendCall) alreadyExists(err error) bool {
 
 // taskExists reports whether the message's task exists.
 func (s *sendCall) taskExists(ctx context.Context) bool {
-	key := store.Key{Owner: s.owner, ID: s.params.Message.TaskID}
+	key := store.Key{Owner: s.principal.ID, ID: s.params.Message.TaskID}
 	_, err := s.e.cfg.Store.Task(ctx, key, store.TaskOptions{Outline: true})
 	return err == nil
 }
@@ -175,7 +174,7 @@ func (s *sendCall) taskExists(ctx context.Context) bool {
 // tryCreate starts a task. If a slot is free, the same commit leases the task to this worker.
 func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	e, m := s.e, &s.params.Message
-	if err := e.queue.check(ctx, s.owner); err != nil {
+	if err := e.queue.check(ctx, s.principal.ID); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
 	admission, err := s.admit(ctx, nil)
@@ -185,7 +184,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	if err := s.storeFiles(ctx); err != nil {
 		return nil, err
 	}
-	l := e.hub.acquire(store.Key{Owner: s.owner, ID: m.TaskID})
+	l := e.hub.acquire(store.Key{Owner: s.principal.ID, ID: m.TaskID})
 	defer e.hub.release(l)
 	l.commit.Lock()
 	defer l.unlock()
@@ -194,7 +193,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 	if err := e.checkTaskSize(l.key.ID, 0, int64(first.Size())); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
-	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.owner, ID: m.ContextID}); err != nil {
+	if err := e.hub.sizes.check(ctx, store.ContextKey{Owner: s.principal.ID, ID: m.ContextID}); err != nil {
 		return nil, s.refuse(ctx, err)
 	}
 	if err := l.holdMemory(ctx, int64(first.Size())); err != nil {
@@ -210,7 +209,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 		queue.Phase, queue.Turn = store.PhaseIdle, 0
 		events = append(events, s.pauseEvent(admission))
 	} else {
-		slot = e.dispatcher.reserveSlot(s.owner, &queue, &events)
+		slot = e.dispatcher.reserveSlot(s.principal.ID, &queue, &events)
 	}
 	base := &store.Task{Key: l.key, ContextID: m.ContextID}
 	t, err := e.hub.write(ctx, l, base, store.Change{
@@ -218,7 +217,7 @@ func (s *sendCall) tryCreate(ctx context.Context) (*Sent, error) {
 		Records: admission.Records,
 	})
 	if err != nil {
-		e.dispatcher.returnSlot(slot, s.owner)
+		e.dispatcher.returnSlot(slot, s.principal.ID)
 		return nil, err
 	}
 	if admission.Pause == "" {
@@ -241,7 +240,7 @@ func (s *sendCall) refuse(ctx context.Context, reason error) error {
 // message.
 func (s *sendCall) webhook(ctx context.Context, seq int64) (webhook []store.NewWebhook, err error) {
 	if s.opts.Webhook != nil {
-		webhook, err = s.opts.Webhook(ctx, store.Key{Owner: s.owner, ID: s.params.Message.TaskID}, seq)
+		webhook, err = s.opts.Webhook(ctx, store.Key{Owner: s.principal.ID, ID: s.params.Message.TaskID}, seq)
 	}
 	if err != nil {
 		return nil, s.refuse(ctx, err)
