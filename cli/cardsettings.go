@@ -21,9 +21,10 @@ type cardFlags struct {
 	ExtendedCard string `placeholder:"FILE" envvar:"" group:"Card:" help:"Extended agent card for authenticated clients: a JSON file with skills that are added, and a description, iconUrl, documentationUrl and provider that replace those of the public card. It needs tokens (default none)."`
 }
 
-// describeCard sets the settings of the agent card.
-func (f *cardFlags) describeCard(cfg *holdfast.Config) error {
-	return errors.Join(f.readKeys(cfg), f.extend(cfg))
+// describeCard sets the settings of the agent card, and returns the skills on the public card and on the extended card.
+func (f *cardFlags) describeCard(cfg *holdfast.Config) (skills []a2a.AgentSkill, err error) {
+	more, err := f.extend(cfg)
+	return slices.Concat(cfg.Card.Skills, more), errors.Join(f.readKeys(cfg), err)
 }
 
 func (f *cardFlags) readKeys(cfg *holdfast.Config) error {
@@ -40,19 +41,20 @@ func (f *cardFlags) readKeys(cfg *holdfast.Config) error {
 	return nil
 }
 
-func (f *cardFlags) extend(cfg *holdfast.Config) error {
+// extend sets the extended agent card, and returns the skills that it adds.
+func (f *cardFlags) extend(cfg *holdfast.Config) ([]a2a.AgentSkill, error) {
 	if f.ExtendedCard == "" {
-		return nil
+		return nil, nil
 	}
 	extended, err := readExtendedCard(f.ExtendedCard)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--extended-card: %w", err)
+		return nil, fmt.Errorf("--extended-card: %w", err)
 	case cfg.Security.Authenticator == nil:
-		return errors.New("--extended-card needs callers with credentials: --token, --tokens-file, --issuer or --allowed-did")
+		return nil, errors.New("--extended-card needs callers with credentials: --token, --tokens-file, --issuer or --allowed-did")
 	}
 	cfg.Security.ExtendedCard = extended.of
-	return nil
+	return extended.Skills, nil
 }
 
 // extendedCard has the members of an extended agent card that differ from the public card.

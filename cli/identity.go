@@ -66,7 +66,6 @@ func (c *serveCmd) access(cfg *holdfast.Config) (s access, err error) {
 	s.providers = make(map[string]a2a.IdentityProvider)
 	for _, i := range issuers {
 		s.providers[i.Name] = i.Provider
-		errs = append(errs, checkPrefix(list, i.Name))
 	}
 	if len(issuers) > 0 && err == nil {
 		if s.issuers, err = newIssuers(issuers); err != nil {
@@ -100,7 +99,6 @@ func (c *serveCmd) access(cfg *holdfast.Config) (s access, err error) {
 		return s, err
 	}
 	cfg.Security.Authenticator, cfg.Security.Authorizer, cfg.Security.Routes = s.auth, s.auth, s.auth.Routes(cfg.Name)
-	cfg.Turns.Admit = s.auth.Admit(cfg.Card.Skills)
 	return s, nil
 }
 
@@ -195,16 +193,6 @@ func newIssuers(list []issuer.Config) (*issuer.Set, error) {
 		return nil, err
 	}
 	return issuer.NewSet(all...)
-}
-
-// checkPrefix returns an error if a token's principal looks like one of an issuer.
-func checkPrefix(tokens []server.Token, name string) error {
-	for i := range tokens {
-		if strings.HasPrefix(tokens[i].Principal.ID, name+":") {
-			return fmt.Errorf("--token: the principal %s starts like a principal of the issuer %s", a2a.Quote(tokens[i].Principal.ID), name)
-		}
-	}
-	return nil
 }
 
 // dids returns the verification of DID signatures. Its Replays need the store.

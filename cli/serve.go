@@ -152,7 +152,11 @@ func (c *serveCmd) prepare(a *app, log *slog.Logger) (r serveSettings, err error
 	add(err)
 	r.access, err = c.access(&r.cfg)
 	add(err)
-	add(c.describeCard(&r.cfg))
+	skills, err := c.describeCard(&r.cfg)
+	add(err)
+	if r.access.auth != nil {
+		r.cfg.Turns.Admit = r.access.auth.Admit(skills)
+	}
 	r.storage, err = c.resolve(a, c.Data)
 	add(err)
 	r.cert, err = c.certificate()

@@ -16,6 +16,7 @@ func (c *serveCmd) tokens() ([]server.Token, error) {
 	var tokens []server.Token
 	var errs []error
 	seen := map[string]bool{}
+	issuers, _ := c.issuers(nil) // access reports the error
 	add := func(place, entry string) {
 		entry = strings.TrimSpace(entry)
 		equals := strings.LastIndexByte(entry, '=') // tokens may end with =
@@ -33,6 +34,12 @@ func (c *serveCmd) tokens() ([]server.Token, error) {
 			if err := p.Check(); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", place, err))
 				return
+			}
+			for _, i := range issuers {
+				if strings.HasPrefix(principal, i.Name+":") {
+					errs = append(errs, fmt.Errorf("%s: the principal %s starts like a principal of the issuer %s", place, a2a.Quote(principal), i.Name))
+					return
+				}
 			}
 			tokens = append(tokens, server.Token{Token: token, Principal: p})
 		}
