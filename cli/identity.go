@@ -26,7 +26,7 @@ type identityFlags struct {
 	Audiences []string `name:"audience" placeholder:"TEXT" envvar:"" group:"Access:" help:"Audience that the tokens of --issuer must name, usually the public URL of the agent. Repeatable."`
 	Providers []string `name:"issuer-provider" placeholder:"[NAME=]PRODUCT" envvar:"" group:"Access:" help:"Product of an issuer, which determines where its tokens have roles: keycloak, azure_ad, okta, auth0 or hydra. Hydra's clients may be DIDs. Repeatable (default tokens have no roles)."`
 	Roles     string   `name:"roles-file" placeholder:"FILE" envvar:"" group:"Access:" help:"Roles, their trust levels and permissions, a JSON file (docs/identity.md). SIGHUP reloads it (default every caller may call every method)."`
-	DIDs      []string `name:"allowed-did" placeholder:"DID" envvar:"" group:"Access:" help:"DID whose signature identifies a caller without a token, as Bindu's agents sign. Repeatable."`
+	DIDs      []string `name:"allowed-did" placeholder:"DID" envvar:"" group:"Access:" help:"DID that identifies a caller without a token, by its signature, as Bindu's agents sign. Repeatable."`
 }
 
 // defaultIssuer is the name of an issuer without a name.

@@ -69,7 +69,7 @@ type Security struct {
 	ExtendedCard func(ctx context.Context, caller a2a.Principal, card a2a.AgentCard) (*a2a.AgentCard, error)
 	// Warnings are texts for operators about how the agent is exposed; /health shows them. Default none.
 	Warnings []string
-	// Routes are public paths beside those of the server, such as /.well-known/did.json. Default none.
+	// Routes are public paths beside the server's own paths, such as /.well-known/did.json. Default none.
 	Routes []Route
 	// CardKeys are Ed25519 keys, ECDSA keys on P-256, or RSA keys of 2048 to 8192 bits. The first key signs the agent
 	// cards. The key set at /.well-known/jwks.json contains all keys, so that cards that the other keys signed remain

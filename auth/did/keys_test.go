@@ -333,7 +333,7 @@ func TestRevokedKeysAreReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// A replica whose clock is behind has an active key too.
+// A replica with a clock that is behind has an active key too.
 func TestReplacementsAreActiveOnSlowClocks(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)

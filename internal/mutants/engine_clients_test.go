@@ -79,7 +79,7 @@ var engineClients = []mutant{
 	},
 	{
 		defect: "a message to a paused task is not limited by the owner's share of the queue",
-		file:   "engine/followup.go", old: "\t\tif err := e.queue.checkOwner(ctx, s.owner); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", new: "",
+		file:   "engine/followup.go", old: "\t\tif err := e.queue.checkOwner(ctx, s.principal.ID); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", new: "",
 		test: "TestOneOwnerCannotFillTheQueue",
 	},
 	{
