@@ -85,12 +85,11 @@ type scopes struct{}
 func (scopes) Authorize(_ context.Context, c *rpc.Call) error {
 	switch {
 	case c.Owner != "":
-		return a2a.Errorf(a2a.CodeDenied, "%s: this agent has no operators who act for other owners", exchange.OwnerHeader)
+		return a2a.Refusef(a2a.CodeDenied, "owner", "%s: this agent has no operators who act for other owners", exchange.OwnerHeader)
 	case !c.Principal.May(c.Method.Scope):
-		return &a2a.Error{
-			Code: a2a.CodeDenied, Message: c.Operation() + " requires the scope " + string(c.Method.Scope),
-			Data: map[string]any{"reason": "scope", "operation": c.Method.Name, "required": c.Method.Scope, "actual": c.Principal.Scopes},
-		}
+		e := a2a.Refusef(a2a.CodeDenied, "scope", "%s requires the scope %s", c.Operation(), c.Method.Scope)
+		e.Data["operation"], e.Data["required"], e.Data["actual"] = c.Method.Name, c.Method.Scope, c.Principal.Scopes
+		return e
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (t *Tokens) Set(list []Token) error {
 func (t *Tokens) Authenticate(r *http.Request) (a2a.Principal, error) {
 	credentials := r.Header.Values("Authorization")
 	if len(credentials) == 0 {
-		return a2a.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "authentication is required: send Authorization: Bearer")
+		return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "missing", "authentication is required: send Authorization: Bearer")
 	}
 	scheme, token, _ := strings.Cut(credentials[0], " ")
 	if len(credentials) == 1 && strings.EqualFold(scheme, "Bearer") {
@@ -74,7 +74,7 @@ func (t *Tokens) Authenticate(r *http.Request) (a2a.Principal, error) {
 			return p, nil
 		}
 	}
-	return a2a.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "invalid credentials")
+	return a2a.Principal{}, a2a.Refusef(a2a.CodeUnauthenticated, "invalid_token", "invalid credentials")
 }
 
 // Principal returns the principal that a token authenticates.
